@@ -1,0 +1,119 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind};
+
+/// Element type of a tensor, in native byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum DType {
+    /// 8-bit unsigned integer.
+    U8,
+    /// 8-bit signed integer.
+    I8,
+    /// 16-bit unsigned integer.
+    U16,
+    /// 16-bit signed integer.
+    I16,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 32-bit signed integer.
+    I32,
+    /// 64-bit signed integer.
+    I64,
+    /// 32-bit IEEE 754 number.
+    F32,
+    /// 64-bit IEEE 754 number.
+    F64,
+}
+
+impl DType {
+    /// Every element type, in declaration order.
+    pub const ALL: [Self; 9] =
+        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::I64, Self::F32, Self::F64];
+
+    /// Bytes an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether it holds fractions.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
+    /// The smallest and largest integer it holds; `None` for floating point.
+    pub const fn int_range(self) -> Option<(i64, i64)> {
+        match self {
+            Self::U8 => Some((0, u8::MAX as i64)),
+            Self::I8 => Some((i8::MIN as i64, i8::MAX as i64)),
+            Self::U16 => Some((0, u16::MAX as i64)),
+            Self::I16 => Some((i16::MIN as i64, i16::MAX as i64)),
+            Self::U32 => Some((0, u32::MAX as i64)),
+            Self::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
+            Self::I64 => Some((i64::MIN, i64::MAX)),
+            Self::F32 | Self::F64 => None,
+        }
+    }
+
+    /// The name in text and JSON: `"u8"`, `"f32"` and so on.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for DType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|dtype| dtype.as_str() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|dtype| dtype.as_str()).collect();
+            Error::new(ErrorKind::Config, format!("no element type {name:?}; there are {}", names.join(", ")))
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that stands for one [`DType`].
+pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug + sealed::Sealed {
+    /// The element type it stands for.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($type:ty => $dtype:ident),* $(,)?) => {$(
+        impl sealed::Sealed for $type {}
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )*};
+}
+
+elements!(u8 => U8, i8 => I8, u16 => U16, i16 => I16, u32 => U32, i32 => I32, i64 => I64, f32 => F32, f64 => F64);

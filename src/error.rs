@@ -1,0 +1,297 @@
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// The result of everything in Ringfeed that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, in one word that a program can match on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused to read, write, map or list something.
+    Io,
+    /// A path, column, class or tensor of that name does not exist.
+    NotFound,
+    /// A record holds something that its schema does not allow.
+    Data,
+    /// A file is not what its format promises: header, size, checksum or structure.
+    Format,
+    /// The parts of a schema do not fit each other, or a view asks for another type.
+    Schema,
+    /// The configuration contradicts itself or the data.
+    Config,
+    /// Input is larger than a stated limit (record bytes, pixels, inflated bytes).
+    Limit,
+    /// Batch memory would pass the byte budget.
+    Budget,
+    /// Every slot of the ring is in the caller's hands.
+    Exhausted,
+    /// More bad records than the policy allows.
+    TooManyBad,
+    /// Something was asked of a source that it can't do: a second epoch, a seek, a shuffle.
+    Unsupported,
+    /// A panic was caught in user code or in a decoder.
+    Panicked,
+    /// A wait passed its time limit.
+    TimedOut,
+}
+
+impl ErrorKind {
+    /// The kind as it stands in JSON: `"not_found"`, `"data"` and so on.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::NotFound => "not_found",
+            Self::Data => "data",
+            Self::Format => "format",
+            Self::Schema => "schema",
+            Self::Config => "config",
+            Self::Limit => "limit",
+            Self::Budget => "budget",
+            Self::Exhausted => "exhausted",
+            Self::TooManyBad => "too_many_bad",
+            Self::Unsupported => "unsupported",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// Where in the data an error was met. Absent parts are unknown or make no sense for the format.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// File or folder.
+    pub path: Option<PathBuf>,
+    /// Index of the record in its source, from 0: the same number as the sample id.
+    pub record: Option<u64>,
+    /// Line in the file, from 1.
+    pub line: Option<u64>,
+    /// Name of the column or tensor.
+    pub column: Option<String>,
+    /// Byte offset in the file (after decompression and transcoding), from 0.
+    pub byte: Option<u64>,
+}
+
+impl Location {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(path) = &self.path {
+            write!(f, "{}", path.display())?;
+            if let Some(line) = self.line {
+                write!(f, ":{line}")?;
+            }
+            separator = ": ";
+        } else if let Some(line) = self.line {
+            write!(f, "line {line}")?;
+            separator = ": ";
+        }
+        if let Some(record) = self.record {
+            write!(f, "{separator}record {record}")?;
+            separator = ": ";
+        }
+        if let Some(column) = &self.column {
+            write!(f, "{separator}column {column:?}")?;
+            separator = ": ";
+        }
+        if let (Some(byte), None) = (self.byte, self.line) {
+            write!(f, "{separator}byte {byte}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Any error of Ringfeed: a kind, a place, a message and perhaps a cause. One pointer wide.
+///
+/// It reads `path:line: record N: column "c": expected f32, found "abc"`. The layer that knows a part of the place
+/// adds it (see [`Error::at_path`] and its relatives); a part that is already known is never overwritten.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    location: Location,
+    message: Cow<'static, str>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error without a place.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner { kind, location: Location::default(), message: message.into(), source: None }))
+    }
+
+    /// An input or output error on `path`, with the operating system's reason.
+    #[cold]
+    pub fn io(path: impl Into<PathBuf>, error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, error.to_string()).with_source(error).at_path(path)
+    }
+
+    /// Keeps `source` as the cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Adds the path, unless one is known.
+    #[must_use]
+    pub fn at_path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.location.path.get_or_insert_with(|| path.into());
+        self
+    }
+
+    /// Adds the record's index, unless one is known.
+    #[must_use]
+    pub fn at_record(mut self, record: u64) -> Self {
+        self.0.location.record.get_or_insert(record);
+        self
+    }
+
+    /// Adds the line, unless one is known.
+    #[must_use]
+    pub fn at_line(mut self, line: u64) -> Self {
+        self.0.location.line.get_or_insert(line);
+        self
+    }
+
+    /// Adds the column's name, unless one is known.
+    #[must_use]
+    pub fn at_column(mut self, column: impl Into<String>) -> Self {
+        self.0.location.column.get_or_insert_with(|| column.into());
+        self
+    }
+
+    /// Adds the byte offset, unless one is known.
+    #[must_use]
+    pub fn at_byte(mut self, byte: u64) -> Self {
+        self.0.location.byte.get_or_insert(byte);
+        self
+    }
+
+    /// The kind, for matching.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The place.
+    pub fn location(&self) -> &Location {
+        &self.0.location
+    }
+
+    /// The path part of the place.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.location.path.as_deref()
+    }
+
+    /// What happened, without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The error that a caught panic becomes.
+    #[cold]
+    pub(crate) fn from_panic(payload: &(dyn std::any::Any + Send)) -> Self {
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        Self::new(ErrorKind::Panicked, format!("panicked: {text}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.location.is_empty() {
+            write!(f, "{}: ", self.0.location)?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} error: {self}", self.0.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// Adds the nearest existing name to a "not found" message: `did you mean "x"?`.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&wanted.to_lowercase(), &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= wanted.len().max(name.len()).div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// The error for a path that does not exist, with the nearest entry of its nearest existing parent.
+#[cold]
+pub(crate) fn missing_path(path: &Path) -> Error {
+    let mut parent = path.parent();
+    let mut child = path.file_name();
+    while let (Some(folder), Some(name)) = (parent, child) {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Ok(entries) = std::fs::read_dir(folder) {
+            let names: Vec<String> =
+                entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
+            let hint = match nearest(&name.to_string_lossy(), names.iter().map(String::as_str)) {
+                Some(near) => format!("no such file or folder; did you mean {:?}?", folder.join(near)),
+                None => format!("no such file or folder ({} entries in {:?}, none similar)", names.len(), folder),
+            };
+            return Error::new(ErrorKind::NotFound, hint).at_path(path);
+        }
+        child = folder.file_name();
+        parent = folder.parent();
+    }
+    Error::new(ErrorKind::NotFound, "no such file or folder").at_path(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer_wide_and_reads_place_first() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        let error = Error::new(ErrorKind::Data, "expected f32, found \"abc\"")
+            .at_column("width")
+            .at_record(3)
+            .at_line(5)
+            .at_path("iris.csv")
+            .at_path("ignored.csv");
+        assert_eq!(error.to_string(), "iris.csv:5: record 3: column \"width\": expected f32, found \"abc\"");
+    }
+
+    #[test]
+    fn a_missing_path_names_the_nearest_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("train.csv"), "").unwrap();
+        let error = missing_path(&folder.path().join("trian.csv"));
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("train.csv"), "{error}");
+        let error = missing_path(&folder.path().join("zzzzzzzzzzzz/deeper/file"));
+        assert!(error.to_string().contains("none similar"), "{error}");
+    }
+}

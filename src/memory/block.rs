@@ -1,0 +1,219 @@
+use std::any::Any;
+use std::fmt;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+
+use memmap2::MmapMut;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+/// What the first byte of every block is aligned to, and what block sizes are multiples of.
+pub(crate) const PAGE_BYTES: usize = 4096;
+
+/// A page-aligned piece of memory with one owner, all of it touched: writing to it never faults.
+pub struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+    _owner: Box<dyn Any + Send>,
+}
+
+// SAFETY: a block is the only way to its memory (contract of `from_raw_parts`), and the owner that frees it is `Send`.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// Wraps memory that `owner` frees when it drops.
+    ///
+    /// # Safety
+    ///
+    /// `start` must point to `bytes` initialised bytes, aligned to 4096, that are reachable through nothing else until
+    /// `owner` drops, and from any thread.
+    pub unsafe fn from_raw_parts(start: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send>) -> Self {
+        debug_assert!(start.addr().get().is_multiple_of(PAGE_BYTES));
+        Self { start, bytes, _owner: owner }
+    }
+
+    fn from_map(mut map: MmapMut) -> Self {
+        // One write a page: the operating system hands pages over now rather than during a fill.
+        map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
+        let start = NonNull::from(&mut map[..]).cast();
+        let bytes = map.len();
+        // SAFETY: the mapping is page-aligned, initialised by the operating system, exclusively ours (anonymous, or of
+        // an unlinked temporary file that nobody else can open), and stays in place when the `MmapMut` value moves.
+        unsafe { Self::from_raw_parts(start, bytes, Box::new(map)) }
+    }
+
+    /// Ordinary anonymous pages that no source bounds: what a batch is served from when it spills.
+    pub(crate) fn unbounded(bytes: usize) -> Result<Self> {
+        AnonymousPages.allocate(bytes)
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The memory.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: `from_raw_parts` promises initialised, exclusive memory of this length; `&self` forbids writes.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The memory, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes this the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({} bytes)", self.bytes)
+    }
+}
+
+/// Where a ring's memory comes from.
+pub trait PageSource: Send + Sync + fmt::Debug {
+    /// A block of at least `bytes` bytes, rounded up to whole pages, every page touched.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`] when the source's own bound is reached, [`ErrorKind::Io`] when the operating system refuses.
+    fn allocate(&self, bytes: usize) -> Result<Block>;
+}
+
+/// Rounds up to whole pages, at least one.
+pub(crate) fn whole_pages(bytes: usize) -> usize {
+    bytes.max(1).next_multiple_of(PAGE_BYTES)
+}
+
+/// Anonymous pages of the process: ordinary memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnonymousPages;
+
+impl PageSource for AnonymousPages {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        let bytes = whole_pages(bytes);
+        let map = MmapMut::map_anon(bytes).map_err(|error| {
+            let message = format!("the operating system refused {bytes} bytes of memory: {error}");
+            Error::new(ErrorKind::Io, message).with_source(error)
+        })?;
+        #[cfg(target_os = "linux")]
+        if bytes >= 2 << 20 {
+            // Fewer page-table entries; a kernel that does not know the advice loses nothing.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Block::from_map(map))
+    }
+}
+
+/// Pages of unlinked temporary files: batch memory that the operating system may write back to disk.
+///
+/// Bounded by a size of its own, beside the memory budget.
+#[derive(Debug)]
+pub struct TempFilePages {
+    folder: Option<PathBuf>,
+    limit: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl TempFilePages {
+    /// Files of at most `limit` bytes together, in `folder` or the system's temporary folder.
+    pub fn new(folder: Option<PathBuf>, limit: u64) -> Self {
+        Self { folder, limit, used: Arc::new(AtomicU64::new(0)) }
+    }
+}
+
+struct TempFileMap {
+    _map: MmapMut,
+    bytes: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl Drop for TempFileMap {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl PageSource for TempFilePages {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        let len = whole_pages(bytes);
+        let bytes = len as u64;
+        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let account = |map| TempFileMap { _map: map, bytes, used: self.used.clone() };
+        let give_back = || self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if used + bytes > self.limit {
+            give_back();
+            let message = format!(
+                "a slot needs {bytes} bytes of temporary file, but {used} of the {} allowed are taken; raise the limit",
+                self.limit
+            );
+            return Err(Error::new(ErrorKind::Budget, message).at_path(folder));
+        }
+        let map = (|| {
+            let file = tempfile::tempfile_in(&folder)?;
+            file.set_len(bytes)?;
+            reserve_disk(&file, bytes)?;
+            // SAFETY: the file was created a moment ago without a name: no other process can open, write or truncate it.
+            unsafe { MmapMut::map_mut(&file) }
+        })();
+        let mut map = map.map_err(|error| {
+            give_back();
+            Error::io(&folder, error)
+        })?;
+        map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
+        let start = NonNull::from(&mut map[..]).cast();
+        // SAFETY: as in `Block::from_map`: page-aligned, initialised with zeros, exclusive, stable; the owner unmaps it.
+        Ok(unsafe { Block::from_raw_parts(start, len, Box::new(account(map))) })
+    }
+}
+
+/// Writes the file's every block, so that a full disk is an error now and not a SIGBUS later.
+fn reserve_disk(mut file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
+    use std::io::Write;
+    let zeros = [0u8; 16 * PAGE_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let step = left.min(zeros.len() as u64);
+        file.write_all(&zeros[..step as usize])?;
+        left -= step;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_aligned_zeroed_pages() {
+        for source in [&AnonymousPages as &dyn PageSource, &TempFilePages::new(None, 1 << 20)] {
+            let mut block = source.allocate(5000).unwrap();
+            assert_eq!(block.len(), 8192);
+            assert!(block.start().addr().get().is_multiple_of(PAGE_BYTES));
+            assert!(block.as_slice().iter().all(|byte| *byte == 0));
+            block.as_mut_slice()[8191] = 7;
+            assert_eq!(block.as_slice()[8191], 7);
+        }
+    }
+
+    #[test]
+    fn temporary_files_keep_their_own_bound() {
+        let source = TempFilePages::new(None, 8192);
+        let first = source.allocate(8192).unwrap();
+        assert_eq!(source.allocate(1).unwrap_err().kind(), ErrorKind::Budget);
+        drop(first);
+        source.allocate(1).unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+/// A bound in bytes, shared by everything that holds batch memory: the ring, streamed records, inflated files.
+///
+/// Clones draw on the same bound.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        Self::unlimited()
+    }
+}
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Self(Arc::new(Account { limit, used: AtomicU64::new(0) }))
+    }
+
+    /// A budget that never refuses, but still counts.
+    pub fn unlimited() -> Self {
+        Self::new(u64::MAX)
+    }
+
+    /// The bound in bytes.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Bytes reserved now.
+    pub fn used(&self) -> u64 {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` until the reservation drops. `what` names the purpose in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`], with the arithmetic done for the reader.
+    pub fn reserve(&self, bytes: u64, what: &str) -> Result<Reservation> {
+        let mut reservation = Reservation { account: self.0.clone(), bytes: 0 };
+        reservation.grow_to(bytes, what)?;
+        Ok(reservation)
+    }
+}
+
+/// Bytes taken from a [`MemoryBudget`]; dropping gives them back.
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Holds at least `bytes` from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`]; the reservation is then as before.
+    pub fn grow_to(&mut self, bytes: u64, what: &str) -> Result<()> {
+        let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
+        let limit = self.account.limit;
+        let taken = self.account.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(more).filter(|total| *total <= limit)
+        });
+        match taken {
+            Ok(_) => {
+                self.bytes = bytes;
+                Ok(())
+            }
+            Err(used) => Err(Error::new(
+                ErrorKind::Budget,
+                format!(
+                    "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are \
+                     left; raise the budget to at least {}, or make batches smaller",
+                    limit - used,
+                    used.saturating_add(more),
+                ),
+            )),
+        }
+    }
+
+    /// Holds at most `bytes` from now on.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        if let Some(less) = self.bytes.checked_sub(bytes) {
+            self.account.used.fetch_sub(less, Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_refuses_what_does_not_fit_and_takes_back_what_is_dropped() {
+        let budget = MemoryBudget::new(100);
+        let mut first = budget.reserve(60, "a").unwrap();
+        let error = budget.reserve(50, "the ring").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        assert!(error.to_string().contains("the ring needs 50 more bytes, but 60 of"), "{error}");
+        assert!(error.to_string().contains("at least 110"), "{error}");
+        assert!(first.grow_to(101, "a").is_err());
+        assert_eq!(first.bytes(), 60);
+        first.shrink_to(10);
+        assert_eq!(budget.used(), 10);
+        drop(first);
+        assert_eq!(budget.used(), 0);
+    }
+}

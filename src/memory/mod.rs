@@ -1,0 +1,7 @@
+//! Memory for batches: blocks from a [`PageSource`], and the one byte budget that everything large draws on.
+
+mod block;
+mod budget;
+
+pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
+pub use budget::{MemoryBudget, Reservation};

@@ -1,0 +1,80 @@
+//! Randomness that is a pure function of a key: no generator is ever carried from one sample to the next.
+//!
+//! The mixing step is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+//! generators", OOPSLA 2014), in the variant 13 of Stafford.
+
+/// A key under which random numbers are drawn; derive one for each thing that must differ.
+///
+/// ```
+/// use ringfeed::RandomKey;
+///
+/// let epoch_0 = RandomKey::new(42).with(0);
+/// let epoch_1 = RandomKey::new(42).with(1);
+/// assert_ne!(epoch_0.bits(0), epoch_1.bits(0));
+/// assert_eq!(epoch_0.bits(7), RandomKey::new(42).with(0).bits(7));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomKey(u64);
+
+impl RandomKey {
+    /// The key of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The key below this one for `part`. The order of parts matters, so seed 1 epoch 2 is not seed 2 epoch 1.
+    #[must_use]
+    pub const fn with(self, part: u64) -> Self {
+        Self(mix(self.0.rotate_left(23) ^ mix(part.wrapping_add(0xd1b5_4a32_d192_ed03))))
+    }
+
+    /// 64 random bits for `counter`.
+    pub const fn bits(self, counter: u64) -> u64 {
+        mix(self.0 ^ mix(counter.wrapping_add(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// A number in [0, 1) for `counter`, a multiple of 2^-53.
+    pub fn unit(self, counter: u64) -> f64 {
+        (self.bits(counter) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A normally distributed number (mean 0, deviation 1) for `counter`, by the Box-Muller transform.
+    pub fn normal(self, counter: u64) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit(2 * counter)).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit(2 * counter + 1)).cos()
+    }
+}
+
+pub(crate) const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unit_numbers_are_spread_evenly() {
+        let key = RandomKey::new(3);
+        let mean = (0..100_000).map(|i| key.unit(i)).sum::<f64>() / 100_000.0;
+        assert!((mean - 0.5).abs() < 0.005, "{mean}");
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_zero_and_deviation_one() {
+        let key = RandomKey::new(3);
+        let draws: Vec<f64> = (0..100_000).map(|i| key.normal(i)).collect();
+        let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+        let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / draws.len() as f64;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+    }
+
+    #[test]
+    fn neighbouring_seeds_and_epochs_have_keys_of_their_own() {
+        let keys: std::collections::HashSet<u64> =
+            (0..100).flat_map(|seed| (0..100).map(move |epoch| RandomKey::new(seed).with(epoch).bits(0))).collect();
+        assert_eq!(keys.len(), 10_000);
+    }
+}

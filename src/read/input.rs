@@ -1,0 +1,300 @@
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::memory::{MemoryBudget, Reservation};
+
+/// How a file's bytes are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// By positioned reads into reused buffers. The default.
+    #[default]
+    Read,
+    /// By mapping the file: faster for small records in random order. **A promise that nobody changes or truncates the
+    /// file while it is open**: touching a page that is gone raises SIGBUS, which ends the process.
+    Map,
+}
+
+/// Where the contents of a compressed or transcoded file may be kept once they are needed at random.
+#[derive(Clone, Debug)]
+pub(crate) struct Spool {
+    /// What memory is counted against.
+    pub(crate) budget: MemoryBudget,
+    /// Most bytes kept in memory; more go to a temporary file.
+    pub(crate) memory_bytes: u64,
+    /// Most bytes at all.
+    pub(crate) limit_bytes: u64,
+}
+
+impl Default for Spool {
+    fn default() -> Self {
+        Self { budget: MemoryBudget::unlimited(), memory_bytes: 1 << 30, limit_bytes: 64 << 30 }
+    }
+}
+
+/// Bytes that can be read at any offset, from several threads at once: a file, or what a compressed one holds.
+#[derive(Debug)]
+pub(crate) struct Input {
+    path: PathBuf,
+    len: u64,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    File(File),
+    Map(Mmap),
+    Memory(Vec<u8>, #[expect(dead_code, reason = "held until the input drops")] Reservation),
+}
+
+impl Input {
+    /// Opens an ordinary file.
+    pub(crate) fn open(path: &Path, access: Access) -> Result<Self> {
+        let file = open_file(path)?;
+        let len = file.metadata().map_err(|error| Error::io(path, error))?.len();
+        let held = if access == Access::Map && len > 0 {
+            // SAFETY: the caller of `Access::Map` promises that nobody changes or truncates the file while it is open.
+            let map = unsafe { Mmap::map(&file) };
+            Held::Map(map.map_err(|error| Error::io(path, error))?)
+        } else {
+            Held::File(file)
+        };
+        Ok(Self { path: path.to_owned(), len, held })
+    }
+
+    /// Reads `bytes` to its end and keeps what it held: in memory, or beyond `spool.memory_bytes` in a temporary file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] beyond `spool.limit_bytes`, [`ErrorKind::Budget`], and those of reading.
+    pub(crate) fn spool(path: &Path, mut bytes: impl Read, spool: &Spool) -> Result<Self> {
+        let what = "the decompressed or transcoded file";
+        let mut reservation = spool.budget.reserve(0, what)?;
+        let mut memory = Vec::new();
+        let mut file: Option<File> = None;
+        let mut len = 0u64;
+        let mut chunk = vec![0u8; 256 << 10];
+        loop {
+            let count = match bytes.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(inflate_error(path, len, error)),
+            };
+            len += count as u64;
+            if len > spool.limit_bytes {
+                let message = format!(
+                    "holds more than {} bytes once decompressed or transcoded; raise the limit or decompress it",
+                    spool.limit_bytes
+                );
+                return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+            }
+            if file.is_none() && len > spool.memory_bytes {
+                let mut new = tempfile::tempfile().map_err(|error| Error::io(std::env::temp_dir(), error))?;
+                new.write_all(&memory).map_err(|error| Error::io(std::env::temp_dir(), error))?;
+                memory = Vec::new();
+                reservation.shrink_to(0);
+                file = Some(new);
+            }
+            match &mut file {
+                Some(file) => {
+                    file.write_all(&chunk[..count]).map_err(|error| Error::io(std::env::temp_dir(), error))?;
+                }
+                None => {
+                    reservation.grow_to(len, what).map_err(|error| error.at_path(path))?;
+                    memory.extend_from_slice(&chunk[..count]);
+                }
+            }
+        }
+        memory.shrink_to_fit();
+        let held = file.map_or_else(|| Held::Memory(memory, reservation), Held::File);
+        Ok(Self { path: path.to_owned(), len, held })
+    }
+
+    /// The path it was opened from.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Everything, if it is in memory or mapped.
+    pub(crate) fn slice(&self) -> Option<&[u8]> {
+        match &self.held {
+            Held::File(_) => None,
+            Held::Map(map) => Some(map),
+            Held::Memory(bytes, _) => Some(bytes),
+        }
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`]; also when the file has become shorter since it was opened.
+    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        match &self.held {
+            Held::File(file) => read_exact_at(file, offset, into)
+                .map_err(|error| match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => Error::new(
+                        ErrorKind::Io,
+                        "the file ends here, but was longer when it was opened; it must not change meanwhile",
+                    ),
+                    _ => Error::io(&self.path, error),
+                })
+                .map_err(|error| error.at_path(&self.path).at_byte(offset)),
+            Held::Map(_) | Held::Memory(..) => {
+                let bytes = self.slice().unwrap_or_default();
+                let range = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));
+                let Some(range) = range else {
+                    let message = format!("{} bytes at {offset} of {}", into.len(), self.len);
+                    return Err(Error::new(ErrorKind::Io, message).at_path(&self.path).at_byte(offset));
+                };
+                into.copy_from_slice(range);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> std::io::Result<()> {
+    while !into.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_read(file, into, offset)?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += count as u64;
+        into = &mut into[count..];
+    }
+    Ok(())
+}
+
+/// Opens a file for reading; a missing one is an error that names the nearest entry, a folder is an error that says so.
+pub(crate) fn open_file(path: &Path) -> Result<File> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    if file.metadata().map_err(|error| Error::io(path, error))?.is_dir() {
+        return Err(Error::new(ErrorKind::Format, "is a folder, not a file").at_path(path));
+    }
+    Ok(file)
+}
+
+/// The decompressed bytes of a gzip file (of all its members), read one after another.
+pub(crate) struct Inflater {
+    gzip: MultiGzDecoder<BufReader<File>>,
+}
+
+impl Inflater {
+    /// Whether the file starts with gzip's magic bytes.
+    pub(crate) fn recognises(path: &Path) -> Result<bool> {
+        let mut magic = [0u8; 2];
+        let mut file = open_file(path)?;
+        match file.read_exact(&mut magic) {
+            Ok(()) => Ok(magic == [0x1f, 0x8b]),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    }
+
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = open_file(path)?;
+        Ok(Self { gzip: MultiGzDecoder::new(BufReader::with_capacity(256 << 10, file)) })
+    }
+}
+
+impl Read for Inflater {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.gzip.read(into)
+    }
+}
+
+/// What an error while decompressing or transcoding means: `byte` counts decompressed bytes.
+#[cold]
+pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            (ErrorKind::Format, "the gzip data ends in the middle; the file is truncated".to_owned())
+        }
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData => {
+            (ErrorKind::Format, format!("corrupt gzip data: {error}"))
+        }
+        _ => (ErrorKind::Io, error.to_string()),
+    };
+    Error::new(kind, message).with_source(error).at_path(path).at_byte(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn every_way_of_holding_bytes_reads_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, &bytes).unwrap();
+        let packed = folder.path().join("packed.gz");
+        std::fs::write(&packed, gzip(&bytes)).unwrap();
+        assert!(Inflater::recognises(&packed).unwrap() && !Inflater::recognises(&plain).unwrap());
+        let small = Spool { memory_bytes: 1000, ..Spool::default() };
+        for input in [
+            Input::open(&plain, Access::Read).unwrap(),
+            Input::open(&plain, Access::Map).unwrap(),
+            Input::spool(&packed, Inflater::open(&packed).unwrap(), &Spool::default()).unwrap(),
+            Input::spool(&packed, Inflater::open(&packed).unwrap(), &small).unwrap(),
+        ] {
+            assert_eq!(input.len(), bytes.len() as u64);
+            let mut part = [0u8; 1000];
+            input.read_at(12_345, &mut part).unwrap();
+            assert_eq!(part, bytes[12_345..13_345]);
+            assert!(input.read_at(input.len() - 10, &mut part).is_err());
+        }
+    }
+
+    #[test]
+    fn what_inflates_beyond_a_limit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let bomb = folder.path().join("bomb.gz");
+        std::fs::write(&bomb, gzip(&vec![0; 10 << 20])).unwrap();
+        let spool = Spool { limit_bytes: 1 << 20, ..Spool::default() };
+        let error = Input::spool(&bomb, Inflater::open(&bomb).unwrap(), &spool).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        let spool = Spool { budget: MemoryBudget::new(1 << 20), ..Spool::default() };
+        let error = Input::spool(&bomb, Inflater::open(&bomb).unwrap(), &spool).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+    }
+
+    #[test]
+    fn a_truncated_gzip_file_is_an_error_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.gz");
+        let packed = gzip(&vec![1; 100_000]);
+        std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+        let error = Input::spool(&path, Inflater::open(&path).unwrap(), &Spool::default()).unwrap_err();
+        assert!(error.to_string().contains("truncated"), "{error}");
+    }
+}

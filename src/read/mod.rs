@@ -1,0 +1,211 @@
+//! Record readers: one file a format.
+//!
+//! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
+//! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
+
+mod input;
+mod summary;
+
+use std::any::Any;
+
+use bytes::Bytes;
+
+use crate::error::{Location, Result};
+use crate::random::RandomKey;
+use crate::row::RowMut;
+use crate::schema::{Extents, TensorSpec};
+
+pub use input::Access;
+pub(crate) use input::{Inflater, Input};
+pub use summary::FieldSummary;
+
+/// Random access to records, and their decoding.
+///
+/// Called from several threads at once, in any order, each with a [`Scratch`] of its own. A batch is filled in jobs of
+/// a few samples; a job calls `fetch` for each of its samples, then `decode` for each that was fetched.
+pub trait RecordReader: Send + Sync {
+    /// Number of records.
+    fn len(&self) -> u64;
+
+    /// Whether there are no records.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensors that it contributes to a sample.
+    fn tensors(&self) -> &[TensorSpec];
+
+    /// The lengths of record `sample` that vary from record to record. Asked only if a tensor has such a dimension, and
+    /// from several threads; answer from an index or a header.
+    ///
+    /// # Errors
+    ///
+    /// Those of the format, with the place.
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        let _ = (sample, scratch);
+        Ok(Extents::default())
+    }
+
+    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. It is called with `nth` from 0
+    /// on, and may read ahead for the rest of `samples`. A reader whose records are in memory does nothing here.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) and the format's limits, with the place.
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let _ = (samples, nth, scratch);
+        Ok(())
+    }
+
+    /// Decodes the record that `fetch` read as the job's `nth` into `row`, writing every byte of it, padding included.
+    /// Processor time only.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the record holds what the schema does not allow, with path,
+    /// record, line, column or byte.
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Where record `sample` comes from: what statistics and logs call it.
+    fn place(&self, sample: u64) -> Location;
+
+    /// What tells this source from another or a changed one.
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: 0, sizes: 0 }
+    }
+}
+
+/// Records that can only be read one after another.
+///
+/// Read by one thread; what it read is decoded by others through its [`RecordDecoder`].
+pub trait RecordStream: Send {
+    /// Reads the next record into `record`, reusing its memory; `false` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) spoils this record alone: the next call reads the one after it. Any
+    /// other kind ends the epoch.
+    fn read(&mut self, record: &mut Record) -> Result<bool>;
+
+    /// Begins again with the first record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source serves a single epoch.
+    fn rewind(&mut self) -> Result<()>;
+
+    /// Number of records, where it is known without reading them.
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    /// What tells this source from another or a changed one.
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: self.len(), names: 0, sizes: 0 }
+    }
+}
+
+/// The decoding half of a [`RecordStream`]: called from several threads at once.
+pub trait RecordDecoder: Send + Sync {
+    /// The tensors of a sample.
+    fn tensors(&self) -> &[TensorSpec];
+
+    /// As [`RecordReader::measure`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the format, with the place.
+    fn measure(&self, record: &Record, scratch: &mut Scratch) -> Result<Extents> {
+        let _ = (record, scratch);
+        Ok(Extents::default())
+    }
+
+    /// As [`RecordReader::decode`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data), with the place.
+    fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Where `record` comes from.
+    fn place(&self, record: &Record) -> Location;
+}
+
+/// One raw record of a stream: its bytes and its place. Reused from batch to batch.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The bytes, in as many parts as the source likes (a row of text has one, a sample of ready tensors one each).
+    pub parts: Vec<Bytes>,
+    /// The lengths that vary from record to record, if the source knows them.
+    pub extents: Extents,
+    /// Index in the stream, from 0.
+    pub index: u64,
+    /// Line in the file, from 1; 0 if it has no lines.
+    pub line: u64,
+    /// Byte offset in the file.
+    pub byte: u64,
+}
+
+/// Which sample is decoded, and the key of its randomness: the same for any worker, order or restart.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Index of the record in its source.
+    pub id: u64,
+    /// Key of (seed, epoch, sample).
+    pub key: RandomKey,
+}
+
+/// What tells a source from another or from its own changed self.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Fingerprint {
+    /// Number of records; unknown for a stream.
+    pub count: Option<u64>,
+    /// Hash of the records' or files' names.
+    pub names: u64,
+    /// Hash of their sizes.
+    pub sizes: u64,
+}
+
+/// A worker's reusable buffers, of whatever type a reader wants: created at first use, kept from job to job.
+#[derive(Default)]
+pub struct Scratch(Option<Box<dyn Any + Send>>);
+
+impl Scratch {
+    /// The buffers of type `T`; made anew if the last user kept another type here.
+    pub fn of<T: Default + Send + 'static>(&mut self) -> &mut T {
+        if !self.0.as_ref().is_some_and(|kept| kept.is::<T>()) {
+            self.0 = Some(Box::<T>::default());
+        }
+        self.0.as_mut().and_then(|kept| kept.downcast_mut()).expect("the type was checked or set above")
+    }
+}
+
+impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        (**self).tensors()
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        (**self).measure(sample, scratch)
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        (**self).fetch(samples, nth, scratch)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        (**self).decode(sample, nth, scratch, row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        (**self).place(sample)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        (**self).fingerprint()
+    }
+}

@@ -1,0 +1,142 @@
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::{Layout, TensorLayout};
+use crate::schema::{Affine, Extents, TensorSpec};
+
+/// One sample's place in a batch that is being filled: what a decoder writes into.
+///
+/// It covers every tensor that the decoder contributes, and nothing of any other sample. The memory holds whatever the
+/// last batch left there: a decoder must write every byte, padding included.
+pub struct RowMut<'a> {
+    slot: NonNull<u8>,
+    specs: &'a [TensorSpec],
+    tensors: &'a [TensorLayout],
+    row: usize,
+    extents: Extents,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> RowMut<'a> {
+    /// Row `row` of the batch that is laid out by `layout` in `slot`.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are not those
+    /// that it was laid out for.
+    pub fn new(slot: &'a mut [u8], specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
+        assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
+        assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
+        // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
+        unsafe { Self::from_raw(NonNull::from(slot).cast(), specs, layout, row) }
+    }
+
+    /// # Safety
+    ///
+    /// `slot` must point to memory of at least `layout.bytes()` bytes, aligned to 8 bytes, valid for 'a, in which
+    /// nobody else touches the bytes of row `row` of any tensor of the layout for 'a.
+    pub(crate) unsafe fn from_raw(slot: NonNull<u8>, specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
+        assert!(row < layout.rows(), "row {row} of a batch of {}", layout.rows());
+        assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
+        Self { slot, specs, tensors: layout.tensors(), row, extents: layout.extents(), memory: PhantomData }
+    }
+
+    /// The part of this row with the `count` tensors from `first` on: what one of several composed readers fills.
+    ///
+    /// # Panics
+    ///
+    /// If the row has fewer tensors.
+    pub fn part(&mut self, first: usize, count: usize) -> RowMut<'_> {
+        RowMut {
+            slot: self.slot,
+            specs: &self.specs[first..first + count],
+            tensors: &self.tensors[first..first + count],
+            row: self.row,
+            extents: self.extents,
+            memory: PhantomData,
+        }
+    }
+
+    /// The tensors that are to be written.
+    pub fn specs(&self) -> &'a [TensorSpec] {
+        self.specs
+    }
+
+    /// The longest extents in the batch: what this sample must be padded to.
+    pub fn extents(&self) -> Extents {
+        self.extents
+    }
+
+    /// This sample's part of tensor `index`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tensor.
+    pub fn tensor(&mut self, index: usize) -> TensorMut<'_> {
+        let layout = &self.tensors[index];
+        let offset = layout.offset + self.row * layout.row_bytes;
+        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, and a layout keeps every
+        // row of every tensor below that.
+        let start = unsafe { self.slot.add(offset) };
+        // SAFETY: these bytes belong to this row of this tensor alone (constructor's contract), and `&mut self` is
+        // borrowed for as long as the slice lives, so no second slice of this row exists.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), layout.row_bytes) };
+        TensorMut { spec: &self.specs[index], shape: &layout.row_shape, bytes }
+    }
+
+    /// Writes zeros everywhere.
+    pub fn zero(&mut self) {
+        for index in 0..self.tensors.len() {
+            self.tensor(index).bytes_mut().fill(0);
+        }
+    }
+}
+
+/// One sample's part of one tensor, to be written.
+pub struct TensorMut<'a> {
+    spec: &'a TensorSpec,
+    shape: &'a [usize],
+    bytes: &'a mut [u8],
+}
+
+impl<'a> TensorMut<'a> {
+    /// What the tensor is.
+    pub fn spec(&self) -> &'a TensorSpec {
+        self.spec
+    }
+
+    /// Element type to write.
+    pub fn dtype(&self) -> DType {
+        self.spec.dtype
+    }
+
+    /// Dimensions of one sample in this batch, padding included.
+    pub fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// The transformation to apply while writing.
+    pub fn affine(&self) -> Option<&'a Affine> {
+        self.spec.affine.as_deref()
+    }
+
+    /// The raw bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes
+    }
+
+    /// The elements, row-major.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the tensor holds another element type.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T]> {
+        if T::DTYPE != self.spec.dtype {
+            let message = format!("the tensor holds {}, not {}", self.spec.dtype, T::DTYPE);
+            return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec.name));
+        }
+        Ok(bytemuck::cast_slice_mut(self.bytes))
+    }
+}

@@ -1,0 +1,209 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result, nearest};
+
+/// Most dimensions of one sample's tensor (the batch adds one in front).
+pub const MAX_RANK: usize = 5;
+
+/// Most lengths of a sample that may differ from sample to sample.
+pub const MAX_EXTENTS: usize = 4;
+
+/// What a tensor is to the trainer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Input of the model.
+    Feature,
+    /// What the model should answer.
+    Label,
+    /// 1 where another tensor holds data, 0 where it holds padding.
+    Mask,
+}
+
+/// One dimension of a sample's tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dim {
+    /// The same length in every sample.
+    Fixed(usize),
+    /// The sample's extent of this index; a batch takes the longest and pads the others with zeros.
+    Extent(usize),
+}
+
+/// The lengths of one sample that vary from sample to sample, by extent index. Unused ones are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extents(pub [u32; MAX_EXTENTS]);
+
+impl Extents {
+    /// The extents of a sample with one varying length, such as a sequence.
+    pub fn of_length(length: u32) -> Self {
+        Self([length, 0, 0, 0])
+    }
+
+    /// The longest of both, extent by extent.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].max(other.0[i])))
+    }
+}
+
+/// The shape of a tensor, held inline.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    dims: [usize; MAX_RANK + 1],
+    rank: u8,
+}
+
+impl Shape {
+    /// The shape with these dimensions.
+    ///
+    /// # Panics
+    ///
+    /// With more than `MAX_RANK + 1` dimensions.
+    pub fn new(dims: &[usize]) -> Self {
+        let mut shape = Self::default();
+        dims.iter().for_each(|dim| shape.push(*dim));
+        shape
+    }
+
+    pub(crate) fn push(&mut self, dim: usize) {
+        self.dims[usize::from(self.rank)] = dim;
+        self.rank += 1;
+    }
+
+    /// Product of the dimensions; 1 for a scalar. `None` if it overflows.
+    pub fn elements(&self) -> Option<usize> {
+        self.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim))
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.dims[..usize::from(self.rank)]
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// `y = x * scale + bias`, applied while decoding; the inverse gives the original values back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Affine {
+    /// Factors: one for all elements, or one for each index of `axis`.
+    pub scale: Vec<f32>,
+    /// Summands, as many as factors.
+    pub bias: Vec<f32>,
+    /// The dimension of the sample's tensor whose index picks factor and summand; `None` with a single one.
+    pub axis: Option<usize>,
+}
+
+/// Name, role, element type and shape of one tensor of a sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorSpec {
+    /// What the trainer calls it; unique in a schema.
+    pub name: String,
+    /// What it is to the trainer.
+    pub role: Role,
+    /// Element type in the batch.
+    pub dtype: DType,
+    /// Shape of one sample, without the batch dimension.
+    pub shape: Vec<Dim>,
+    /// The class names that its numbers stand for, in index order.
+    pub classes: Option<Arc<[String]>>,
+    /// The transformation that its values went through while decoding.
+    pub affine: Option<Arc<Affine>>,
+}
+
+impl TensorSpec {
+    /// A tensor of fixed shape; `&[]` is one number a sample.
+    pub fn new(name: impl Into<String>, role: Role, dtype: DType, shape: &[usize]) -> Self {
+        Self::with_dims(name, role, dtype, shape.iter().map(|dim| Dim::Fixed(*dim)).collect())
+    }
+
+    /// A tensor some of whose dimensions vary from sample to sample.
+    pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
+        Self { name: name.into(), role, dtype, shape, classes: None, affine: None }
+    }
+
+    /// The shape of one sample in a batch whose longest extents are `extents`.
+    pub fn row_shape(&self, extents: &Extents) -> Shape {
+        let mut shape = Shape::default();
+        for dim in &self.shape {
+            shape.push(match dim {
+                Dim::Fixed(len) => *len,
+                Dim::Extent(index) => extents.0[*index] as usize,
+            });
+        }
+        shape
+    }
+
+    /// Whether a dimension varies from sample to sample.
+    pub fn is_variable(&self) -> bool {
+        self.shape.iter().any(|dim| matches!(dim, Dim::Extent(_)))
+    }
+}
+
+/// Names, roles, types and shapes of the tensors of a sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    tensors: Vec<TensorSpec>,
+}
+
+impl Schema {
+    /// The schema of these tensors.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] without tensors, with a name twice, or with too many dimensions or extents.
+    pub fn new(tensors: Vec<TensorSpec>) -> Result<Self> {
+        if tensors.is_empty() {
+            return Err(Error::new(ErrorKind::Schema, "a sample needs at least one tensor"));
+        }
+        for (index, tensor) in tensors.iter().enumerate() {
+            let fault = if tensors[..index].iter().any(|other| other.name == tensor.name) {
+                "two tensors have this name; rename one of them".to_owned()
+            } else if tensor.shape.len() > MAX_RANK {
+                format!("{} dimensions; there may be {MAX_RANK}", tensor.shape.len())
+            } else if tensor.shape.iter().any(|dim| matches!(dim, Dim::Extent(e) if *e >= MAX_EXTENTS)) {
+                format!("extent index out of range; there may be {MAX_EXTENTS} extents")
+            } else {
+                continue;
+            };
+            return Err(Error::new(ErrorKind::Schema, fault).at_column(&tensor.name));
+        }
+        Ok(Self { tensors })
+    }
+
+    /// All tensors, in the order in which a batch holds them.
+    pub fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    /// Whether samples must be measured before a batch can be laid out.
+    pub fn is_variable(&self) -> bool {
+        self.tensors.iter().any(TensorSpec::is_variable)
+    }
+
+    /// The index of the tensor with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn index_of(&self, name: &str) -> Result<usize> {
+        self.tensors.iter().position(|tensor| tensor.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let hint = nearest(name, names.iter().copied()).map(|near| format!("; did you mean {near:?}?"));
+            Error::new(ErrorKind::NotFound, format!("no tensor {name:?} among {names:?}{}", hint.unwrap_or_default()))
+        })
+    }
+}

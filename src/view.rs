@@ -1,0 +1,69 @@
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::TensorLayout;
+use crate::schema::{MAX_RANK, Shape, TensorSpec};
+
+/// One tensor of a batch, borrowed from it: it can't outlive the batch. Row-major, without gaps.
+#[derive(Clone, Copy)]
+pub struct TensorView<'a> {
+    spec: &'a TensorSpec,
+    shape: Shape,
+    bytes: &'a [u8],
+}
+
+impl<'a> TensorView<'a> {
+    pub(crate) fn new(spec: &'a TensorSpec, layout: &TensorLayout, rows: usize, slot: &'a [u8]) -> Self {
+        let mut shape = Shape::new(&[rows]);
+        layout.row_shape.iter().for_each(|dim| shape.push(*dim));
+        Self { spec, shape, bytes: &slot[layout.offset..layout.offset + rows * layout.row_bytes] }
+    }
+
+    /// Its name, role, classes and the transformation it went through.
+    pub fn spec(&self) -> &'a TensorSpec {
+        self.spec
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'a str {
+        &self.spec.name
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.spec.dtype
+    }
+
+    /// Dimensions, the batch's first: `[samples, ...]`.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Elements from one index to the next, for each dimension.
+    pub fn strides(&self) -> Shape {
+        let mut step = 1;
+        let mut strides = [1; MAX_RANK + 1];
+        for (stride, dim) in strides[..self.shape.len()].iter_mut().zip(self.shape.iter()).rev() {
+            *stride = step;
+            step *= dim;
+        }
+        Shape::new(&strides[..self.shape.len()])
+    }
+
+    /// The raw bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// All elements, in row-major order; no copy.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the tensor holds another element type.
+    pub fn as_slice<T: Element>(&self) -> Result<&'a [T]> {
+        if T::DTYPE != self.spec.dtype {
+            let message = format!("the tensor holds {}, not {}", self.spec.dtype, T::DTYPE);
+            return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec.name));
+        }
+        Ok(bytemuck::cast_slice(self.bytes))
+    }
+}
