@@ -3,5 +3,6 @@
 mod block;
 mod budget;
 
+pub(crate) use block::whole_pages;
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
 pub use budget::{MemoryBudget, Reservation};

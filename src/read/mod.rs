@@ -16,7 +16,7 @@ use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 pub use input::Access;
-pub(crate) use input::{Inflater, Input};
+pub(crate) use input::{Inflater, Input, Spool, inflate_error, open_file};
 pub use summary::FieldSummary;
 
 /// Random access to records, and their decoding.

@@ -1,0 +1,326 @@
+//! The workspace ring: a fixed set of slots, cycling free -> draft -> lease -> free for ever.
+//!
+//! A slot is memory plus a payload of any type that is recycled with it. It never has two owners: a [`Draft`] may write
+//! it, may be split into [`Share`]s that write disjoint rows of it in parallel, and becomes a [`Lease`] that reads it.
+//! Dropping any of them brings the slot home. Nothing is overwritten while a lease lives, and nothing is allocated or
+//! copied from one turn to the next, except where [`RingStats`] counts it.
+//!
+//! Read `slot.rs` for the states of a slot, `growth.rs` for when it gets other memory.
+
+mod growth;
+mod slot;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Block, MemoryBudget, PageSource, whole_pages};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+
+use slot::{Body, Slot};
+pub(crate) use slot::{Draft, Lease, Share};
+
+/// What happens when a batch needs more memory than the budget has left, or when no slot may hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// A named error in the batch's place. The default.
+    #[default]
+    Fail,
+    /// The batch is served from ordinary memory outside the budget, and counted in [`RingStats::spilled`].
+    Spill,
+}
+
+/// What a ring is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct RingConfig {
+    pub(crate) slots: usize,
+    pub(crate) slot_bytes: usize,
+    pub(crate) pages: std::sync::Arc<dyn PageSource>,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) overflow: Overflow,
+    /// A byte that fills a slot before every fill, so that a test sees what a decoder leaves unwritten.
+    pub(crate) poison: Option<u8>,
+}
+
+/// The ring's figures at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingStats {
+    /// Number of slots.
+    pub slots: usize,
+    /// Bytes of the largest slot.
+    pub slot_bytes: usize,
+    /// Bytes of all slots together.
+    pub bytes: usize,
+    /// Slots in the caller's hands now.
+    pub leased: usize,
+    /// How often a slot was given larger memory.
+    pub regrown: u64,
+    /// Batches served from ordinary memory because no slot could hold them.
+    pub spilled: u64,
+}
+
+/// The ring; clones are handles to the same one.
+pub(crate) struct Ring<M>(Arc<Shared<M>>);
+
+impl<M> Clone for Ring<M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+pub(crate) struct Shared<M> {
+    config: RingConfig,
+    state: Mutex<State<M>>,
+    came_home: Condvar,
+    /// Bytes of the largest batch seen: what the other slots grow to when they are next taken.
+    high_water: AtomicU64,
+    bytes: AtomicU64,
+    slot_bytes: AtomicU64,
+    regrown: AtomicU64,
+    spilled: AtomicU64,
+}
+
+struct State<M> {
+    free: VecDeque<Arc<Slot<M>>>,
+    leased: usize,
+}
+
+impl<M: Default> Ring<M> {
+    /// A ring whose slots are reserved from the budget now, and allocated and touched when each is first taken.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`] if it does not fit, with the largest number of slots that would.
+    pub(crate) fn new(config: RingConfig) -> Result<Self> {
+        let slot_bytes = whole_pages(config.slot_bytes);
+        let total = slot_bytes as u64 * config.slots as u64;
+        let free_bytes = config.budget.limit() - config.budget.used().min(config.budget.limit());
+        let mut free = VecDeque::with_capacity(config.slots);
+        for _ in 0..config.slots {
+            let reservation = config.budget.reserve(slot_bytes as u64, "a ring slot").map_err(|error| {
+                let message = format!(
+                    "a ring of {} slots of {slot_bytes} bytes needs {total} bytes, but the memory budget of {} has \
+                     {free_bytes} left: {} slots would fit; raise the budget, or lower prefetch or the batch size",
+                    config.slots,
+                    config.budget.limit(),
+                    free_bytes / slot_bytes as u64,
+                );
+                Error::new(ErrorKind::Budget, message).with_source(error)
+            })?;
+            free.push_back(Arc::new(Slot::new(Body::new(reservation), true)));
+        }
+        Ok(Self(Arc::new(Shared {
+            high_water: AtomicU64::new(slot_bytes as u64),
+            bytes: AtomicU64::new(total),
+            slot_bytes: AtomicU64::new(slot_bytes as u64),
+            regrown: AtomicU64::new(0),
+            spilled: AtomicU64::new(0),
+            state: Mutex::new(State { free, leased: 0 }),
+            came_home: Condvar::new(),
+            config,
+        })))
+    }
+
+    /// Takes a free slot for a batch of `bytes` bytes, waiting for one until `stop` is set (then `None`; see
+    /// [`Ring::wake`]) or until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Exhausted`] at the deadline; [`ErrorKind::Budget`] if the slot must grow and may not.
+    pub(crate) fn acquire(
+        &self,
+        bytes: usize,
+        stop: &AtomicBool,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Draft<M>>> {
+        let slot = {
+            let mut state = self.0.state.lock();
+            loop {
+                if stop.load(Ordering::Acquire) {
+                    return Ok(None);
+                }
+                if let Some(slot) = state.free.pop_front() {
+                    break slot;
+                }
+                state = match deadline {
+                    None => self.0.came_home.wait(state),
+                    Some(deadline) if Instant::now() >= deadline => {
+                        return Err(exhausted(state.leased, self.0.config.slots));
+                    }
+                    Some(deadline) => self.0.came_home.wait_until(state, deadline),
+                };
+            }
+        };
+        let mut draft = Draft::new(slot, self.0.clone());
+        draft.fit(bytes)?;
+        if let Some(poison) = self.0.config.poison {
+            draft.bytes_mut().fill(poison);
+        }
+        Ok(Some(draft))
+    }
+
+    /// A draft in ordinary memory, beside the ring: for a batch that no slot may hold. Counted.
+    pub(crate) fn spill(&self, bytes: usize) -> Result<Draft<M>> {
+        let slot = Arc::new(Slot::new(Body::spilled(Block::unbounded(bytes)?), false));
+        self.0.spilled.fetch_add(1, Ordering::Relaxed);
+        let mut draft = Draft::new(slot, self.0.clone());
+        if let Some(poison) = self.0.config.poison {
+            draft.bytes_mut().fill(poison);
+        }
+        Ok(draft)
+    }
+}
+
+impl<M> Ring<M> {
+    /// Makes every waiting `acquire` look at its `stop` flag.
+    pub(crate) fn wake(&self) {
+        drop(self.0.state.lock());
+        self.0.came_home.notify_all();
+    }
+
+    /// Number of slots.
+    pub(crate) fn slots(&self) -> usize {
+        self.0.config.slots
+    }
+
+    pub(crate) fn overflow(&self) -> Overflow {
+        self.0.config.overflow
+    }
+
+    /// Slots in the caller's hands now.
+    pub(crate) fn leased(&self) -> usize {
+        self.0.state.lock().leased
+    }
+
+    /// Gives the memory of free slots that are larger than `slot_bytes` back.
+    pub(crate) fn shrink_to(&self, slot_bytes: usize) {
+        let slot_bytes = whole_pages(slot_bytes);
+        self.0.high_water.store(slot_bytes as u64, Ordering::Relaxed);
+        let state = self.0.state.lock();
+        for slot in &state.free {
+            slot::shrink_free(slot, &self.0, slot_bytes);
+        }
+        self.0.slot_bytes.store(slot_bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> RingStats {
+        RingStats {
+            slots: self.0.config.slots,
+            slot_bytes: self.0.slot_bytes.load(Ordering::Relaxed) as usize,
+            bytes: self.0.bytes.load(Ordering::Relaxed) as usize,
+            leased: self.leased(),
+            regrown: self.0.regrown.load(Ordering::Relaxed),
+            spilled: self.0.spilled.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The error of a ring whose every slot is in the caller's hands.
+#[cold]
+pub(crate) fn exhausted(leased: usize, slots: usize) -> Error {
+    let message = format!(
+        "{leased} of the ring's {slots} slots are held by batches that were not dropped, so no batch can be filled; \
+         drop batches before asking for more, copy those that must stay with `detach()`, or raise prefetch"
+    );
+    Error::new(ErrorKind::Exhausted, message)
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::AnonymousPages;
+
+    fn ring(slots: usize, slot_bytes: usize, limit: u64, overflow: Overflow) -> Result<Ring<Vec<u8>>> {
+        let pages = std::sync::Arc::new(AnonymousPages);
+        Ring::new(RingConfig {
+            slots,
+            slot_bytes,
+            pages,
+            budget: MemoryBudget::new(limit),
+            overflow,
+            poison: Some(0xa5),
+        })
+    }
+
+    fn take(ring: &Ring<Vec<u8>>, bytes: usize) -> Result<Draft<Vec<u8>>> {
+        ring.acquire(bytes, &AtomicBool::new(false), Some(Instant::now())).map(|draft| draft.expect("not stopped"))
+    }
+
+    #[test]
+    fn a_ring_that_does_not_fit_the_budget_is_refused_with_the_number_that_would() {
+        let error = ring(4, 8192, 20_000, Overflow::Fail).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        assert!(error.to_string().contains("2 slots would fit"), "{error}");
+    }
+
+    #[test]
+    fn slots_come_home_when_drafts_or_leases_drop() {
+        let ring = ring(2, 100, u64::MAX, Overflow::Fail).unwrap();
+        let first = take(&ring, 100).unwrap().freeze();
+        let second = take(&ring, 100).unwrap();
+        assert_eq!(take(&ring, 100).err().unwrap().kind(), ErrorKind::Exhausted);
+        drop(second);
+        let second = take(&ring, 100).unwrap().freeze();
+        assert_eq!(ring.leased(), 2);
+        drop((first, second));
+        assert_eq!(ring.leased(), 0);
+        take(&ring, 100).unwrap();
+    }
+
+    #[test]
+    fn the_payload_is_recycled_with_its_slot() {
+        let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
+        let mut draft = take(&ring, 100).unwrap();
+        draft.payload_mut().extend([1, 2, 3]);
+        drop(draft.freeze());
+        assert_eq!(take(&ring, 100).unwrap().payload_mut(), &[1, 2, 3]);
+    }
+
+    #[test]
+    fn only_the_slot_in_hand_grows_and_the_others_follow_when_taken() {
+        let ring = ring(2, 4096, 1 << 20, Overflow::Fail).unwrap();
+        let mut first = take(&ring, 10_000).unwrap();
+        assert_eq!(first.bytes_mut().len(), 12_288);
+        assert_eq!((ring.stats().regrown, ring.stats().bytes), (1, 12_288 + 4096));
+        let mut second = take(&ring, 10).unwrap();
+        assert_eq!(second.bytes_mut().len(), 12_288);
+        assert_eq!(ring.stats().regrown, 2);
+        drop((first, second));
+        take(&ring, 12_000).unwrap();
+        assert_eq!(ring.stats().regrown, 2);
+    }
+
+    #[test]
+    fn growth_beyond_the_budget_fails_or_spills_by_choice_and_keeps_the_slot() {
+        let failing = ring(2, 4096, 10_000, Overflow::Fail).unwrap();
+        assert_eq!(take(&failing, 10_000).err().unwrap().kind(), ErrorKind::Budget);
+        assert_eq!(take(&failing, 4096).unwrap().bytes_mut().len(), 4096);
+        let spilling = ring(2, 4096, 10_000, Overflow::Spill).unwrap();
+        assert!(take(&spilling, 10_000).unwrap().bytes_mut().len() >= 10_000);
+        assert_eq!(spilling.stats().spilled, 1);
+        assert_eq!(take(&spilling, 4096).unwrap().bytes_mut().len(), 4096);
+    }
+
+    #[test]
+    fn memory_of_past_large_shapes_can_be_given_back() {
+        let ring = ring(2, 4096, 1 << 20, Overflow::Fail).unwrap();
+        drop(take(&ring, 100_000).unwrap());
+        assert!(ring.stats().bytes > 100_000);
+        ring.shrink_to(4096);
+        assert_eq!(ring.stats().bytes, 8192);
+        assert_eq!(take(&ring, 4096).unwrap().bytes_mut().len(), 4096);
+    }
+
+    #[test]
+    fn memory_lives_as_long_as_its_lease() {
+        let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
+        let mut draft = take(&ring, 100).unwrap();
+        draft.bytes_mut().fill(7);
+        let lease = draft.freeze();
+        drop(ring);
+        assert!(lease.bytes().iter().all(|byte| *byte == 7));
+    }
+}

@@ -1,0 +1,249 @@
+use std::ops::Range;
+
+use crate::layout::Layout;
+use crate::memory::{Block, Reservation};
+use crate::row::RowMut;
+use crate::schema::TensorSpec;
+use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell, fence};
+
+use super::Shared;
+
+/// One place of the ring. Who may touch `body` follows from who holds the slot: see [`Owner`].
+pub(super) struct Slot<M> {
+    body: UnsafeCell<Body<M>>,
+    /// Shares not finished yet, while the slot is split.
+    shares: AtomicUsize,
+    /// Whether it returns to the ring; a spilled batch's does not.
+    in_ring: bool,
+}
+
+pub(super) struct Body<M> {
+    pub(super) block: Option<Block>,
+    /// Ordinary memory that this turn is served from instead of the block.
+    pub(super) spill: Option<Block>,
+    pub(super) reservation: Option<Reservation>,
+    pub(super) payload: M,
+}
+
+impl<M: Default> Body<M> {
+    pub(super) fn new(reservation: Reservation) -> Self {
+        Self { block: None, spill: None, reservation: Some(reservation), payload: M::default() }
+    }
+
+    pub(super) fn spilled(block: Block) -> Self {
+        Self { block: None, spill: Some(block), reservation: None, payload: M::default() }
+    }
+}
+
+impl<M> Body<M> {
+    fn memory(&self) -> Option<&Block> {
+        self.spill.as_ref().or(self.block.as_ref())
+    }
+}
+
+impl<M> Slot<M> {
+    pub(super) fn new(body: Body<M>, in_ring: bool) -> Self {
+        Self { body: UnsafeCell::new(body), shares: AtomicUsize::new(0), in_ring }
+    }
+}
+
+// SAFETY: a slot's body is reached through exactly one `Owner` (exclusively), or through several `Share`s that read the
+// payload and write disjoint rows of the memory; hand-over between threads goes through the ring's mutex or the
+// `shares` counter (release/acquire). So sharing needs no more than `Send` of what is inside, and `Sync` of the payload.
+unsafe impl<M: Send + Sync> Sync for Slot<M> {}
+
+/// The exclusive right to a slot. Exists at most once for each slot; dropping it brings the slot home.
+struct Owner<M> {
+    slot: Option<Arc<Slot<M>>>,
+    home: Arc<Shared<M>>,
+    leased: bool,
+}
+
+impl<M> Owner<M> {
+    fn slot(&self) -> &Arc<Slot<M>> {
+        self.slot.as_ref().expect("an owner has its slot until it drops")
+    }
+
+    fn body(&self) -> &Body<M> {
+        // SAFETY: this owner is the only way to the body (type invariant), and `&self` forbids writes through it.
+        self.slot().body.with(|body| unsafe { &*body })
+    }
+
+    fn body_mut(&mut self) -> &mut Body<M> {
+        // SAFETY: this owner is the only way to the body (type invariant), and `&mut self` makes this its only borrow.
+        self.slot().body.with_mut(|body| unsafe { &mut *body })
+    }
+}
+
+impl<M> Drop for Owner<M> {
+    fn drop(&mut self) {
+        if self.slot.is_none() {
+            return;
+        }
+        self.body_mut().spill = None;
+        let slot = self.slot.take();
+        let mut state = self.home.state.lock();
+        if self.leased {
+            state.leased -= 1;
+        }
+        if let Some(slot) = slot.filter(|slot| slot.in_ring) {
+            state.free.push_back(slot);
+        }
+        drop(state);
+        self.home.came_home.notify_all();
+    }
+}
+
+/// A slot that is being filled, in one hand.
+pub(crate) struct Draft<M>(Owner<M>);
+
+impl<M> Draft<M> {
+    pub(super) fn new(slot: Arc<Slot<M>>, home: Arc<Shared<M>>) -> Self {
+        Self(Owner { slot: Some(slot), home, leased: false })
+    }
+
+    pub(super) fn home(&self) -> Arc<Shared<M>> {
+        self.0.home.clone()
+    }
+
+    pub(super) fn body_mut(&mut self) -> &mut Body<M> {
+        self.0.body_mut()
+    }
+
+    /// The payload.
+    pub(crate) fn payload(&self) -> &M {
+        &self.0.body().payload
+    }
+
+    /// The payload, to be changed.
+    pub(crate) fn payload_mut(&mut self) -> &mut M {
+        &mut self.0.body_mut().payload
+    }
+
+    /// The memory, to be written.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.both_mut().1
+    }
+
+    /// Payload and memory at once.
+    pub(crate) fn both_mut(&mut self) -> (&mut M, &mut [u8]) {
+        let body = self.0.body_mut();
+        let block = body.spill.as_mut().or(body.block.as_mut());
+        (&mut body.payload, block.map_or(&mut [], Block::as_mut_slice))
+    }
+
+    /// The batch is finished: nobody writes it any more.
+    pub(crate) fn freeze(mut self) -> Lease<M> {
+        self.0.home.state.lock().leased += 1;
+        self.0.leased = true;
+        Lease(self.0)
+    }
+}
+
+impl<M: AsRef<Layout>> Draft<M> {
+    /// Splits the batch's rows into shares of `rows_a_share` rows, which may be filled by different threads, and hands
+    /// each to `give`. The share that is finished last returns the draft.
+    ///
+    /// # Panics
+    ///
+    /// If the layout in the payload is larger than the slot or has no rows.
+    pub(crate) fn split(mut self, rows_a_share: usize, mut give: impl FnMut(Share<M>)) {
+        let (payload, bytes) = self.both_mut();
+        let layout = payload.as_ref();
+        let rows = layout.rows();
+        assert!(layout.bytes() <= bytes.len(), "the slot was fitted to the layout");
+        assert!(rows > 0, "a batch has at least one row");
+        let rows_a_share = rows_a_share.max(1);
+        let slot = self.0.slot.take().expect("an owner has its slot until it drops");
+        slot.shares.store(rows.div_ceil(rows_a_share), Ordering::Relaxed);
+        for start in (0..rows).step_by(rows_a_share) {
+            let rows = start..rows.min(start + rows_a_share);
+            give(Share { slot: Some(slot.clone()), home: self.0.home.clone(), rows });
+        }
+    }
+}
+
+/// Some rows of a batch that is being filled: exclusively these, beside other shares of the same batch.
+pub(crate) struct Share<M> {
+    slot: Option<Arc<Slot<M>>>,
+    home: Arc<Shared<M>>,
+    rows: Range<usize>,
+}
+
+impl<M> Share<M> {
+    fn body(&self) -> &Body<M> {
+        let slot = self.slot.as_ref().expect("a share has its slot until it is finished");
+        // SAFETY: while a slot is split, its body is only read (rows are written through the block's raw pointer): no
+        // `Owner` exists until the last share is finished.
+        slot.body.with(|body| unsafe { &*body })
+    }
+
+    /// The payload, shared with the other shares.
+    pub(crate) fn payload(&self) -> &M {
+        &self.body().payload
+    }
+
+    /// The rows that are this share's to fill.
+    pub(crate) fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Gives this share's rows back. The last one of the batch gets the draft, which sees what all have written.
+    pub(crate) fn finish(mut self) -> Option<Draft<M>> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Option<Draft<M>> {
+        let slot = self.slot.take()?;
+        if slot.shares.fetch_sub(1, Ordering::Release) > 1 {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        Some(Draft::new(slot, self.home.clone()))
+    }
+}
+
+impl<M: AsRef<Layout>> Share<M> {
+    /// One of this share's rows, to be written.
+    ///
+    /// # Panics
+    ///
+    /// If the row is another share's, or `specs` are not those that the batch was laid out for.
+    pub(crate) fn row<'a>(&'a mut self, specs: &'a [TensorSpec], row: usize) -> RowMut<'a> {
+        assert!(self.rows.contains(&row), "row {row} is not in {:?}", self.rows);
+        let body = self.body();
+        let slot = body.memory().expect("a split slot has memory").start();
+        // SAFETY: `split` asserted that the block holds the layout, which can't change while the payload is shared;
+        // blocks are page-aligned; shares of a batch have disjoint rows, and `&mut self` is borrowed for as long as
+        // this row is, so nobody else touches it.
+        unsafe { RowMut::from_raw(slot, specs, body.payload.as_ref(), row) }
+    }
+}
+
+impl<M> Drop for Share<M> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// A finished batch: the caller's until it drops. `Send`, so it may drop anywhere.
+pub(crate) struct Lease<M>(Owner<M>);
+
+impl<M> Lease<M> {
+    pub(crate) fn payload(&self) -> &M {
+        &self.0.body().payload
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.body().memory().map_or(&[], Block::as_slice)
+    }
+}
+
+/// Frees the block of a slot that lies in the ring's free list, if it is larger than `slot_bytes`.
+///
+/// The caller holds the ring's lock, so nobody can take the slot meanwhile.
+pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) {
+    // SAFETY: a slot in the free list has no owner and no shares, and can only get one under the lock that the caller
+    // holds.
+    slot.body.with_mut(|body| home.shrink(unsafe { &mut *body }, slot_bytes));
+}
