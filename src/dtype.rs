@@ -97,6 +97,21 @@ impl FromStr for DType {
     }
 }
 
+/// Source values of any element type, in native byte order.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is named after its element type")]
+pub enum Numbers<'a> {
+    U8(&'a [u8]),
+    I8(&'a [i8]),
+    U16(&'a [u16]),
+    I16(&'a [i16]),
+    U32(&'a [u32]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -105,6 +120,9 @@ mod sealed {
 pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug + sealed::Sealed {
     /// The element type it stands for.
     const DTYPE: DType;
+
+    /// Values of this type, as [`write_numbers`](crate::write_numbers) takes them.
+    fn numbers(values: &[Self]) -> Numbers<'_>;
 }
 
 macro_rules! elements {
@@ -112,6 +130,10 @@ macro_rules! elements {
         impl sealed::Sealed for $type {}
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
+
+            fn numbers(values: &[Self]) -> Numbers<'_> {
+                Numbers::$dtype(values)
+            }
         }
     )*};
 }

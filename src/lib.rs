@@ -1,26 +1,45 @@
 //! Ringfeed.
 
+mod counters;
+mod dataset;
 mod decode;
 mod dtype;
 mod error;
 mod layout;
 mod memory;
+mod order;
+mod prefetch;
 mod random;
 mod read;
 mod ring;
 mod row;
 mod schema;
+mod stats;
 mod sync;
 mod view;
 
-pub use decode::{Numbers, write_numbers};
-pub use dtype::{DType, Element};
+pub use dataset::{
+    BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner, ReaderSource, SkippedRecord,
+    Source, State, StreamSource,
+};
+pub use decode::write_numbers;
+pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
+pub use order::Permutation;
+pub use prefetch::{
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
+};
+#[cfg(feature = "tokio")]
+pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
-pub use read::{Access, FieldSummary, Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
+pub use read::{
+    Access, Array, FieldSummary, Fingerprint, IdxOptions, IdxReader, MemoryReader, Record, RecordDecoder, RecordReader,
+    RecordStream, Sample, SampleStream, Scratch,
+};
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
+pub use stats::{StageStats, Stats};
 pub use view::TensorView;

@@ -2,4 +2,5 @@
 
 mod numbers;
 
-pub use numbers::{Numbers, write_numbers};
+pub(crate) use numbers::converts;
+pub use numbers::write_numbers;

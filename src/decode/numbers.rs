@@ -1,22 +1,7 @@
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 use crate::schema::Affine;
-
-/// Source values of any element type, in native byte order.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "each variant is named after its element type")]
-pub enum Numbers<'a> {
-    U8(&'a [u8]),
-    I8(&'a [i8]),
-    U16(&'a [u16]),
-    I16(&'a [i16]),
-    U32(&'a [u32]),
-    I32(&'a [i32]),
-    I64(&'a [i64]),
-    F32(&'a [f32]),
-    F64(&'a [f64]),
-}
 
 /// Whether values of type `from` may be written to a tensor of type `to`: the same type, an integer type that holds all
 /// of them, or floating point.

@@ -3,7 +3,11 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+mod fixed;
+mod idx;
 mod input;
+mod memory;
+mod samples;
 mod summary;
 
 use std::any::Any;
@@ -15,8 +19,11 @@ use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+pub use idx::{IdxOptions, IdxReader};
 pub use input::Access;
 pub(crate) use input::{Inflater, Input, Spool, inflate_error, open_file};
+pub use memory::MemoryReader;
+pub use samples::{Array, SampleStream};
 pub use summary::FieldSummary;
 
 /// Random access to records, and their decoding.
@@ -93,6 +100,11 @@ pub trait RecordStream: Send {
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source serves a single epoch.
     fn rewind(&mut self) -> Result<()>;
+
+    /// Whether it can begin again: without it, the source serves a single epoch.
+    fn repeatable(&self) -> bool {
+        true
+    }
 
     /// Number of records, where it is known without reading them.
     fn len(&self) -> Option<u64> {

@@ -204,19 +204,20 @@ impl<M> Share<M> {
 }
 
 impl<M: AsRef<Layout>> Share<M> {
-    /// One of this share's rows, to be written.
+    /// One of this share's rows, to be written, beside the payload.
     ///
     /// # Panics
     ///
     /// If the row is another share's, or `specs` are not those that the batch was laid out for.
-    pub(crate) fn row<'a>(&'a mut self, specs: &'a [TensorSpec], row: usize) -> RowMut<'a> {
+    pub(crate) fn payload_and_row<'a>(&'a mut self, specs: &'a [TensorSpec], row: usize) -> (&'a M, RowMut<'a>) {
         assert!(self.rows.contains(&row), "row {row} is not in {:?}", self.rows);
         let body = self.body();
         let slot = body.memory().expect("a split slot has memory").start();
         // SAFETY: `split` asserted that the block holds the layout, which can't change while the payload is shared;
         // blocks are page-aligned; shares of a batch have disjoint rows, and `&mut self` is borrowed for as long as
         // this row is, so nobody else touches it.
-        unsafe { RowMut::from_raw(slot, specs, body.payload.as_ref(), row) }
+        let row = unsafe { RowMut::from_raw(slot, specs, body.payload.as_ref(), row) };
+        (&body.payload, row)
     }
 }
 

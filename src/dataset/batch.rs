@@ -1,0 +1,239 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::counters::Counters;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::memory::{AnonymousPages, Block, PageSource};
+use crate::ring::Lease;
+use crate::schema::{Role, Schema};
+use crate::sync::{Mutex, Ordering};
+use crate::view::TensorView;
+
+use super::contract::BatchPlan;
+
+/// What a slot carries beside its memory: recycled with it.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) ticket: u64,
+    pub(crate) plan: BatchPlan,
+    pub(crate) layout: Layout,
+    /// Bad rows, found by any worker in any order.
+    pub(crate) faults: Mutex<Vec<(usize, Error)>>,
+    /// Bad rows that were taken out, in row order: what settling counts and names.
+    pub(crate) skipped: Vec<(usize, Error)>,
+    /// Positions, samples and padding of the rows that are left, if any were taken out. The plan itself stays whole: the
+    /// batch may have to be filled again.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// Which rows a batch has left after its bad ones were taken out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) positions: Vec<u64>,
+    pub(crate) samples: Vec<u64>,
+    pub(crate) padding: usize,
+}
+
+impl Batch {
+    /// Makes this the batch of `plan`, and returns the plan of the slot's last turn, to be used again.
+    pub(crate) fn begin(&mut self, ticket: u64, plan: BatchPlan) -> BatchPlan {
+        self.ticket = ticket;
+        self.faults.lock().clear();
+        self.skipped.clear();
+        self.kept = None;
+        std::mem::replace(&mut self.plan, plan)
+    }
+
+    /// Takes the plan back, so that the batch can be filled again: rows that were found bad stay so.
+    pub(crate) fn take_plan(&mut self) -> BatchPlan {
+        let mut plan = std::mem::take(&mut self.plan);
+        plan.faults.append(&mut self.skipped);
+        plan.faults.append(&mut self.faults.lock());
+        plan
+    }
+}
+
+impl AsRef<Layout> for Batch {
+    fn as_ref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+/// One batch: samples, contiguous per tensor, in one slot of the ring.
+///
+/// An owned lease: it may be kept, sent to another thread, zipped or returned from a function. Its memory stays as it is
+/// until it drops; then the slot is filled again. Keeping more batches than the ring has slots to spare meets
+/// [`ErrorKind::Exhausted`]; [`DataSet::detach`] copies one out.
+pub struct DataSet {
+    memory: Memory,
+    schema: Arc<Schema>,
+    counters: Arc<Counters>,
+}
+
+enum Memory {
+    Leased(Lease<Batch>),
+    Detached { batch: Box<Batch>, block: Block },
+}
+
+impl DataSet {
+    pub(crate) fn new(lease: Lease<Batch>, schema: Arc<Schema>, counters: Arc<Counters>) -> Self {
+        Self { memory: Memory::Leased(lease), schema, counters }
+    }
+
+    fn batch(&self) -> &Batch {
+        match &self.memory {
+            Memory::Leased(lease) => lease.payload(),
+            Memory::Detached { batch, .. } => batch,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Leased(lease) => lease.bytes(),
+            Memory::Detached { block, .. } => block.as_slice(),
+        }
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.batch().layout.rows()
+    }
+
+    /// Whether it has no samples; never true of a batch that an iterator gave.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a sample is made of.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Where the tensors lie.
+    pub fn layout(&self) -> &Layout {
+        &self.batch().layout
+    }
+
+    /// All tensors, in the schema's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorView<'_>> {
+        (0..self.schema.tensors().len()).map(|index| self.view(index))
+    }
+
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        Ok(self.view(self.schema.index_of(name)?))
+    }
+
+    /// The one tensor that is a feature.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if there are none or several; use [`DataSet::tensor`] then.
+    pub fn features(&self) -> Result<TensorView<'_>> {
+        self.only(Role::Feature)
+    }
+
+    /// The one tensor that is a label.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if there are none or several; use [`DataSet::tensor`] then.
+    pub fn labels(&self) -> Result<TensorView<'_>> {
+        self.only(Role::Label)
+    }
+
+    fn only(&self, role: Role) -> Result<TensorView<'_>> {
+        let mut found = (0..self.schema.tensors().len()).filter(|index| self.schema.tensors()[*index].role == role);
+        match (found.next(), found.next()) {
+            (Some(index), None) => Ok(self.view(index)),
+            _ => {
+                let names: Vec<_> =
+                    self.schema.tensors().iter().map(|t| format!("{} ({:?})", t.name, t.role)).collect();
+                let message =
+                    format!("not exactly one {role:?} tensor among {}; ask for one by name", names.join(", "));
+                Err(Error::new(ErrorKind::Schema, message))
+            }
+        }
+    }
+
+    fn view(&self, index: usize) -> TensorView<'_> {
+        let layout = &self.batch().layout;
+        TensorView::new(&self.schema.tensors()[index], &layout.tensors()[index], layout.rows(), self.bytes())
+    }
+
+    /// The epoch, from 0.
+    pub fn epoch(&self) -> u64 {
+        self.batch().plan.epoch
+    }
+
+    /// The batch's number in its epoch, from 0.
+    pub fn index(&self) -> u64 {
+        self.batch().plan.index
+    }
+
+    /// For each sample, its position in the epoch's order.
+    pub fn positions(&self) -> &[u64] {
+        self.batch().kept.as_ref().map_or(&self.batch().plan.positions, |kept| &kept.positions)
+    }
+
+    /// For each sample, the index of its record in the source.
+    pub fn sample_ids(&self) -> &[u64] {
+        self.batch().kept.as_ref().map_or(&self.batch().plan.samples, |kept| &kept.samples)
+    }
+
+    /// How many samples at the end only fill the last batch up.
+    pub fn padding(&self) -> usize {
+        self.batch().kept.as_ref().map_or(self.batch().plan.padding, |kept| kept.padding)
+    }
+
+    /// How many bad records were left out of this batch.
+    pub fn skipped(&self) -> usize {
+        self.batch().skipped.len()
+    }
+
+    /// Copies the batch to ordinary memory and gives its slot back now. Counted in the statistics.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the operating system refuses the memory.
+    pub fn detach(self) -> Result<Self> {
+        let Memory::Leased(lease) = &self.memory else { return Ok(self) };
+        let used = lease.payload().layout.bytes();
+        let mut block = AnonymousPages.allocate(used)?;
+        block.as_mut_slice()[..used].copy_from_slice(&lease.bytes()[..used]);
+        let from = lease.payload();
+        let plan = BatchPlan {
+            epoch: from.plan.epoch,
+            index: from.plan.index,
+            key: from.plan.key,
+            positions: from.plan.positions.clone(),
+            samples: from.plan.samples.clone(),
+            padding: from.plan.padding,
+            end: from.plan.end,
+            ..BatchPlan::default()
+        };
+        let layout = from.layout.clone();
+        let batch = Batch { ticket: from.ticket, plan, layout, kept: from.kept.clone(), ..Batch::default() };
+        self.counters.detached.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            memory: Memory::Detached { batch: Box::new(batch), block },
+            schema: self.schema.clone(),
+            counters: self.counters.clone(),
+        })
+    }
+}
+
+impl fmt::Debug for DataSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DataSet(epoch {}, batch {}, {} samples", self.epoch(), self.index(), self.len())?;
+        for tensor in self.tensors() {
+            write!(f, ", {}: {} {:?}", tensor.name(), tensor.dtype(), tensor.shape())?;
+        }
+        f.write_str(")")
+    }
+}

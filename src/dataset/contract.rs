@@ -1,0 +1,195 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Location, Result};
+use crate::random::RandomKey;
+use crate::read::{Record, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Extents, Schema};
+
+use super::settle::BadRecords;
+
+/// Something that gives batches: what [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
+/// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator) take.
+pub trait Source {
+    /// Splits into the sequential and the shared half.
+    ///
+    /// # Errors
+    ///
+    /// What the configuration or the readers object to.
+    fn open(self: Box<Self>) -> Result<Opened>;
+
+    /// Whether batches may be made ahead, on other threads. A shielded source says no.
+    fn async_supported(&self) -> bool {
+        true
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn open(self: Box<Self>) -> Result<Opened> {
+        (*self).open()
+    }
+
+    fn async_supported(&self) -> bool {
+        (**self).async_supported()
+    }
+}
+
+/// A source, split.
+pub struct Opened {
+    /// The sequential half.
+    pub planner: Box<dyn Planner>,
+    /// The shared half.
+    pub filler: Arc<dyn Filler>,
+    /// What becomes of bad records.
+    pub bad_records: BadRecords,
+    /// Samples an epoch, where known before reading them.
+    pub samples: Option<u64>,
+    /// Batches an epoch, where known before reading them.
+    pub batches: Option<u64>,
+    /// Whether there is a second epoch.
+    pub repeatable: bool,
+    /// Seed of order and randomness.
+    pub seed: u64,
+}
+
+/// The sequential half of a source: one thread at a time. Sequential state, user iterators and streamed reading live
+/// here alone.
+pub trait Planner: Send {
+    /// The next batch of the epoch, written into a recycled plan: positions, sample ids, and records if streamed.
+    /// `false` ends the epoch.
+    ///
+    /// # Errors
+    ///
+    /// What makes it impossible to go on; it arrives in the batch's place and ends the epoch. A single bad record goes
+    /// to [`BatchPlan::fault`] instead.
+    fn plan(&mut self, into: &mut BatchPlan) -> Result<bool>;
+
+    /// Goes on with the first batch of `epoch`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source serves a single epoch.
+    fn begin_epoch(&mut self, epoch: u64) -> Result<()>;
+
+    /// Goes on with the position in `state`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't.
+    fn seek(&mut self, state: &State) -> Result<()>;
+}
+
+/// The shared half of a source: any worker, any row, any order.
+pub trait Filler: Send + Sync {
+    /// What a sample is made of.
+    fn schema(&self) -> &Arc<Schema>;
+
+    /// The varying lengths of row `row`. Asked only if the schema has any.
+    ///
+    /// # Errors
+    ///
+    /// A bad record, with its place.
+    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents>;
+
+    /// Reads the bytes of row `rows[nth]` into `scratch`: input and output only.
+    ///
+    /// # Errors
+    ///
+    /// A record that can't be read, with its place.
+    fn fetch(&self, plan: &BatchPlan, rows: std::ops::Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()>;
+
+    /// Decodes what `fetch` read as the job's `nth` row into `out`, writing every byte of it. Processor time only.
+    ///
+    /// # Errors
+    ///
+    /// A bad record, with its place.
+    fn decode(
+        &self,
+        plan: &BatchPlan,
+        row: usize,
+        nth: usize,
+        scratch: &mut Scratch,
+        out: &mut RowMut<'_>,
+    ) -> Result<()>;
+
+    /// Where row `row` comes from.
+    fn place(&self, plan: &BatchPlan, row: usize) -> Location;
+}
+
+/// What a batch will hold. Recycled: planning a batch allocates nothing once the vectors have their size.
+#[derive(Debug, Default)]
+pub struct BatchPlan {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// The batch's number in the epoch, from 0.
+    pub index: u64,
+    /// Key of everything random in the epoch.
+    pub(crate) key: Option<RandomKey>,
+    /// For each row, its position in the epoch's order. Rows that pad the last batch have positions beyond the last.
+    pub positions: Vec<u64>,
+    /// For each row, the index of its record in the source.
+    pub samples: Vec<u64>,
+    /// For each row of a streamed source, its record. There may be more records than rows: those are spare.
+    pub records: Vec<Record>,
+    /// How many rows at the end pad the last batch.
+    pub padding: usize,
+    /// Position after this batch's last: where the epoch goes on.
+    pub end: u64,
+    pub(crate) faults: Vec<(usize, Error)>,
+}
+
+impl BatchPlan {
+    /// Number of rows planned.
+    pub fn rows(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Empties the plan, keeping its memory.
+    pub fn clear(&mut self) {
+        self.positions.clear();
+        self.samples.clear();
+        self.faults.clear();
+        self.padding = 0;
+        for record in &mut self.records {
+            record.parts.clear();
+        }
+    }
+
+    /// Reports row `row` as a bad record, known as such before it was decoded.
+    pub fn fault(&mut self, row: usize, error: Error) {
+        self.faults.push((row, error));
+    }
+
+    pub(crate) fn key(&self) -> RandomKey {
+        self.key.unwrap_or(RandomKey::new(0))
+    }
+}
+
+/// What becomes of the last batch of an epoch when the samples do not fill it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastBatch {
+    /// It is shorter. The default.
+    #[default]
+    Keep,
+    /// It is left out.
+    Drop,
+    /// It is filled up with the first samples of the epoch's order; [`DataSet::padding`](crate::DataSet::padding) says
+    /// how many.
+    Pad,
+}
+
+/// Where an iterator stands: what a later run needs to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Seed of order and randomness.
+    pub seed: u64,
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// Positions of the epoch that batches returned so far have covered, skipped ones included.
+    pub position: u64,
+    /// Batches of the epoch returned so far.
+    pub batch: u64,
+}

@@ -1,0 +1,115 @@
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use crate::counters::Counters;
+use crate::error::{Error, Result};
+use crate::read::Scratch;
+use crate::ring::Share;
+use crate::schema::Extents;
+
+use super::batch::Batch;
+use super::contract::{BatchPlan, Filler};
+
+/// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
+///
+/// `stopped` is asked between rows; a stopped share is left as it is.
+pub(crate) fn fill_rows(
+    filler: &dyn Filler,
+    share: &mut Share<Batch>,
+    scratch: &mut Scratch,
+    counters: &Counters,
+    stopped: impl Fn() -> bool,
+) {
+    let rows = share.rows();
+    let mut bad = Vec::new();
+    if !share.payload().plan.faults.is_empty() {
+        bad.extend(share.payload().plan.faults.iter().map(|(row, _)| *row));
+    }
+    let begin = Instant::now();
+    for (nth, row) in rows.clone().enumerate() {
+        if stopped() {
+            return;
+        }
+        if !bad.contains(&row) {
+            let plan = &share.payload().plan;
+            let fetched = caught(|| filler.fetch(plan, rows.clone(), nth, scratch));
+            if let Err(error) = fetched {
+                report(share.payload(), filler, row, error);
+                bad.push(row);
+            }
+        }
+    }
+    let fetched = Instant::now();
+    for (nth, row) in rows.clone().enumerate() {
+        if stopped() {
+            return;
+        }
+        if !bad.contains(&row) {
+            let decoded = decode_row(filler, share, row, nth, scratch);
+            if let Err(error) = decoded {
+                report(share.payload(), filler, row, error);
+            }
+        }
+    }
+    counters.read.busy(fetched - begin, rows.len());
+    counters.decode.busy(fetched.elapsed(), rows.len());
+}
+
+fn decode_row(
+    filler: &dyn Filler,
+    share: &mut Share<Batch>,
+    row: usize,
+    nth: usize,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let specs = filler.schema().tensors();
+    let (batch, mut out) = share.payload_and_row(specs, row);
+    caught(|| filler.decode(&batch.plan, row, nth, scratch, &mut out))
+}
+
+/// The longest extents among some rows of a plan; bad rows are returned instead of measured.
+pub(crate) fn measure_rows(
+    filler: &dyn Filler,
+    plan: &BatchPlan,
+    rows: Range<usize>,
+    scratch: &mut Scratch,
+    mut fault: impl FnMut(usize, Error),
+) -> Extents {
+    let mut longest = Extents::default();
+    for row in rows {
+        if plan.faults.iter().any(|(bad, _)| *bad == row) {
+            continue;
+        }
+        match caught(|| filler.measure(plan, row, scratch)) {
+            Ok(extents) => longest = longest.max(extents),
+            Err(error) => fault(row, located(filler, plan, row, error)),
+        }
+    }
+    longest
+}
+
+#[cold]
+fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
+    batch.faults.lock().push((row, located(filler, &batch.plan, row, error)));
+}
+
+/// Adds what the reader knows of the row's place to what the error says already.
+fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) -> Error {
+    let place = filler.place(plan, row);
+    if let Some(path) = place.path {
+        error = error.at_path(path);
+    }
+    if let Some(line) = place.line {
+        error = error.at_line(line);
+    }
+    if let (None, Some(byte)) = (error.location().line, place.byte) {
+        error = error.at_byte(byte);
+    }
+    error.at_record(place.record.unwrap_or(plan.samples[row]))
+}
+
+/// Runs user or decoder code; a panic becomes an error.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+}

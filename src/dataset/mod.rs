@@ -1,0 +1,24 @@
+//! Batches: how they are planned, filled and settled, and what the trainer gets.
+//!
+//! A [`Source`] splits once into a sequential [`Planner`] (which samples come next, and their bytes if they can only be
+//! read in order) and a shared [`Filler`] (bytes to numbers, any row on any thread). `fill.rs` drives a filler over a
+//! batch's rows, `settle.rs` decides what becomes of bad ones; the asynchronous iterator and the shield call the same
+//! code, so they give the same bytes.
+
+mod batch;
+mod contract;
+mod fill;
+mod iterator;
+mod reader_source;
+mod settle;
+mod stream_source;
+
+pub(crate) use batch::Batch;
+pub use batch::DataSet;
+pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+pub(crate) use fill::{caught, fill_rows, measure_rows};
+pub use iterator::DataSetIterator;
+pub use reader_source::ReaderSource;
+pub use settle::{BadRecords, SkippedRecord};
+pub(crate) use settle::{Settle, compact};
+pub use stream_source::StreamSource;

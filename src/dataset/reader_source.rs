@@ -1,0 +1,358 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::order::{EpochOrder, Order, epoch_key};
+use crate::read::{RecordReader, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
+
+use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::settle::BadRecords;
+
+/// Batches from one or several [`RecordReader`]s: reader, order and decoding in one [`Source`].
+///
+/// Several readers give several inputs and outputs in one batch: sample `i` is made of record `i` of each.
+///
+/// ```
+/// use ringfeed::{AsyncDataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
+///
+/// let images = MemoryReader::new("image", Role::Feature, &[2], vec![0.0f32, 0.1, 1.0, 1.1, 2.0, 2.1])?;
+/// let digits = MemoryReader::new("digit", Role::Label, &[], vec![0i64, 1, 2])?;
+/// let source = ReaderSource::new(images).and(digits).batch_size(2);
+/// let mut batches = AsyncDataSetIterator::new(source, &Workspace::default())?;
+/// let first = batches.next().expect("there are samples")?;
+/// assert_eq!(first.features()?.as_slice::<f32>()?, [0.0, 0.1, 1.0, 1.1]);
+/// assert_eq!(first.labels()?.as_slice::<i64>()?, [0, 1]);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[doc(alias = "RecordReaderDataSetIterator")]
+#[doc(alias = "RecordReaderMultiDataSetIterator")]
+pub struct ReaderSource {
+    readers: Vec<Arc<dyn RecordReader>>,
+    batch_size: usize,
+    shuffled: bool,
+    seed: u64,
+    last_batch: LastBatch,
+    bad_records: BadRecords,
+    shorter: bool,
+    transform: Vec<(String, Arc<crate::Affine>)>,
+}
+
+impl ReaderSource {
+    /// Batches of 32 from `reader`, in its own order.
+    pub fn new(reader: impl RecordReader + 'static) -> Self {
+        Self {
+            readers: vec![Arc::new(reader)],
+            batch_size: 32,
+            shuffled: false,
+            seed: 0,
+            last_batch: LastBatch::Keep,
+            bad_records: BadRecords::Fail,
+            shorter: false,
+            transform: Vec::new(),
+        }
+    }
+
+    /// Adds the tensors of a further reader to each sample.
+    #[must_use]
+    pub fn and(mut self, reader: impl RecordReader + 'static) -> Self {
+        self.readers.push(Arc::new(reader));
+        self
+    }
+
+    /// Samples a batch.
+    #[must_use]
+    pub fn batch_size(mut self, samples: usize) -> Self {
+        self.batch_size = samples;
+        self
+    }
+
+    /// Shuffles with this seed, anew in every epoch.
+    #[must_use]
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.shuffled = true;
+        self.seed = seed;
+        self
+    }
+
+    /// The seed of everything random but the order, which stays the readers' own.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What becomes of a last batch that is not full.
+    #[must_use]
+    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
+        self.last_batch = last_batch;
+        self
+    }
+
+    /// What becomes of bad records.
+    #[must_use]
+    pub fn bad_records(mut self, policy: BadRecords) -> Self {
+        self.bad_records = policy;
+        self
+    }
+
+    /// Ends with the shortest reader instead of refusing readers of unequal length.
+    #[must_use]
+    pub fn shorter(mut self) -> Self {
+        self.shorter = true;
+        self
+    }
+
+    /// Applies `y = x * scale + bias` to the tensor of this name while it is decoded.
+    #[must_use]
+    pub fn transform(mut self, tensor: impl Into<String>, affine: crate::Affine) -> Self {
+        self.transform.push((tensor.into(), Arc::new(affine)));
+        self
+    }
+
+    /// What a sample will be made of.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if readers name a tensor alike or have too many varying lengths together,
+    /// [`ErrorKind::NotFound`] for a transformation of a tensor that does not exist.
+    pub fn schema(&self) -> Result<Schema> {
+        Ok(self.compose()?.0)
+    }
+
+    fn compose(&self) -> Result<(Schema, Vec<Component>)> {
+        let mut tensors: Vec<TensorSpec> = Vec::new();
+        let mut components = Vec::new();
+        let mut extents = 0;
+        for reader in &self.readers {
+            let specs = reader.tensors();
+            let used = specs
+                .iter()
+                .flat_map(|spec| &spec.shape)
+                .map(|dim| if let Dim::Extent(index) = dim { index + 1 } else { 0 })
+                .max()
+                .unwrap_or(0);
+            if extents + used > MAX_EXTENTS {
+                let message = format!("the readers have more than {MAX_EXTENTS} varying lengths together");
+                return Err(Error::new(ErrorKind::Schema, message));
+            }
+            components.push(Component {
+                reader: reader.clone(),
+                first: tensors.len(),
+                count: specs.len(),
+                first_extent: extents,
+                extents: used,
+            });
+            tensors.extend(specs.iter().cloned().map(|mut spec| {
+                for dim in &mut spec.shape {
+                    if let Dim::Extent(index) = dim {
+                        *index += extents;
+                    }
+                }
+                spec
+            }));
+            extents += used;
+        }
+        for (name, affine) in &self.transform {
+            let index = Schema::new(tensors.clone())?.index_of(name)?;
+            affine.check(&tensors[index])?;
+            tensors[index].affine = Some(affine.clone());
+        }
+        Ok((Schema::new(tensors)?, components))
+    }
+
+    fn len(&self) -> Result<u64> {
+        let lens: Vec<u64> = self.readers.iter().map(|reader| reader.len()).collect();
+        let shortest = lens.iter().copied().min().unwrap_or(0);
+        if !self.shorter && lens.iter().any(|len| *len != shortest) {
+            let message = format!(
+                "the readers have {lens:?} records; give readers of equal length, or ask for the shorter with `shorter`"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(shortest)
+    }
+}
+
+/// How many batches `samples` make.
+fn batches(samples: u64, batch_size: usize, last_batch: LastBatch) -> u64 {
+    match last_batch {
+        LastBatch::Drop => samples / batch_size as u64,
+        LastBatch::Keep | LastBatch::Pad => samples.div_ceil(batch_size as u64),
+    }
+}
+
+impl Source for ReaderSource {
+    fn open(self: Box<Self>) -> Result<Opened> {
+        if self.batch_size == 0 {
+            return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
+        }
+        let len = self.len()?;
+        let (schema, components) = self.compose()?;
+        let order = Order { len, seed: self.seed, shuffled: self.shuffled };
+        let planner = IndexPlanner {
+            order,
+            epoch: 0,
+            of_epoch: order.epoch(0),
+            position: 0,
+            batch: 0,
+            batch_size: self.batch_size,
+            last_batch: self.last_batch,
+        };
+        Ok(Opened {
+            planner: Box::new(planner),
+            filler: Arc::new(ReaderFiller { schema: Arc::new(schema), components }),
+            bad_records: self.bad_records,
+            samples: Some(len),
+            batches: Some(batches(len, self.batch_size, self.last_batch)),
+            repeatable: true,
+            seed: self.seed,
+        })
+    }
+}
+
+/// Plans positions only: the records are read by whoever fills the batch.
+struct IndexPlanner {
+    order: Order,
+    epoch: u64,
+    of_epoch: EpochOrder,
+    position: u64,
+    batch: u64,
+    batch_size: usize,
+    last_batch: LastBatch,
+}
+
+impl Planner for IndexPlanner {
+    fn plan(&mut self, into: &mut BatchPlan) -> Result<bool> {
+        let left = self.order.len.saturating_sub(self.position);
+        let rows = left.min(self.batch_size as u64);
+        if rows == 0 || (self.last_batch == LastBatch::Drop && rows < self.batch_size as u64) {
+            return Ok(false);
+        }
+        into.clear();
+        into.epoch = self.epoch;
+        into.index = self.batch;
+        into.key = Some(epoch_key(self.order.seed, self.epoch));
+        let full = if self.last_batch == LastBatch::Pad { self.batch_size as u64 } else { rows };
+        for position in self.position..self.position + full {
+            into.positions.push(position);
+            into.samples.push(self.of_epoch.sample_at(position % self.order.len));
+        }
+        into.padding = (full - rows) as usize;
+        self.position += rows;
+        into.end = self.position;
+        self.batch += 1;
+        Ok(true)
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) -> Result<()> {
+        self.seek(&State { epoch, ..State::default() })
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.epoch = state.epoch;
+        self.of_epoch = self.order.epoch(state.epoch);
+        self.position = state.position;
+        self.batch = state.batch;
+        Ok(())
+    }
+}
+
+/// One of the composed readers, and which tensors and extents are its own.
+struct Component {
+    reader: Arc<dyn RecordReader>,
+    first: usize,
+    count: usize,
+    first_extent: usize,
+    extents: usize,
+}
+
+struct ReaderFiller {
+    schema: Arc<Schema>,
+    components: Vec<Component>,
+}
+
+/// One scratch for each component.
+fn scratches(scratch: &mut Scratch, components: usize) -> &mut [Scratch] {
+    let scratches = scratch.of::<Vec<Scratch>>();
+    if scratches.len() < components {
+        scratches.resize_with(components, Scratch::default);
+    }
+    scratches
+}
+
+impl Filler for ReaderFiller {
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
+        let mut all = Extents::default();
+        let scratches = scratches(scratch, self.components.len());
+        for (component, scratch) in self.components.iter().zip(scratches).filter(|(component, _)| component.extents > 0)
+        {
+            let extents = component.reader.measure(plan.samples[row], scratch)?;
+            let range = component.first_extent..component.first_extent + component.extents;
+            all.0[range].copy_from_slice(&extents.0[..component.extents]);
+        }
+        Ok(all)
+    }
+
+    fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let scratches = scratches(scratch, self.components.len());
+        for (component, scratch) in self.components.iter().zip(scratches) {
+            component.reader.fetch(&plan.samples[rows.clone()], nth, scratch)?;
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        plan: &BatchPlan,
+        row: usize,
+        nth: usize,
+        scratch: &mut Scratch,
+        out: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let id = plan.samples[row];
+        let sample = Sample { id, key: plan.key().with(id) };
+        let scratches = scratches(scratch, self.components.len());
+        for (component, scratch) in self.components.iter().zip(scratches) {
+            let mut part = out.part(component.first, component.count);
+            component.reader.decode(sample, nth, scratch, &mut part)?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, plan: &BatchPlan, row: usize) -> Location {
+        self.components[0].reader.place(plan.samples[row])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
+        let order = Order { len, seed: 0, shuffled: false };
+        let of_epoch = order.epoch(0);
+        let mut planner = IndexPlanner { order, epoch: 0, of_epoch, position: 0, batch: 0, batch_size, last_batch };
+        let mut plan = BatchPlan::default();
+        let mut all = Vec::new();
+        while planner.plan(&mut plan).unwrap() {
+            all.push((plan.samples.clone(), plan.padding));
+        }
+        assert_eq!(all.len() as u64, batches(len, batch_size, last_batch));
+        all
+    }
+
+    #[test]
+    fn the_last_batch_is_kept_dropped_or_padded() {
+        assert_eq!(plans(5, 2, LastBatch::Keep)[2..], [(vec![4], 0)]);
+        assert_eq!(plans(5, 2, LastBatch::Drop).len(), 2);
+        assert_eq!(plans(5, 2, LastBatch::Pad)[2..], [(vec![4, 0], 1)]);
+        assert_eq!(plans(1, 4, LastBatch::Pad), [(vec![0, 0, 0, 0], 3)]);
+        assert!(plans(0, 4, LastBatch::Pad).is_empty());
+    }
+}

@@ -1,0 +1,231 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::order::epoch_key;
+use crate::read::{Record, RecordDecoder, RecordStream, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Extents, Schema};
+
+use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::settle::BadRecords;
+
+/// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.
+///
+/// Reading happens ahead on the planning thread, decoding on the workers. It can't shuffle or seek.
+pub struct StreamSource {
+    stream: Box<dyn RecordStream>,
+    decoder: Arc<dyn RecordDecoder>,
+    batch_size: usize,
+    seed: u64,
+    last_batch: LastBatch,
+    bad_records: BadRecords,
+    repeatable: bool,
+    transform: Vec<(String, Arc<crate::Affine>)>,
+}
+
+impl StreamSource {
+    /// Batches of 32 from `stream`.
+    pub fn new(stream: impl RecordStream + 'static, decoder: impl RecordDecoder + 'static) -> Self {
+        Self {
+            repeatable: stream.repeatable(),
+            stream: Box::new(stream),
+            decoder: Arc::new(decoder),
+            batch_size: 32,
+            seed: 0,
+            last_batch: LastBatch::Keep,
+            bad_records: BadRecords::Fail,
+            transform: Vec::new(),
+        }
+    }
+
+    /// Batches of 32 from an iterator of the user's own.
+    pub fn from_samples(stream: crate::SampleStream) -> Self {
+        let decoder = stream.decoder();
+        Self::new(stream, decoder)
+    }
+
+    /// Samples a batch.
+    #[must_use]
+    pub fn batch_size(mut self, samples: usize) -> Self {
+        self.batch_size = samples;
+        self
+    }
+
+    /// The seed of everything random.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What becomes of a last batch that is not full; [`LastBatch::Pad`] needs random access and is refused.
+    #[must_use]
+    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
+        self.last_batch = last_batch;
+        self
+    }
+
+    /// What becomes of bad records.
+    #[must_use]
+    pub fn bad_records(mut self, policy: BadRecords) -> Self {
+        self.bad_records = policy;
+        self
+    }
+
+    /// Applies `y = x * scale + bias` to the tensor of this name while it is decoded.
+    #[must_use]
+    pub fn transform(mut self, tensor: impl Into<String>, affine: crate::Affine) -> Self {
+        self.transform.push((tensor.into(), Arc::new(affine)));
+        self
+    }
+}
+
+impl Source for StreamSource {
+    fn open(self: Box<Self>) -> Result<Opened> {
+        if self.batch_size == 0 {
+            return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
+        }
+        if self.last_batch == LastBatch::Pad {
+            let message = "a stream can't go back to its first samples to pad the last batch; keep or drop it";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let mut tensors = self.decoder.tensors().to_vec();
+        for (name, affine) in &self.transform {
+            let index = Schema::new(tensors.clone())?.index_of(name)?;
+            affine.check(&tensors[index])?;
+            tensors[index].affine = Some(affine.clone());
+        }
+        let samples = self.stream.len();
+        Ok(Opened {
+            filler: Arc::new(StreamFiller { schema: Arc::new(Schema::new(tensors)?), decoder: self.decoder }),
+            bad_records: self.bad_records,
+            samples,
+            batches: samples.map(|samples| match self.last_batch {
+                LastBatch::Drop => samples / self.batch_size as u64,
+                _ => samples.div_ceil(self.batch_size as u64),
+            }),
+            repeatable: self.repeatable,
+            seed: self.seed,
+            planner: Box::new(StreamPlanner {
+                stream: self.stream,
+                seed: self.seed,
+                epoch: 0,
+                position: 0,
+                batch: 0,
+                batch_size: self.batch_size,
+                last_batch: self.last_batch,
+                ended: false,
+                failed: None,
+            }),
+        })
+    }
+}
+
+/// Reads the records of each batch into its plan.
+struct StreamPlanner {
+    stream: Box<dyn RecordStream>,
+    seed: u64,
+    epoch: u64,
+    position: u64,
+    batch: u64,
+    batch_size: usize,
+    last_batch: LastBatch,
+    ended: bool,
+    failed: Option<Error>,
+}
+
+impl Planner for StreamPlanner {
+    fn plan(&mut self, into: &mut BatchPlan) -> Result<bool> {
+        into.clear();
+        into.epoch = self.epoch;
+        into.index = self.batch;
+        into.key = Some(epoch_key(self.seed, self.epoch));
+        while !self.ended && self.failed.is_none() && into.rows() < self.batch_size {
+            let row = into.rows();
+            if into.records.len() == row {
+                into.records.push(Record::default());
+            }
+            match self.stream.read(&mut into.records[row]) {
+                Ok(false) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(true) => {}
+                Err(error) if error.kind() == ErrorKind::Data => {
+                    into.records[row].index = self.position;
+                    into.fault(row, error.at_record(self.position));
+                }
+                Err(error) => {
+                    // What was read before stays good: it is delivered, the error takes the next batch's place.
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+            into.positions.push(self.position);
+            into.samples.push(self.position);
+            self.position += 1;
+        }
+        let rows = into.rows();
+        if let Some(error) = self.failed.take_if(|_| rows == 0) {
+            self.ended = true;
+            return Err(error);
+        }
+        if rows == 0 || (self.last_batch == LastBatch::Drop && rows < self.batch_size) {
+            return Ok(false);
+        }
+        into.end = self.position;
+        self.batch += 1;
+        Ok(true)
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) -> Result<()> {
+        self.stream.rewind()?;
+        self.epoch = epoch;
+        self.position = 0;
+        self.batch = 0;
+        self.ended = false;
+        self.failed = None;
+        Ok(())
+    }
+
+    fn seek(&mut self, _: &State) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "a stream can only be read from its beginning; it can't seek"))
+    }
+}
+
+struct StreamFiller {
+    schema: Arc<Schema>,
+    decoder: Arc<dyn RecordDecoder>,
+}
+
+impl Filler for StreamFiller {
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
+        self.decoder.measure(&plan.records[row], scratch)
+    }
+
+    fn fetch(&self, _: &BatchPlan, _: Range<usize>, _: usize, _: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        plan: &BatchPlan,
+        row: usize,
+        _: usize,
+        scratch: &mut Scratch,
+        out: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let id = plan.samples[row];
+        let sample = Sample { id, key: plan.key().with(id) };
+        self.decoder.decode(sample, &plan.records[row], scratch, out)
+    }
+
+    fn place(&self, plan: &BatchPlan, row: usize) -> Location {
+        self.decoder.place(&plan.records[row])
+    }
+}

@@ -1,0 +1,142 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::counters::Counters;
+use crate::dataset::{DataSet, DataSetIterator, Settle, SkippedRecord, Source, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Schema;
+use crate::stats::Stats;
+
+use super::delivery::Delivery;
+use super::planning::Planning;
+use super::session::{Begin, Session, SessionParts};
+use super::workspace::Workspace;
+
+/// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
+///
+/// "Asynchronous" means threads that run ahead, not futures. The batches are the same, byte for byte, as those of the
+/// shield, whatever the number of workers or batches ahead.
+pub struct AsyncDataSetIterator {
+    session: Arc<Session>,
+    workspace: Workspace,
+    delivery: Delivery,
+}
+
+impl AsyncDataSetIterator {
+    /// Plans the first batch of `source`, sizes the workspace's ring by it if it is the first source, and begins to
+    /// make batches unless another source has the workspace.
+    ///
+    /// # Errors
+    ///
+    /// What the source objects to; [`ErrorKind::Budget`] if the ring does not fit; [`ErrorKind::Config`] for a shielded
+    /// source.
+    pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
+        if !source.async_supported() {
+            let message = "the source is shielded: give it to AsyncShieldDataSetIterator, or to `wrap`, which asks it";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let mut opened = Box::new(source).open()?;
+        let (ring, first) = workspace.prepare(&mut opened)?;
+        let pool = workspace.pool()?;
+        let counters = Arc::new(Counters::new());
+        let config = workspace.config();
+        let session = Arc::new(Session::new(SessionParts {
+            filler: opened.filler.clone(),
+            counters: counters.clone(),
+            ring,
+            policy: opened.bad_records,
+            first,
+            workers: workspace.workers(),
+            prefetch: workspace.prefetch(),
+            lease_wait: config.lease_wait_time(),
+            close_wait: config.close_wait_time(),
+        }));
+        let delivery = Delivery::new(&opened, counters);
+        let planning = Planning::new(session.clone(), opened.planner, pool.jobs(), workspace.workers());
+        thread::Builder::new()
+            .name("ringfeed-plan".to_owned())
+            .spawn(move || planning.run())
+            .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
+        let iterator = Self { session, workspace: workspace.clone(), delivery };
+        if workspace.is_free() {
+            drop(workspace.lend(&iterator.session)?);
+        }
+        Ok(iterator)
+    }
+
+    fn restart(&mut self, begin: Begin) -> Result<()> {
+        self.session.pause()?;
+        self.session.restart(begin);
+        if self.workspace.is_lent_to(&self.session) {
+            self.session.resume();
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for AsyncDataSetIterator {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.delivery.is_done() {
+            return None;
+        }
+        let _loan = match self.workspace.lend(&self.session) {
+            Ok(loan) => loan,
+            Err(error) => return Some(Err(error)),
+        };
+        loop {
+            let taken = self.session.take();
+            if let Some(item) = self.delivery.deliver(taken)? {
+                return Some(item);
+            }
+        }
+    }
+}
+
+impl DataSetIterator for AsyncDataSetIterator {
+    fn reset(&mut self) -> Result<()> {
+        match self.delivery.next_epoch()? {
+            Some(epoch) => {
+                self.restart(Begin::Epoch(epoch))?;
+                self.delivery.begin(State { epoch, ..self.state() });
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.delivery.check_seek(state)?;
+        self.restart(Begin::At(*state))?;
+        self.delivery.go_on(*state);
+        Ok(())
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.delivery.schema()
+    }
+
+    fn state(&self) -> State {
+        self.delivery.state()
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.delivery.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        self.delivery.stats(self.workspace.workers(), self.session.ring.stats())
+    }
+
+    fn skipped(&self) -> Vec<SkippedRecord> {
+        self.delivery.skipped()
+    }
+}
+
+impl Drop for AsyncDataSetIterator {
+    fn drop(&mut self) {
+        self.session.close();
+    }
+}

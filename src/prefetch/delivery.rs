@@ -1,0 +1,135 @@
+use std::sync::Arc;
+
+use crate::counters::Counters;
+use crate::dataset::{Batch, DataSet, Opened, Settle, SkippedRecord, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ring::{Draft, RingStats};
+use crate::schema::Schema;
+use crate::stats::Stats;
+use crate::sync::Ordering;
+
+/// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
+pub(super) struct Delivery {
+    settle: Settle,
+    schema: Arc<Schema>,
+    counters: Arc<Counters>,
+    batches_per_epoch: Option<u64>,
+    repeatable: bool,
+    state: State,
+    /// The epoch ended or failed: nothing more until a reset.
+    done: bool,
+    /// Something of this epoch was asked for.
+    begun: bool,
+}
+
+impl Delivery {
+    pub(super) fn new(opened: &Opened, counters: Arc<Counters>) -> Self {
+        Self {
+            settle: Settle::new(opened.bad_records, opened.samples),
+            schema: opened.filler.schema().clone(),
+            counters,
+            batches_per_epoch: opened.batches,
+            repeatable: opened.repeatable,
+            state: State { seed: opened.seed, ..State::default() },
+            done: false,
+            begun: false,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// What `next` answers to the batch that comes next in order: outer `None` at the end of the epoch, inner `None` if
+    /// nothing is left of this batch and the next one is to be taken.
+    #[expect(clippy::option_option, reason = "the outer one ends the iterator, the inner one asks for another batch")]
+    pub(super) fn deliver(&mut self, taken: Result<Option<Draft<Batch>>>) -> Option<Option<Result<DataSet>>> {
+        let delivered = match taken {
+            Err(error) if error.kind() == ErrorKind::Exhausted => return Some(Some(Err(error))),
+            Err(error) => Err(error),
+            Ok(None) => {
+                self.done = true;
+                self.begun = true;
+                return self.settle.end_epoch(self.state.position).err().map(|error| Some(Err(error)));
+            }
+            Ok(Some(draft)) => self.admit(draft),
+        };
+        self.begun = true;
+        self.done = delivered.is_err();
+        Some(delivered.transpose())
+    }
+
+    fn admit(&mut self, mut draft: Draft<Batch>) -> Result<Option<DataSet>> {
+        self.settle.admit(&mut draft, &self.counters)?;
+        let batch = draft.payload();
+        self.state.position = batch.plan.end;
+        self.state.batch = batch.plan.index + 1;
+        let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
+        if rows == 0 {
+            return Ok(None);
+        }
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.samples.fetch_add(rows as u64, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(Some(DataSet::new(draft.freeze(), self.schema.clone(), self.counters.clone())))
+    }
+
+    /// The epoch that a reset begins; `None` if there is nothing to reset.
+    pub(super) fn next_epoch(&self) -> Result<Option<u64>> {
+        if !self.begun {
+            return Ok(None);
+        }
+        if !self.repeatable {
+            let message = "the source serves a single epoch; give a factory that makes it anew to have more";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        Ok(Some(self.state.epoch + 1))
+    }
+
+    /// Begins the epoch of `state`.
+    pub(super) fn begin(&mut self, state: State) {
+        self.state = State { position: 0, batch: 0, ..state };
+        self.settle.begin_epoch();
+        self.done = false;
+        self.begun = false;
+    }
+
+    pub(super) fn check_seek(&self, state: &State) -> Result<()> {
+        if state.seed == self.state.seed {
+            return Ok(());
+        }
+        let message = format!("the state was made with seed {}, this iterator has {}", state.seed, self.state.seed);
+        Err(Error::new(ErrorKind::Config, message))
+    }
+
+    /// Goes on in the middle of an epoch.
+    pub(super) fn go_on(&mut self, state: State) {
+        self.begin(state);
+        self.begun = state.position > 0;
+        self.state = state;
+    }
+
+    pub(super) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(super) fn batches_per_epoch(&self) -> Option<u64> {
+        self.batches_per_epoch
+    }
+
+    pub(super) fn skipped(&self) -> Vec<SkippedRecord> {
+        self.settle.named()
+    }
+
+    pub(super) fn policy(&self) -> crate::BadRecords {
+        self.settle.policy()
+    }
+
+    pub(super) fn stats(&self, workers: usize, ring: RingStats) -> Stats {
+        Stats::read(&self.counters, workers, ring)
+    }
+}

@@ -1,0 +1,21 @@
+//! Batches made ahead of the trainer, or deliberately not.
+//!
+//! Read `workspace.rs` (ring and workers, lent to one source at a time), then `session.rs` (one source's batches in
+//! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
+//! fill), and the two iterators on top.
+
+mod async_iterator;
+mod delivery;
+mod planning;
+mod session;
+mod shield;
+#[cfg(feature = "tokio")]
+mod stream;
+mod workers;
+mod workspace;
+
+pub use async_iterator::AsyncDataSetIterator;
+pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
+#[cfg(feature = "tokio")]
+pub use stream::{DataSetStream, into_stream};
+pub use workspace::{Workspace, WorkspaceBuilder};

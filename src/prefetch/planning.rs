@@ -1,0 +1,228 @@
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use crate::dataset::{BatchPlan, Planner, caught, measure_rows};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::read::Scratch;
+use crate::schema::Extents;
+use crate::sync::{Condvar, Mutex, Ordering};
+
+use super::session::{Begin, Session, Step};
+use super::workers::{Job, Jobs};
+
+/// A job should take about this long: long against a hand-off, short against a batch.
+const JOB_NS: u64 = 500_000;
+/// Measuring that takes less than this for a whole batch is not worth handing out.
+const MEASURE_INLINE_NS: u64 = 100_000;
+
+/// The thread that plans batches, lays them out and binds slots to them in ticket order.
+pub(super) struct Planning {
+    pub(super) session: Arc<Session>,
+    pub(super) planner: Box<dyn Planner>,
+    pub(super) jobs: Jobs,
+    pub(super) workers: usize,
+    layout: Layout,
+    spare: Vec<BatchPlan>,
+    scratch: Scratch,
+    measuring: Arc<Measuring>,
+    measure_ns: u64,
+}
+
+impl Planning {
+    pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, workers: usize) -> Self {
+        Self {
+            session,
+            planner,
+            jobs,
+            workers,
+            layout: Layout::default(),
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+            measuring: Arc::default(),
+            measure_ns: 0,
+        }
+    }
+
+    /// Runs until the session closes.
+    pub(super) fn run(mut self) {
+        struct Exit(Arc<Session>);
+        impl Drop for Exit {
+            fn drop(&mut self) {
+                self.0.exited();
+            }
+        }
+        let exit = Exit(self.session.clone());
+        loop {
+            match self.session.next_step() {
+                Step::Exit => break,
+                Step::Begin(begin) => {
+                    let begun = caught(|| match begin {
+                        Begin::Epoch(epoch) => self.planner.begin_epoch(epoch),
+                        Begin::At(state) => self.planner.seek(&state),
+                    });
+                    if let Err(error) = begun {
+                        self.session.end(Some(error));
+                    }
+                }
+                Step::Refill(plan) => self.fill(plan),
+                Step::Plan => {
+                    let mut plan = self.spare.pop().unwrap_or_default();
+                    let begin = Instant::now();
+                    let planned = caught(|| self.planner.plan(&mut plan));
+                    self.session.counters.plan.busy(begin.elapsed(), plan.rows());
+                    match planned {
+                        Ok(true) => self.fill(plan),
+                        Ok(false) => self.session.end(None),
+                        Err(error) => self.session.end(Some(error)),
+                    }
+                }
+            }
+        }
+        // The planner may hold user state whose destructor takes long: nobody waits for that.
+        drop(exit);
+    }
+
+    fn fill(&mut self, plan: BatchPlan) {
+        match self.bind(plan) {
+            Ok(None) => {}
+            Ok(Some(plan)) => self.session.keep(plan),
+            Err(error) => self.session.end(Some(error)),
+        }
+    }
+
+    /// Measures, lays out, takes a slot and hands the rows out. Gives the plan back if the session is being paused.
+    fn bind(&mut self, mut plan: BatchPlan) -> Result<Option<BatchPlan>> {
+        let session = self.session.clone();
+        let stopped = || session.stop.load(Ordering::Acquire);
+        if stopped() {
+            return Ok(Some(plan));
+        }
+        let begin = Instant::now();
+        let extents = self.measure(&mut plan);
+        if stopped() {
+            return Ok(Some(plan));
+        }
+        self.layout.compute(session.filler.schema(), plan.rows(), extents)?;
+        session.counters.plan.busy(begin.elapsed(), 0);
+        let Some(mut draft) = session.slot(self.layout.bytes())? else { return Ok(Some(plan)) };
+        let Some(ticket) = session.bind() else { return Ok(Some(plan)) };
+        let batch = draft.payload_mut();
+        let mut used = batch.begin(ticket, plan);
+        used.clear();
+        self.spare.push(used);
+        std::mem::swap(&mut batch.layout, &mut self.layout);
+        let rows = rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed));
+        tracing::trace!(ticket, rows_a_job = rows, "a batch is bound to a slot");
+        draft.split(rows, |share| self.jobs.send(Job::Fill { session: session.clone(), share }, &session));
+        Ok(None)
+    }
+
+    fn measure(&mut self, plan: &mut BatchPlan) -> Extents {
+        let session = &self.session;
+        if !session.filler.schema().is_variable() {
+            return Extents::default();
+        }
+        let begin = Instant::now();
+        let rows = plan.rows();
+        if self.measure_ns * rows as u64 > MEASURE_INLINE_NS && self.workers > 1 {
+            return Measuring::measure(&self.measuring, plan, session, &self.jobs, self.workers);
+        }
+        let mut faults = Vec::new();
+        let extents =
+            measure_rows(&*session.filler, plan, 0..rows, &mut self.scratch, |row, error| faults.push((row, error)));
+        plan.faults.append(&mut faults);
+        self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1) as u64;
+        extents
+    }
+}
+
+/// How many rows make a job of about `JOB_NS`, given what a row took so far (0 if that is not known yet).
+fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
+    if row_ns == 0 {
+        return rows.div_ceil(4 * workers);
+    }
+    let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
+    // Work worth sharing is shared among all workers, even if it would make a single job.
+    if row_ns * rows as u64 > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
+}
+
+/// A batch whose rows are being measured by the workers; reused from batch to batch.
+#[derive(Default)]
+pub(super) struct Measuring {
+    plan: RwLock<BatchPlan>,
+    progress: Mutex<Progress>,
+    done: Done,
+}
+
+struct Done(Condvar);
+
+impl Default for Done {
+    fn default() -> Self {
+        Self(Condvar::new())
+    }
+}
+
+#[derive(Default)]
+struct Progress {
+    left: usize,
+    extents: Extents,
+    faults: Vec<(usize, Error)>,
+}
+
+impl Measuring {
+    fn measure(this: &Arc<Self>, plan: &mut BatchPlan, session: &Arc<Session>, jobs: &Jobs, workers: usize) -> Extents {
+        let rows = plan.rows();
+        let step = rows.div_ceil(2 * workers).max(1);
+        std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
+        *this.progress.lock() = Progress { left: rows.div_ceil(step), ..Progress::default() };
+        for start in (0..rows).step_by(step) {
+            let rows = start..rows.min(start + step);
+            jobs.send(Job::Measure { session: session.clone(), measuring: this.clone(), rows }, session);
+        }
+        let mut progress = this.progress.lock();
+        while progress.left > 0 {
+            progress = this.done.0.wait(progress);
+        }
+        let Progress { extents, faults, .. } = std::mem::take(&mut *progress);
+        drop(progress);
+        std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
+        plan.faults.extend(faults);
+        extents
+    }
+
+    /// Measures some rows, on a worker.
+    pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) {
+        let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = Vec::new();
+        let extents = if session.stop.load(Ordering::Acquire) {
+            Extents::default()
+        } else {
+            measure_rows(&*session.filler, &plan, rows, scratch, |row, error| faults.push((row, error)))
+        };
+        drop(plan);
+        let mut progress = self.progress.lock();
+        progress.extents = progress.extents.max(extents);
+        progress.faults.append(&mut faults);
+        progress.left -= 1;
+        if progress.left == 0 {
+            self.done.0.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows_a_job;
+
+    #[test]
+    fn jobs_are_worth_half_a_millisecond_and_keep_all_workers_busy() {
+        assert_eq!(rows_a_job(256, 2, 0), 32);
+        assert_eq!(rows_a_job(256, 2, 5_000_000), 1);
+        assert_eq!(rows_a_job(256, 2, 10_000), 50);
+        assert_eq!(rows_a_job(256, 2, 500), 256);
+        assert_eq!(rows_a_job(256, 2, 1_500), 128);
+        assert_eq!(rows_a_job(1, 8, 1), 1);
+    }
+}

@@ -1,0 +1,388 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::counters::Counters;
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, compact};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Scratch;
+use crate::ring::{Draft, Overflow, Ring, exhausted};
+use crate::sync::{Condvar, Mutex};
+
+/// One source's batches in flight, shared by the consumer, the planning thread and the workers.
+///
+/// Lock order: the window, then the ring.
+pub(super) struct Session {
+    pub(super) filler: Arc<dyn Filler>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) ring: Ring<Batch>,
+    pub(super) policy: BadRecords,
+    /// One for each worker, so that every worker's buffers stay warm.
+    pub(super) scratches: Box<[Mutex<Scratch>]>,
+    /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
+    pub(super) row_ns: AtomicU64,
+    /// Workers and the planning thread abandon what they do.
+    pub(super) stop: AtomicBool,
+    /// The planning thread stops waiting for a slot: to abandon its batch, or to spill it.
+    pub(super) interrupt: crate::sync::AtomicBool,
+    window: Mutex<Window>,
+    /// The consumer's: a batch is ready, or nothing will be.
+    ready: Condvar,
+    /// The planning thread's: there is room, or another wish.
+    go: Condvar,
+    /// How many batches may be bound and not handed out.
+    limit: usize,
+    lease_wait: Duration,
+    close_wait: Duration,
+}
+
+/// Batches in ticket order, and what the consumer wants of the planning thread.
+struct Window {
+    wanted: Wanted,
+    parked: bool,
+    exited: bool,
+    entries: VecDeque<Entry>,
+    first_ticket: u64,
+    in_flight: usize,
+    waiting_for_slot: bool,
+    spill: bool,
+    /// Planned before the workspace was taken away: to be filled again, in this order.
+    pending: VecDeque<BatchPlan>,
+    /// What came after the pending plans: an error or the end.
+    tail: Option<Entry>,
+    begin: Option<Begin>,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Run,
+    Pause,
+    Close,
+}
+
+/// Where the planner is to go on.
+#[derive(Clone, Copy)]
+pub(super) enum Begin {
+    Epoch(u64),
+    At(State),
+}
+
+enum Entry {
+    Filling,
+    Filled(Draft<Batch>),
+    Failed(Error),
+    End,
+}
+
+/// What the planning thread does next.
+pub(super) enum Step {
+    Begin(Begin),
+    Plan,
+    Refill(BatchPlan),
+    Exit,
+}
+
+pub(super) struct SessionParts {
+    pub(super) filler: Arc<dyn Filler>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) ring: Ring<Batch>,
+    pub(super) policy: BadRecords,
+    pub(super) first: Option<BatchPlan>,
+    pub(super) workers: usize,
+    pub(super) prefetch: usize,
+    pub(super) lease_wait: Duration,
+    pub(super) close_wait: Duration,
+}
+
+impl Session {
+    /// A session that is paused, with the first batch planned; without one it is at its end.
+    pub(super) fn new(parts: SessionParts) -> Self {
+        let window = Window {
+            wanted: Wanted::Pause,
+            parked: false,
+            exited: false,
+            entries: VecDeque::with_capacity(parts.prefetch + 2),
+            first_ticket: 0,
+            in_flight: 0,
+            waiting_for_slot: false,
+            spill: false,
+            tail: parts.first.is_none().then_some(Entry::End),
+            ended: parts.first.is_none(),
+            pending: parts.first.into_iter().collect(),
+            begin: None,
+        };
+        Self {
+            filler: parts.filler,
+            counters: parts.counters,
+            ring: parts.ring,
+            policy: parts.policy,
+            scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
+            row_ns: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            interrupt: crate::sync::AtomicBool::new(false),
+            window: Mutex::new(window),
+            ready: Condvar::new(),
+            go: Condvar::new(),
+            limit: parts.prefetch + 1,
+            lease_wait: parts.lease_wait,
+            close_wait: parts.close_wait,
+        }
+    }
+
+    // ---- the consumer's side ----
+
+    /// The next batch in ticket order; `None` at the end of the epoch.
+    ///
+    /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
+    /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
+    pub(super) fn take(&self) -> Result<Option<Draft<Batch>>> {
+        let mut window = self.window.lock();
+        let mut waiting_since = None;
+        let mut deadline = None;
+        let taken = loop {
+            match window.entries.front() {
+                Some(Entry::Filling) => deadline = None,
+                Some(_) => {
+                    let entry = window.entries.pop_front();
+                    window.first_ticket += 1;
+                    self.go.notify_one();
+                    break entry;
+                }
+                None if window.exited => {
+                    break Some(Entry::Failed(Error::new(ErrorKind::Panicked, "the planning thread has ended")));
+                }
+                None if window.waiting_for_slot && !window.spill && self.ring.leased() >= self.ring.slots() => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
+                    waiting_since.get_or_insert_with(Instant::now);
+                    if Instant::now() < deadline {
+                        window = self.ready.wait_until(window, deadline);
+                    } else if self.ring.overflow() == Overflow::Spill {
+                        window.spill = true;
+                        self.interrupt.store(true, Ordering::Release);
+                        self.ring.wake();
+                    } else {
+                        drop(window);
+                        if let Some(since) = waiting_since {
+                            self.counters.trainer_waited(since);
+                        }
+                        return Err(exhausted(self.ring.leased(), self.ring.slots()));
+                    }
+                    continue;
+                }
+                None => deadline = None,
+            }
+            waiting_since.get_or_insert_with(Instant::now);
+            window = self.ready.wait(window);
+        };
+        drop(window);
+        if let Some(since) = waiting_since {
+            self.counters.trainer_waited(since);
+        }
+        match taken {
+            Some(Entry::Filled(draft)) => Ok(Some(draft)),
+            Some(Entry::Failed(error)) => Err(error),
+            Some(Entry::End | Entry::Filling) | None => Ok(None),
+        }
+    }
+
+    /// Lets planning and filling go on.
+    pub(super) fn resume(&self) {
+        let mut window = self.window.lock();
+        if window.wanted == Wanted::Pause {
+            window.wanted = Wanted::Run;
+            self.stop.store(false, Ordering::Release);
+            self.interrupt.store(false, Ordering::Release);
+            self.go.notify_one();
+        }
+    }
+
+    /// Stops planning and filling, and returns every slot that is not in the caller's hands. What was planned and not
+    /// handed out is kept, to be filled again.
+    pub(super) fn pause(&self) -> Result<()> {
+        let mut window = self.window.lock();
+        if window.wanted == Wanted::Run {
+            window.wanted = Wanted::Pause;
+        }
+        window = self.quiesce(window)?;
+        let mut pending: VecDeque<BatchPlan> = VecDeque::new();
+        window.first_ticket += window.entries.len() as u64;
+        while let Some(entry) = window.entries.pop_front() {
+            match entry {
+                Entry::Filled(mut draft) => pending.push_back(draft.payload_mut().take_plan()),
+                Entry::Failed(_) | Entry::End => window.tail = Some(entry),
+                Entry::Filling => {}
+            }
+        }
+        pending.append(&mut window.pending);
+        window.pending = pending;
+        Ok(())
+    }
+
+    /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
+    pub(super) fn restart(&self, begin: Begin) {
+        let mut window = self.window.lock();
+        window.pending.clear();
+        window.tail = None;
+        window.ended = false;
+        window.begin = Some(begin);
+    }
+
+    /// Ends the session; waits at most `close_wait` for work in progress.
+    pub(super) fn close(&self) {
+        let mut window = self.window.lock();
+        window.wanted = Wanted::Close;
+        match self.quiesce(window) {
+            Ok(mut window) => {
+                let entries = std::mem::take(&mut window.entries);
+                drop(window);
+                drop(entries);
+            }
+            Err(error) => tracing::warn!(%error, "an iterator was dropped while work was in progress"),
+        }
+    }
+
+    /// Makes everybody stop, and waits until they have.
+    fn quiesce<'a>(
+        &self,
+        mut window: crate::sync::MutexGuard<'a, Window>,
+    ) -> Result<crate::sync::MutexGuard<'a, Window>> {
+        self.stop.store(true, Ordering::Release);
+        self.interrupt.store(true, Ordering::Release);
+        self.go.notify_one();
+        self.ring.wake();
+        let deadline = Instant::now() + self.close_wait;
+        while !(window.exited || window.parked) || window.in_flight > 0 {
+            if Instant::now() >= deadline {
+                let message = format!(
+                    "after {:?}, {} and {} batches are still being filled; a reader is stuck in input or output, or a \
+                     record takes very long to decode",
+                    self.close_wait,
+                    if window.parked || window.exited { "planning has stopped" } else { "planning has not stopped" },
+                    window.in_flight,
+                );
+                return Err(Error::new(ErrorKind::TimedOut, message));
+            }
+            window = self.ready.wait_until(window, deadline);
+        }
+        Ok(window)
+    }
+
+    // ---- the planning thread's side ----
+
+    /// Waits until there is something to do.
+    pub(super) fn next_step(&self) -> Step {
+        let mut window = self.window.lock();
+        loop {
+            match window.wanted {
+                Wanted::Close => return Step::Exit,
+                Wanted::Pause => {
+                    window.parked = true;
+                    self.ready.notify_all();
+                    window = self.go.wait(window);
+                    continue;
+                }
+                Wanted::Run => window.parked = false,
+            }
+            if let Some(begin) = window.begin.take() {
+                return Step::Begin(begin);
+            }
+            if window.entries.len() < self.limit {
+                if let Some(plan) = window.pending.pop_front() {
+                    return Step::Refill(plan);
+                }
+                if let Some(tail) = window.tail.take() {
+                    window.entries.push_back(tail);
+                    self.ready.notify_all();
+                    continue;
+                }
+                if !window.ended {
+                    return Step::Plan;
+                }
+            }
+            let since = Instant::now();
+            window = self.go.wait(window);
+            self.counters.plan.waited(since);
+        }
+    }
+
+    /// Nothing more will be planned in this epoch: it has ended, or failed.
+    pub(super) fn end(&self, error: Option<Error>) {
+        let mut window = self.window.lock();
+        window.ended = true;
+        let entry = error.map_or(Entry::End, Entry::Failed);
+        if window.wanted == Wanted::Run {
+            window.entries.push_back(entry);
+            self.ready.notify_all();
+        } else {
+            window.tail = Some(entry);
+        }
+    }
+
+    /// Keeps a plan that could not be bound because the session is being paused.
+    pub(super) fn keep(&self, plan: BatchPlan) {
+        self.window.lock().pending.push_back(plan);
+    }
+
+    /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
+    pub(super) fn slot(&self, bytes: usize) -> Result<Option<Draft<Batch>>> {
+        self.window.lock().waiting_for_slot = true;
+        if self.ring.leased() >= self.ring.slots() {
+            self.ready.notify_all();
+        }
+        let since = Instant::now();
+        let slot = loop {
+            match self.ring.acquire(bytes, &self.interrupt, None) {
+                Ok(None) if !self.stop.load(Ordering::Acquire) => {
+                    let mut window = self.window.lock();
+                    if window.wanted != Wanted::Run {
+                        break Ok(None);
+                    }
+                    self.interrupt.store(false, Ordering::Release);
+                    if std::mem::take(&mut window.spill) {
+                        drop(window);
+                        break self.ring.spill(bytes).map(Some);
+                    }
+                }
+                other => break other,
+            }
+        };
+        self.counters.plan.waited(since);
+        let mut window = self.window.lock();
+        window.waiting_for_slot = false;
+        window.spill = false;
+        slot
+    }
+
+    /// Gives the next ticket to a batch that is about to be filled; `None` if the session is being paused.
+    pub(super) fn bind(&self) -> Option<u64> {
+        let mut window = self.window.lock();
+        if window.wanted != Wanted::Run {
+            return None;
+        }
+        window.entries.push_back(Entry::Filling);
+        window.in_flight += 1;
+        Some(window.first_ticket + window.entries.len() as u64 - 1)
+    }
+
+    /// The planning thread is gone.
+    pub(super) fn exited(&self) {
+        self.window.lock().exited = true;
+        self.ready.notify_all();
+    }
+
+    // ---- the workers' side ----
+
+    /// All rows of a batch have reported.
+    pub(super) fn filled(&self, mut draft: Draft<Batch>) {
+        compact(&mut draft, self.policy, &self.counters);
+        let mut window = self.window.lock();
+        window.in_flight -= 1;
+        let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
+        window.entries[place] = Entry::Filled(draft);
+        if place == 0 || self.stop.load(Ordering::Acquire) {
+            self.ready.notify_all();
+        }
+    }
+}

@@ -1,0 +1,226 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::counters::Counters;
+use crate::dataset::{
+    Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, SkippedRecord, Source, State, caught, compact,
+    fill_rows, measure_rows,
+};
+use crate::error::{ErrorKind, Result};
+use crate::layout::Layout;
+use crate::read::Scratch;
+use crate::ring::{Draft, Ring};
+use crate::schema::{Extents, Schema};
+use crate::stats::Stats;
+use crate::sync::AtomicBool;
+
+use super::async_iterator::AsyncDataSetIterator;
+use super::delivery::Delivery;
+use super::workspace::Workspace;
+
+/// A source that may not be prefetched; see [`shield`].
+#[doc(alias = "AsyncShieldDataSetIterator")]
+pub struct Shielded<S>(S);
+
+/// Forbids prefetch: [`wrap`] makes this source's batches on the caller's thread, one at a time, when they are asked
+/// for. Breakpoints, backtraces and profiles then show the decoder under the trainer's own `next`.
+pub fn shield<S: Source>(source: S) -> Shielded<S> {
+    Shielded(source)
+}
+
+impl<S: Source> Source for Shielded<S> {
+    fn open(self: Box<Self>) -> Result<Opened> {
+        Box::new(self.0).open()
+    }
+
+    fn async_supported(&self) -> bool {
+        false
+    }
+}
+
+/// Prefetches `source` unless it is shielded: what a trainer's `fit` calls.
+///
+/// # Errors
+///
+/// Those of [`AsyncDataSetIterator::new`].
+pub fn wrap(source: impl Source + 'static, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
+    if source.async_supported() {
+        Ok(Box::new(AsyncDataSetIterator::new(source, workspace)?))
+    } else {
+        Ok(Box::new(AsyncShieldDataSetIterator::new(source, workspace)?))
+    }
+}
+
+/// Batches made without prefetch, on the caller's thread, in the same ring and by the same code: not one byte differs
+/// from those of [`AsyncDataSetIterator`].
+pub struct AsyncShieldDataSetIterator {
+    planner: Box<dyn Planner>,
+    filler: Arc<dyn Filler>,
+    counters: Arc<Counters>,
+    ring: Ring<Batch>,
+    workspace: Workspace,
+    delivery: Delivery,
+    scratch: Scratch,
+    layout: Layout,
+    /// A batch that is planned and not made yet: the first one, or one that found no slot.
+    planned: Option<BatchPlan>,
+    spare: BatchPlan,
+    ticket: u64,
+    ended: bool,
+}
+
+impl AsyncShieldDataSetIterator {
+    /// Plans the first batch of `source` and sizes the workspace's ring by it if it is the first source. Uses none of
+    /// the workspace's threads.
+    ///
+    /// # Errors
+    ///
+    /// What the source objects to; [`ErrorKind::Budget`] if the ring does not fit.
+    pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
+        let mut opened = Box::new(source).open()?;
+        let (ring, planned) = workspace.prepare(&mut opened)?;
+        let counters = Arc::new(Counters::new());
+        Ok(Self {
+            delivery: Delivery::new(&opened, counters.clone()),
+            ended: planned.is_none(),
+            planner: opened.planner,
+            filler: opened.filler,
+            counters,
+            ring,
+            workspace: workspace.clone(),
+            scratch: Scratch::default(),
+            layout: Layout::default(),
+            planned,
+            spare: BatchPlan::default(),
+            ticket: 0,
+        })
+    }
+
+    fn make(&mut self) -> Result<Option<Draft<Batch>>> {
+        let mut plan = match self.planned.take() {
+            Some(plan) => plan,
+            None if self.ended => return Ok(None),
+            None => {
+                let mut plan = std::mem::take(&mut self.spare);
+                let begin = Instant::now();
+                let planned = caught(|| self.planner.plan(&mut plan))?;
+                self.counters.plan.busy(begin.elapsed(), plan.rows());
+                if !planned {
+                    self.ended = true;
+                    return Ok(None);
+                }
+                plan
+            }
+        };
+        let mut extents = Extents::default();
+        if self.filler.schema().is_variable() {
+            let mut faults = Vec::new();
+            let rows = 0..plan.rows();
+            extents =
+                measure_rows(&*self.filler, &plan, rows, &mut self.scratch, |row, error| faults.push((row, error)));
+            plan.faults.append(&mut faults);
+        }
+        self.layout.compute(self.filler.schema(), plan.rows(), extents)?;
+        let config = self.workspace.config();
+        let never = AtomicBool::new(false);
+        let deadline = Some(Instant::now() + config.lease_wait_time());
+        let bytes = self.layout.bytes();
+        let taken = match self.ring.acquire(bytes, &never, deadline) {
+            Err(error) if error.kind() == ErrorKind::Exhausted && config.is_spilling() => {
+                self.ring.spill(bytes).map(Some)
+            }
+            taken => taken,
+        };
+        let mut draft = match taken {
+            Ok(Some(draft)) => draft,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.planned = Some(plan);
+                return Err(error);
+            }
+        };
+        let batch = draft.payload_mut();
+        self.spare = batch.begin(self.ticket, plan);
+        self.spare.clear();
+        std::mem::swap(&mut batch.layout, &mut self.layout);
+        self.ticket += 1;
+        let mut made = None;
+        let rows = batch.layout.rows();
+        draft.split(rows, |mut share| {
+            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, || false);
+            made = share.finish();
+        });
+        Ok(made.map(|mut draft| {
+            compact(&mut draft, self.delivery.policy(), &self.counters);
+            draft
+        }))
+    }
+
+    fn restart(&mut self) {
+        self.planned = None;
+        self.ended = false;
+    }
+}
+
+impl Iterator for AsyncShieldDataSetIterator {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.delivery.is_done() {
+            return None;
+        }
+        let workspace = self.workspace.clone();
+        let _loan = match workspace.lend_to_caller() {
+            Ok(loan) => loan,
+            Err(error) => return Some(Err(error)),
+        };
+        let since = Instant::now();
+        let item = loop {
+            let made = self.make();
+            if let Some(item) = self.delivery.deliver(made)? {
+                break item;
+            }
+        };
+        self.counters.trainer_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        Some(item)
+    }
+}
+
+impl DataSetIterator for AsyncShieldDataSetIterator {
+    fn reset(&mut self) -> Result<()> {
+        let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
+        self.planner.begin_epoch(epoch)?;
+        self.restart();
+        self.delivery.begin(State { epoch, ..self.state() });
+        Ok(())
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.delivery.check_seek(state)?;
+        self.planner.seek(state)?;
+        self.restart();
+        self.delivery.go_on(*state);
+        Ok(())
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.delivery.schema()
+    }
+
+    fn state(&self) -> State {
+        self.delivery.state()
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.delivery.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        self.delivery.stats(1, self.ring.stats())
+    }
+
+    fn skipped(&self) -> Vec<SkippedRecord> {
+        self.delivery.skipped()
+    }
+}

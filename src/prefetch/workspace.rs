@@ -1,0 +1,279 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use crate::dataset::{Batch, BatchPlan, Opened, measure_rows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
+use crate::read::Scratch;
+use crate::ring::{Overflow, Ring, RingConfig, RingStats};
+use crate::schema::Extents;
+use crate::sync::{Mutex, MutexGuard};
+
+use super::session::Session;
+use super::workers::Pool;
+
+/// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
+///
+/// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory: the
+/// source whose `next` is called takes the workspace over; batches that were ready but not handed out are planned again
+/// when it is the other's turn. The ring is sized by the first batch of the first source; worker threads start with the
+/// first asynchronous iterator and end with the last handle.
+#[derive(Clone)]
+pub struct Workspace(Arc<Inner>);
+
+struct Inner {
+    config: WorkspaceBuilder,
+    ring: Mutex<Option<Ring<Batch>>>,
+    pool: OnceLock<Pool>,
+    current: Mutex<Weak<Session>>,
+}
+
+/// Settings of a [`Workspace`].
+#[derive(Clone, Debug)]
+pub struct WorkspaceBuilder {
+    workers: usize,
+    prefetch: usize,
+    budget: MemoryBudget,
+    pages: Arc<dyn PageSource>,
+    overflow: Overflow,
+    lease_wait: Duration,
+    close_wait: Duration,
+    poison: Option<u8>,
+}
+
+impl Default for Workspace {
+    /// One worker for each core, two batches ahead, unbounded anonymous memory.
+    fn default() -> Self {
+        Self::builder().finish()
+    }
+}
+
+impl Workspace {
+    /// Settings, to be changed before building.
+    pub fn builder() -> WorkspaceBuilder {
+        WorkspaceBuilder {
+            workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            prefetch: 2,
+            budget: MemoryBudget::unlimited(),
+            pages: Arc::new(AnonymousPages),
+            overflow: Overflow::Fail,
+            lease_wait: Duration::from_secs(10),
+            close_wait: Duration::from_secs(10),
+            poison: None,
+        }
+    }
+
+    /// The ring's figures; zeros before the first source.
+    pub fn ring(&self) -> RingStats {
+        self.0.ring.lock().as_ref().map_or_else(RingStats::default, Ring::stats)
+    }
+
+    /// Number of worker threads.
+    pub fn workers(&self) -> usize {
+        self.0.config.workers
+    }
+
+    /// How many finished batches may wait.
+    pub fn prefetch(&self) -> usize {
+        self.0.config.prefetch
+    }
+
+    /// The byte budget that the ring draws on.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.0.config.budget
+    }
+
+    /// Frees what free slots hold beyond `slot_bytes`: the memory of past large shapes.
+    pub fn shrink_to(&self, slot_bytes: usize) {
+        if let Some(ring) = &*self.0.ring.lock() {
+            ring.shrink_to(slot_bytes);
+        }
+    }
+
+    pub(super) fn config(&self) -> &WorkspaceBuilder {
+        &self.0.config
+    }
+
+    pub(super) fn pool(&self) -> Result<&Pool> {
+        if let Some(pool) = self.0.pool.get() {
+            return Ok(pool);
+        }
+        let pool = Pool::start(self.0.config.workers, self.0.config.close_wait)?;
+        Ok(self.0.pool.get_or_init(|| pool))
+    }
+
+    /// The ring, sized by the first batch of `opened` if there is none yet, and that batch's plan.
+    pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>)> {
+        let mut plan = BatchPlan::default();
+        let planned = opened.planner.plan(&mut plan)?;
+        let mut layout = Layout::default();
+        if planned {
+            measure_and_lay_out(opened, &mut plan, &mut layout)?;
+        }
+        let mut ring = self.0.ring.lock();
+        let ring = match &mut *ring {
+            Some(ring) => ring.clone(),
+            none => {
+                let config = &self.0.config;
+                let made = Ring::new(RingConfig {
+                    slots: config.prefetch + 2,
+                    slot_bytes: layout.bytes(),
+                    pages: config.pages.clone(),
+                    budget: config.budget.clone(),
+                    overflow: config.overflow,
+                    poison: config.poison,
+                })?;
+                none.insert(made).clone()
+            }
+        };
+        Ok((ring, planned.then_some(plan)))
+    }
+
+    /// Whether no source has the workspace now.
+    pub(super) fn is_free(&self) -> bool {
+        self.0.current.lock().upgrade().is_none()
+    }
+
+    /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while the guard lives.
+    pub(super) fn lend(&self, session: &Arc<Session>) -> Result<MutexGuard<'_, Weak<Session>>> {
+        let mut current = self.0.current.lock();
+        if !std::ptr::eq(current.as_ptr(), Arc::as_ptr(session)) {
+            take_back(&current)?;
+            *current = Arc::downgrade(session);
+        }
+        session.resume();
+        Ok(current)
+    }
+
+    /// Lends the workspace's memory to the calling thread.
+    pub(super) fn lend_to_caller(&self) -> Result<MutexGuard<'_, Weak<Session>>> {
+        let mut current = self.0.current.lock();
+        take_back(&current)?;
+        *current = Weak::new();
+        Ok(current)
+    }
+
+    pub(super) fn is_lent_to(&self, session: &Arc<Session>) -> bool {
+        std::ptr::eq(self.0.current.lock().as_ptr(), Arc::as_ptr(session))
+    }
+}
+
+fn take_back(current: &Weak<Session>) -> Result<()> {
+    current.upgrade().map_or(Ok(()), |session| session.pause())
+}
+
+fn measure_and_lay_out(opened: &Opened, plan: &mut BatchPlan, layout: &mut Layout) -> Result<()> {
+    let filler = &*opened.filler;
+    let mut extents = Extents::default();
+    if filler.schema().is_variable() {
+        let mut faults = Vec::new();
+        let rows = 0..plan.rows();
+        extents = measure_rows(filler, plan, rows, &mut Scratch::default(), |row, error| faults.push((row, error)));
+        plan.faults.append(&mut faults);
+    }
+    layout.compute(filler.schema(), plan.rows(), extents)
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace").field("config", &self.0.config).field("ring", &self.ring()).finish()
+    }
+}
+
+impl WorkspaceBuilder {
+    /// Threads that fill batches. Default: one for each core.
+    #[must_use]
+    pub fn workers(mut self, threads: usize) -> Self {
+        self.workers = threads;
+        self
+    }
+
+    /// How many finished batches may wait. The ring has two slots more: one being filled, one in the trainer's hand.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = batches;
+        self
+    }
+
+    /// The byte budget that the ring draws on. Default: unlimited.
+    #[must_use]
+    pub fn budget(mut self, budget: MemoryBudget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Where slot memory comes from. Default: anonymous pages.
+    #[must_use]
+    pub fn pages(mut self, pages: impl PageSource + 'static) -> Self {
+        self.pages = Arc::new(pages);
+        self
+    }
+
+    /// What happens to a batch that no slot may hold. Default: a named error.
+    #[must_use]
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// How long `next` waits when every slot is in the caller's hands. Default: 10 s.
+    #[must_use]
+    pub fn lease_wait(mut self, time: Duration) -> Self {
+        self.lease_wait = time;
+        self
+    }
+
+    /// How long `reset`, switching sources and dropping wait for work in progress. Default: 10 s.
+    #[must_use]
+    pub fn close_wait(mut self, time: Duration) -> Self {
+        self.close_wait = time;
+        self
+    }
+
+    /// Fills each slot with this byte before every fill, so that whatever a decoder leaves unwritten shows.
+    #[must_use]
+    pub fn poison(mut self, byte: u8) -> Self {
+        self.poison = Some(byte);
+        self
+    }
+
+    /// The workspace; no memory or thread is taken before the first source.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] without workers, or with absurdly many slots.
+    pub fn build(self) -> Result<Workspace> {
+        if self.workers == 0 || self.workers > 4096 || self.prefetch > 4096 {
+            let message = format!(
+                "{} workers, {} batches ahead: there are 1 to 4096 workers, and at most 4096 batches ahead (to make \
+                 batches without prefetch use the shield)",
+                self.workers, self.prefetch
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(self.finish())
+    }
+
+    fn finish(self) -> Workspace {
+        Workspace(Arc::new(Inner {
+            config: self,
+            ring: Mutex::new(None),
+            pool: OnceLock::new(),
+            current: Mutex::new(Weak::new()),
+        }))
+    }
+
+    pub(super) fn lease_wait_time(&self) -> Duration {
+        self.lease_wait
+    }
+
+    pub(super) fn close_wait_time(&self) -> Duration {
+        self.close_wait
+    }
+
+    pub(super) fn is_spilling(&self) -> bool {
+        self.overflow == Overflow::Spill
+    }
+}
