@@ -8,6 +8,7 @@ use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::fill::caught;
 use super::settle::BadRecords;
 
 /// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.
@@ -146,7 +147,8 @@ impl Planner for StreamPlanner {
             if into.records.len() == row {
                 into.records.push(Record::default());
             }
-            match self.stream.read(&mut into.records[row]) {
+            let record = &mut into.records[row];
+            match caught(|| self.stream.read(record)) {
                 Ok(false) => {
                     self.ended = true;
                     break;

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use crate::counters::Counters;
-use crate::dataset::{DataSet, DataSetIterator, Settle, SkippedRecord, Source, State};
+use crate::dataset::{DataSet, DataSetIterator, SkippedRecord, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::Stats;

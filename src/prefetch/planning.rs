@@ -74,7 +74,10 @@ impl Planning {
                     self.session.counters.plan.busy(begin.elapsed(), plan.rows());
                     match planned {
                         Ok(true) => self.fill(plan),
-                        Ok(false) => self.session.end(None),
+                        Ok(false) => {
+                            self.spare.push(plan);
+                            self.session.end(None);
+                        }
                         Err(error) => self.session.end(Some(error)),
                     }
                 }

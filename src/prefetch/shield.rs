@@ -107,6 +107,7 @@ impl AsyncShieldDataSetIterator {
                 let planned = caught(|| self.planner.plan(&mut plan))?;
                 self.counters.plan.busy(begin.elapsed(), plan.rows());
                 if !planned {
+                    self.spare = plan;
                     self.ended = true;
                     return Ok(None);
                 }

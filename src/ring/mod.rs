@@ -8,6 +8,8 @@
 //! Read `slot.rs` for the states of a slot, `growth.rs` for when it gets other memory.
 
 mod growth;
+#[cfg(all(test, ringfeed_loom))]
+mod models;
 mod slot;
 
 use std::collections::VecDeque;

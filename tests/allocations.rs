@@ -1,0 +1,106 @@
+//! No allocation per batch after warm-up. A test binary of its own, because it counts what the whole process allocates.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::Waves;
+use ringfeed::{
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, IdxOptions, IdxReader, MemoryReader,
+    ReaderSource, Role, Workspace,
+};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// One test counts at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+// SAFETY: every call is passed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same as `System`'s.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same as `System`'s.
+        unsafe { System.realloc(memory, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract is the same as `System`'s.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations during three epochs that follow `warm_up` epochs.
+fn allocations(mut iterator: impl DataSetIterator, warm_up: usize) -> u64 {
+    let mut epoch = || {
+        let batches = iterator.by_ref().map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
+        iterator.reset().unwrap();
+        batches
+    };
+    (0..warm_up).for_each(|_| assert!(epoch() >= 100));
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..3).for_each(|_| assert!(epoch() >= 100));
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+fn assert_none(name: &str, source: impl Fn() -> ReaderSource) {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let workspace = || Workspace::builder().workers(2).build().unwrap();
+    let counted = allocations(AsyncDataSetIterator::new(source(), &workspace()).unwrap(), 4);
+    assert_eq!(counted, 0, "{name}, asynchronous");
+    let counted = allocations(AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap(), 4);
+    assert_eq!(counted, 0, "{name}, shielded");
+}
+
+#[test]
+fn memory_sources_allocate_nothing_per_batch() {
+    let values: std::sync::Arc<[u8]> = (0..100_000u32).map(|i| i as u8).collect();
+    assert_none("memory", || {
+        let reader = MemoryReader::new("x", Role::Feature, &[10], values.clone()).unwrap();
+        ReaderSource::new(reader.dtype(DType::F32).unwrap()).batch_size(64).shuffle(1)
+    });
+}
+
+#[test]
+fn idx_files_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.idx");
+    let mut file = vec![0, 0, 0x0b, 2, 0, 0, 0x27, 0x10, 0, 0, 0, 20];
+    file.extend((0..200_000u32).flat_map(|i| (i as i16).to_be_bytes()));
+    std::fs::write(&path, file).unwrap();
+    for shuffled in [false, true] {
+        assert_none("idx", || {
+            let reader = IdxReader::open(&path, &IdxOptions { dtype: Some(DType::F32), ..IdxOptions::default() });
+            let source = ReaderSource::new(reader.unwrap()).batch_size(64);
+            if shuffled { source.shuffle(1) } else { source }
+        });
+    }
+}
+
+#[test]
+fn sequences_of_varying_length_allocate_nothing_per_batch_once_slots_have_grown() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let workspace = Workspace::builder().workers(2).build().unwrap();
+    let source = ReaderSource::new(Waves::new(10_000, 30)).batch_size(64);
+    let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();
+    // Twenty epochs of the same batches: every slot has met the longest one.
+    let mut epoch = || {
+        assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 10_000);
+        iterator.reset().unwrap();
+    };
+    (0..20).for_each(|_| epoch());
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..3).for_each(|_| epoch());
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}

@@ -1,0 +1,252 @@
+//! Bad records, panics and stalls: every error arrives in its place, every wait ends.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Flaky, Trouble, workspace, xs};
+use ringfeed::{
+    Array, AsyncDataSetIterator, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, ReaderSource, Role,
+    SampleStream, StreamSource, TensorSpec, shield, wrap,
+};
+
+const TROUBLES: [Trouble; 4] =
+    [Trouble::FailInFetch, Trouble::FailInDecode, Trouble::PanicInFetch, Trouble::PanicInDecode];
+
+fn both(make: impl Fn() -> ReaderSource) -> [Box<dyn DataSetIterator>; 2] {
+    [wrap(make(), &workspace(2, 2)).unwrap(), wrap(shield(make()), &workspace(2, 2)).unwrap()]
+}
+
+#[test]
+fn an_error_arrives_after_all_good_batches_before_it_and_then_nothing_until_reset() {
+    for trouble in TROUBLES {
+        for mut iterator in both(|| ReaderSource::new(Flaky::new(100, &[57, 59], trouble)).batch_size(10)) {
+            for expected in 0..5 {
+                assert_eq!(xs(&iterator.next().unwrap().unwrap())[0], 10 * expected);
+            }
+            let error = iterator.next().unwrap().unwrap_err();
+            assert_eq!(error.location().record, Some(57), "{error}");
+            assert_eq!(error.path().unwrap().to_str(), Some("flaky"));
+            let panics = matches!(trouble, Trouble::PanicInFetch | Trouble::PanicInDecode);
+            assert_eq!(error.kind(), if panics { ErrorKind::Panicked } else { ErrorKind::Data });
+            assert!(iterator.next().is_none() && iterator.next().is_none());
+            iterator.reset().unwrap();
+            assert_eq!(iterator.by_ref().take_while(|batch| batch.is_ok()).count(), 5);
+        }
+    }
+}
+
+#[test]
+fn skipped_records_leave_shorter_batches_and_no_later_batch_changes() {
+    for trouble in TROUBLES {
+        let bad = [0, 3, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 99];
+        let policy = BadRecords::Skip { count: Some(14), share: None };
+        let make = || ReaderSource::new(Flaky::new(100, &bad, trouble)).batch_size(10).bad_records(policy);
+        for mut iterator in both(make) {
+            let batches: Vec<_> = iterator.by_ref().map(|batch| batch.unwrap().detach().unwrap()).collect();
+            let expected: Vec<Vec<i64>> = (0..10)
+                .map(|batch| (10 * batch..10 * batch + 10).filter(|x| !bad.contains(&(*x as u64))).collect::<Vec<_>>())
+                .filter(|batch| !batch.is_empty())
+                .collect();
+            assert_eq!(batches.iter().map(xs).collect::<Vec<_>>(), expected);
+            assert_eq!(batches.iter().map(|batch| batch.skipped()).sum::<usize>(), 0, "a detached copy names none");
+            for batch in &batches {
+                let ids: Vec<i64> = batch.sample_ids().iter().map(|id| *id as i64).collect();
+                assert_eq!(ids, xs(batch));
+                assert_eq!(batch.positions(), batch.sample_ids());
+            }
+            assert_eq!(iterator.stats().skipped, 14);
+            let named = iterator.skipped();
+            assert_eq!(named.iter().map(|record| record.position).collect::<Vec<_>>(), bad);
+            assert!(named[0].error.contains("flaky: record 0"), "{}", named[0].error);
+            assert_eq!(iterator.state().position, 100);
+            iterator.reset().unwrap();
+            assert_eq!(iterator.map(|batch| batch.unwrap().len()).sum::<usize>(), 86);
+        }
+    }
+}
+
+#[test]
+fn too_many_bad_records_are_an_error_that_lists_them() {
+    let limits = [(Some(2), None), (None, Some(0.025)), (Some(50), Some(0.025))];
+    for (count, share) in limits {
+        let policy = BadRecords::Skip { count, share };
+        let make = || {
+            ReaderSource::new(Flaky::new(100, &[5, 15, 25, 35], Trouble::FailInDecode))
+                .batch_size(10)
+                .bad_records(policy)
+        };
+        for mut iterator in both(make) {
+            assert_eq!(iterator.by_ref().take(2).filter(|batch| batch.is_ok()).count(), 2);
+            let error = iterator.next().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooManyBad);
+            assert!(error.to_string().contains("record 5 is bad"), "{error}");
+            assert!(error.to_string().contains("record 25 is bad"), "{error}");
+            assert!(iterator.next().is_none());
+        }
+    }
+}
+
+#[test]
+fn padding_counts_only_rows_that_are_left() {
+    let policy = BadRecords::Skip { count: None, share: None };
+    let make = || {
+        ReaderSource::new(Flaky::new(5, &[0], Trouble::FailInDecode))
+            .batch_size(4)
+            .last_batch(LastBatch::Pad)
+            .bad_records(policy)
+    };
+    for iterator in both(make) {
+        let batches: Vec<_> = iterator.map(|batch| batch.unwrap().detach().unwrap()).collect();
+        assert_eq!(batches.iter().map(xs).collect::<Vec<_>>(), [vec![1, 2, 3], vec![4, 1, 2]]);
+        assert_eq!(batches[1].padding(), 2);
+    }
+}
+
+#[test]
+fn a_stalled_record_holds_up_its_own_batch_and_others_go_on_being_filled() {
+    let flaky = Flaky::new(100, &[5], Trouble::Stall);
+    let gate = flaky.gate.clone();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace(2, 3)).unwrap();
+    while iterator.stats().stages[2].samples < 30 {
+        std::thread::yield_now();
+    }
+    gate.open();
+    assert_eq!(
+        iterator.by_ref().map(|batch| xs(&batch.unwrap())).collect::<Vec<_>>().concat(),
+        (0..100).collect::<Vec<_>>()
+    );
+}
+
+fn numbers() -> [TensorSpec; 1] {
+    [TensorSpec::new("x", Role::Feature, DType::I64, &[])]
+}
+
+fn faulty(at: i64, kind: ErrorKind) -> impl Iterator<Item = ringfeed::Result<Vec<Array>>> + Send {
+    (0..20).map(move |i| if i == at { Err(Error::new(kind, "no sample")) } else { Ok(vec![Array::from(i)]) })
+}
+
+#[test]
+fn a_streams_bad_record_is_skipped_or_fails_by_policy() {
+    let make = |policy| {
+        let stream = SampleStream::repeatable(&numbers(), || faulty(7, ErrorKind::Data)).unwrap();
+        StreamSource::from_samples(stream).batch_size(5).bad_records(policy)
+    };
+    for shielded in [false, true] {
+        let wrap =
+            |source| if shielded { wrap(shield(source), &workspace(2, 2)) } else { wrap(source, &workspace(2, 2)) };
+        let mut iterator = wrap(make(BadRecords::Fail)).unwrap();
+        assert_eq!(xs(&iterator.next().unwrap().unwrap()), [0, 1, 2, 3, 4]);
+        let error = iterator.next().unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(7)));
+        assert!(iterator.next().is_none());
+        let mut iterator = wrap(make(BadRecords::Skip { count: Some(1), share: None })).unwrap();
+        for _ in 0..2 {
+            let all: Vec<i64> = iterator.by_ref().flat_map(|batch| xs(&batch.unwrap())).collect();
+            assert_eq!(all, (0..20).filter(|x| *x != 7).collect::<Vec<_>>());
+            iterator.reset().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_broken_stream_delivers_what_was_read_before_its_error() {
+    let stream = SampleStream::repeatable(&numbers(), || faulty(7, ErrorKind::Io)).unwrap();
+    let mut iterator =
+        AsyncDataSetIterator::new(StreamSource::from_samples(stream).batch_size(5), &workspace(1, 1)).unwrap();
+    assert_eq!(xs(&iterator.next().unwrap().unwrap()), [0, 1, 2, 3, 4]);
+    assert_eq!(xs(&iterator.next().unwrap().unwrap()), [5, 6]);
+    assert_eq!(iterator.next().unwrap().unwrap_err().kind(), ErrorKind::Io);
+    assert!(iterator.next().is_none());
+}
+
+#[test]
+fn a_panic_in_a_users_iterator_is_an_error_in_its_place() {
+    let samples = || (0..20i64).map(|i| if i == 12 { panic!("sample {i}") } else { Ok(vec![Array::from(i)]) });
+    for shielded in [false, true] {
+        let stream = SampleStream::repeatable(&numbers(), samples).unwrap();
+        let source = StreamSource::from_samples(stream).batch_size(5);
+        let workspace = workspace(1, 1);
+        let mut iterator = if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
+        let good: Vec<i64> = iterator.by_ref().take(3).flat_map(|batch| xs(&batch.unwrap())).collect();
+        assert_eq!(good, (0..12).collect::<Vec<_>>());
+        let error = iterator.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Panicked);
+        assert!(error.to_string().contains("sample 12"), "{error}");
+        assert!(iterator.next().is_none());
+    }
+}
+
+#[test]
+fn an_iterator_without_a_factory_serves_one_epoch_and_says_so() {
+    for shielded in [false, true] {
+        let stream = SampleStream::once(&numbers(), faulty(-1, ErrorKind::Io)).unwrap();
+        let source = StreamSource::from_samples(stream).batch_size(8);
+        let workspace = workspace(1, 1);
+        let mut iterator = if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
+        assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).collect::<Vec<_>>(), [8, 8, 4]);
+        let error = iterator.reset().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("factory"), "{error}");
+        assert!(iterator.next().is_none());
+    }
+}
+
+#[test]
+fn arrays_of_another_shape_or_type_are_bad_records() {
+    let wrong: [Vec<Array>; 4] =
+        [vec![], vec![Array::from(1.0f32)], vec![Array::from(vec![1i64])], vec![Array::from(1i64), Array::from(1i64)]];
+    for arrays in wrong {
+        let stream = SampleStream::once(&numbers(), [Ok(arrays)]).unwrap();
+        let mut iterator = AsyncDataSetIterator::new(StreamSource::from_samples(stream), &workspace(1, 1)).unwrap();
+        let error = iterator.next().unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(0)), "{error}");
+        assert!(error.to_string().contains("expected"), "{error}");
+    }
+}
+
+#[test]
+fn a_source_without_samples_ends_at_once() {
+    let mut iterator =
+        AsyncDataSetIterator::new(ReaderSource::new(Flaky::new(0, &[], Trouble::Stall)), &workspace(2, 2)).unwrap();
+    for _ in 0..3 {
+        assert!(iterator.next().is_none());
+        iterator.reset().unwrap();
+    }
+}
+
+#[test]
+fn dropping_or_resetting_with_a_stuck_reader_ends_in_bounded_time() {
+    let flaky = Flaky::new(100, &[15], Trouble::Stall);
+    let gate = flaky.gate.clone();
+    let workspace =
+        ringfeed::Workspace::builder().workers(1).prefetch(2).close_wait(Duration::from_millis(20)).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
+    let held = iterator.next().unwrap().unwrap();
+    while !gate.waiting.load(std::sync::atomic::Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let error = iterator.reset().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("stuck"), "{error}");
+    drop(iterator);
+    drop(workspace);
+    assert_eq!(xs(&held), (0..10).collect::<Vec<_>>());
+    gate.open();
+}
+
+#[test]
+fn a_reset_that_timed_out_can_be_tried_again() {
+    let flaky = Flaky::new(100, &[15], Trouble::Stall);
+    let gate = flaky.gate.clone();
+    let workspace = ringfeed::Workspace::builder().workers(2).close_wait(Duration::from_millis(20)).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
+    drop(iterator.next().unwrap().unwrap());
+    while !gate.waiting.load(std::sync::atomic::Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    assert_eq!(iterator.reset().unwrap_err().kind(), ErrorKind::TimedOut);
+    gate.open();
+    while iterator.reset().is_err() {}
+    assert_eq!(iterator.map(|batch| batch.unwrap().len()).sum::<usize>(), 100);
+}

@@ -1,0 +1,158 @@
+//! One workspace for several sources, and its memory.
+
+mod common;
+
+use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
+use ringfeed::{
+    Array, AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, MemoryBudget,
+    ReaderSource, Role, SampleStream, StreamSource, TensorSpec, Workspace,
+};
+
+fn numbers(len: u64) -> ReaderSource {
+    ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)
+}
+
+#[test]
+fn training_and_evaluation_take_turns_in_the_same_memory() {
+    let workspace = workspace(2, 3);
+    let mut train = AsyncDataSetIterator::new(numbers(200).shuffle(1), &workspace).unwrap();
+    let bytes = workspace.ring().bytes;
+    let mut test = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
+    let mut alone = AsyncDataSetIterator::new(numbers(200).shuffle(1), &common::workspace(1, 1)).unwrap();
+    for _ in 0..3 {
+        let expected = see_all(&mut alone);
+        let mut seen = Vec::new();
+        for batch in train.by_ref() {
+            seen.push(common::see(&batch.unwrap()));
+            if seen.len() % 7 == 3 {
+                assert_eq!(
+                    test.by_ref().map(|batch| xs(&batch.unwrap())).collect::<Vec<_>>().concat(),
+                    (0..50).collect::<Vec<_>>()
+                );
+                test.reset().unwrap();
+            }
+        }
+        assert_eq!(seen, expected);
+        train.reset().unwrap();
+        alone.reset().unwrap();
+    }
+    assert_eq!(workspace.ring().bytes, bytes);
+    assert_eq!(workspace.ring().slots, 5);
+    assert_eq!(workspace.ring().leased, 0);
+}
+
+#[test]
+fn a_stream_that_lost_its_turn_loses_no_sample() {
+    let workspace = workspace(2, 3);
+    let tensors = [TensorSpec::new("x", Role::Feature, DType::I64, &[])];
+    let stream = SampleStream::once(&tensors, (0..200i64).map(|i| Ok(vec![Array::from(i)]))).unwrap();
+    let mut stream = AsyncDataSetIterator::new(StreamSource::from_samples(stream).batch_size(10), &workspace).unwrap();
+    let mut other = AsyncDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();
+    let mut shielded = AsyncShieldDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();
+    let mut seen = Vec::new();
+    while let Some(batch) = stream.next() {
+        seen.extend(xs(&batch.unwrap()));
+        other.next().unwrap().unwrap();
+        shielded.next().unwrap().unwrap();
+    }
+    assert_eq!(seen, (0..200).collect::<Vec<_>>());
+}
+
+#[test]
+fn two_threads_may_use_one_workspace() {
+    let workspace = workspace(2, 2);
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let workspace = workspace.clone();
+            std::thread::spawn(move || {
+                let iterator = AsyncDataSetIterator::new(numbers(300), &workspace).unwrap();
+                iterator.flat_map(|batch| xs(&batch.unwrap())).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), (0..300).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn drop_and_reset_work_in_every_state() {
+    for taken in 0..12 {
+        for held in [0, 1, 3] {
+            let mut iterator = AsyncDataSetIterator::new(numbers(100), &workspace(2, 2)).unwrap();
+            iterator.reset().unwrap();
+            let mut kept = std::collections::VecDeque::new();
+            for batch in iterator.by_ref().take(taken) {
+                kept.push_back(batch.unwrap());
+                kept.truncate(held);
+            }
+            assert_eq!(iterator.state().position, 10 * taken.min(10) as u64);
+            iterator.reset().unwrap();
+            assert_eq!(iterator.state().epoch, u64::from(taken > 0));
+            kept.clear();
+            assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 100);
+            iterator.reset().unwrap();
+            drop(iterator.next());
+            drop(iterator);
+        }
+    }
+}
+
+#[test]
+fn longer_batches_regrow_their_slot_within_the_budget() {
+    let budget = MemoryBudget::new(1 << 20);
+    let workspace = Workspace::builder().workers(2).budget(budget.clone()).poison(0xa5).build().unwrap();
+    let source = || ReaderSource::new(Waves::new(200, 2000)).batch_size(1);
+    let mut iterator = AsyncDataSetIterator::new(source(), &workspace).unwrap();
+    let mut shielded = AsyncShieldDataSetIterator::new(source(), &common::workspace(1, 2)).unwrap();
+    assert_eq!(see_all(&mut iterator), see_all(&mut shielded));
+    let ring = workspace.ring();
+    assert!(ring.regrown > 0 && ring.spilled == 0, "{ring:?}");
+    assert_eq!(ring.bytes as u64, budget.used());
+    iterator.reset().unwrap();
+    assert_eq!(see_all(&mut iterator).len(), 200);
+    let longest = 2000 * 3 * 4 + 2000 + 8 + 3 * 256;
+    assert!(ring.bytes <= 4 * (longest * 5 / 4 + 4096), "{ring:?}");
+}
+
+#[test]
+fn growth_beyond_the_budget_is_an_error_in_its_place() {
+    let source = || ReaderSource::new(Waves::new(200, 2000)).batch_size(1);
+    let unbounded = workspace(1, 2);
+    drop(AsyncDataSetIterator::new(source(), &unbounded).unwrap());
+    let budget = MemoryBudget::new(unbounded.ring().bytes as u64);
+    let workspace = Workspace::builder().workers(2).budget(budget).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(source(), &workspace).unwrap();
+    let error = iterator.find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Budget);
+    assert!(error.to_string().contains("raise the budget to at least"), "{error}");
+    assert!(iterator.next().is_none());
+}
+
+#[test]
+fn a_ring_that_can_not_fit_is_refused_at_build() {
+    let workspace = Workspace::builder().budget(MemoryBudget::new(4096)).build().unwrap();
+    let error = AsyncDataSetIterator::new(numbers(100), &workspace).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Budget);
+    assert_eq!(workspace.budget().used(), 0);
+}
+
+#[test]
+fn statistics_add_up() {
+    let mut iterator = AsyncDataSetIterator::new(numbers(105), &workspace(2, 2)).unwrap();
+    iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let stats = iterator.stats();
+    assert_eq!((stats.batches, stats.samples, stats.bytes), (11, 105, 840));
+    assert_eq!(iterator.batches_per_epoch(), Some(11));
+    for stage in &stats.stages[1..] {
+        assert_eq!((stage.samples, stage.threads), (105, 2), "{stage:?}");
+    }
+}
+
+#[test]
+fn absurd_settings_are_refused() {
+    assert_eq!(Workspace::builder().workers(0).build().unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(Workspace::builder().prefetch(1 << 40).build().unwrap_err().kind(), ErrorKind::Config);
+    let error = AsyncDataSetIterator::new(numbers(10).batch_size(0), &workspace(1, 1)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+}
