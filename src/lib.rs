@@ -19,6 +19,10 @@ pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use random::RandomKey;
 pub use read::{Access, FieldSummary, Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
+pub use read::{
+    Align, AlignedSequences, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader,
+    CsvSequenceReader, CsvStream, CsvSummary, Header, Missing, SequenceLabel, SequenceOptions, Unpaired,
+};
 pub use row::{RowMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
 pub use view::TensorView;

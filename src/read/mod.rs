@@ -3,7 +3,9 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+mod csv;
 mod input;
+mod sequence;
 mod summary;
 
 use std::any::Any;
@@ -15,8 +17,12 @@ use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+pub use csv::{
+    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
+};
 pub use input::Access;
 pub(crate) use input::{Inflater, Input};
+pub use sequence::{Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
 pub use summary::FieldSummary;
 
 /// Random access to records, and their decoding.
