@@ -61,7 +61,7 @@ pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec
             .names
             .iter()
             .enumerate()
-            .position(|(column, other)| other.eq_ignore_ascii_case(name) && !ignored.contains(&column))
+            .position(|(column, other)| other.trim().eq_ignore_ascii_case(name) && !ignored.contains(&column))
     };
     Ok(LABEL_NAMES.iter().find_map(named).into_iter().collect())
 }
@@ -292,7 +292,8 @@ fn inferred_classes(columns: &[usize], kinds: &[Kind], names: &[String], one_hot
     let mut texts = Vec::new();
     for (kind, column) in kinds.zip(columns) {
         let Some(distinct) = kind.classes() else {
-            let message = "more than 65536 different values; list the classes if they are classes";
+            let message =
+                "too many different values to collect (65536, or 16 MiB); list the classes if they are classes";
             return Err(Error::new(ErrorKind::Config, message).at_column(&names[*column]));
         };
         for text in distinct {

@@ -30,6 +30,9 @@ const HEAD_BYTES: u64 = 64 << 10;
 /// How many records decide on the header, after the first.
 const SAMPLED_RECORDS: usize = 1000;
 
+/// Most columns: the first record's fields become names, each many times larger than a delimiter.
+const MAX_COLUMNS: usize = 1 << 20;
+
 /// How many records decide on the delimiter.
 const DELIMITER_RECORDS: usize = 100;
 
@@ -71,6 +74,11 @@ impl Format {
             );
         };
         let raw = scan.bytes(&first).to_vec();
+        let columns = Fields::new(&raw, first.quoted, &dialect).count();
+        if columns > MAX_COLUMNS {
+            let message = format!("the first record has {columns} fields; there may be {MAX_COLUMNS} columns");
+            return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
+        }
         let header = match options.header {
             Header::Yes => true,
             Header::No => false,
@@ -84,13 +92,11 @@ impl Format {
                 rule.decide()
             }
         };
-        let mut fields = Fields::new(&raw, first.quoted, &dialect);
+        let fields = Fields::new(&raw, first.quoted, &dialect);
         let names = if header {
             header_names(fields).map_err(|error| error.at_path(path).at_line(first.line).at_byte(first.byte))?
         } else {
-            let mut buffer = Vec::new();
-            let count = std::iter::from_fn(|| fields.next(&mut buffer).map(|_| ())).count();
-            (1..=count).map(|number| format!("column_{number}")).collect()
+            (1..=columns).map(|number| format!("column_{number}")).collect()
         };
         Ok(Self { dialect, header, names })
     }
@@ -114,17 +120,26 @@ impl Format {
         if self.header
             && let Some(first) = scan.next()?
         {
-            let names = header_names(Fields::new(scan.bytes(&first), first.quoted, &self.dialect));
-            if names.as_ref().is_ok_and(|names| *names != self.names) || names.is_err() {
-                let found = names.map(|names| format!("{names:?}")).unwrap_or_else(|error| error.message().to_owned());
-                let message = format!("expected the columns {:?} of the first file, found {found}", self.names);
-                return Err(Error::new(ErrorKind::Data, message).at_path(path).at_line(first.line));
+            let here = |error: Error| error.at_path(path).at_line(first.line);
+            let fields = Fields::new(scan.bytes(&first), first.quoted, &self.dialect);
+            if let Some(message) = self.difference(&header_names(fields).map_err(here)?) {
+                return Err(here(Error::new(ErrorKind::Data, message)));
             }
         }
         Ok(scan)
     }
 
-    /// The index of a column.
+    /// How the columns of another file differ.
+    fn difference(&self, names: &[String]) -> Option<String> {
+        let (expected, found) = (self.names.len(), names.len());
+        if expected != found {
+            return Some(format!("expected the {expected} columns of the first file, found {found}"));
+        }
+        let (index, (expected, found)) = self.names.iter().zip(names).enumerate().find(|(_, (a, b))| a != b)?;
+        Some(format!("expected the columns of the first file, whose {index} (from 0) is {expected:?}, found {found:?}"))
+    }
+
+    /// The index of a column; surrounding blanks in the header do not matter.
     ///
     /// # Errors
     ///
@@ -132,7 +147,10 @@ impl Format {
     pub(crate) fn column(&self, column: &ColumnRef) -> Result<usize> {
         let found = match column {
             ColumnRef::Position(position) => (*position < self.names.len()).then_some(*position),
-            ColumnRef::Name(name) => self.names.iter().position(|other| other == name),
+            ColumnRef::Name(name) => {
+                let exact = self.names.iter().position(|other| other == name);
+                exact.or_else(|| self.names.iter().position(|other| other.trim() == name))
+            }
         };
         found.ok_or_else(|| {
             let names = &self.names;
@@ -159,7 +177,8 @@ fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> 
         .and_then(OsStr::to_str)
         .is_some_and(|extension| ["tsv", "tab"].iter().any(|tabbed| extension.eq_ignore_ascii_case(tabbed)));
     let mut best = (if tabs_first { b'\t' } else { b',' }, 1);
-    for delimiter in *b"\t,;|" {
+    let usual = b"\t,;|".iter().copied();
+    for delimiter in usual.filter(|mark| *mark != dialect.quote && Some(*mark) != dialect.comment) {
         let dialect = Dialect { delimiter, ..dialect };
         let counts = field_counts(head, whole, dialect);
         let fields = counts.first().copied().unwrap_or(1);
@@ -258,8 +277,7 @@ fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
             let message = format!("the name of column {number} is not valid UTF-8: {}; set encoding", shown(field));
             return Err(Error::new(ErrorKind::Data, message));
         };
-        let text = text.trim();
-        let base = if text.is_empty() { format!("column_{number}") } else { text.to_owned() };
+        let base = if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() };
         let mut name = base.clone();
         let mut suffix = 1;
         while !taken.insert(name.clone()) {

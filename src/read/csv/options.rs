@@ -47,7 +47,8 @@ pub struct CsvOptions {
     /// One text column gives class indices (i64, no dimension), one column of integers its numbers (i64, no dimension),
     /// any other number columns the regression targets f32 `[columns]`.
     pub labels: Vec<ColumnRef>,
-    /// Element type of `labels` instead of the inferred one.
+    /// Element type of `labels` instead of the inferred one: f32 makes a single column of integers a regression target
+    /// `[1]`, u32 makes it indices for a library that wants these.
     pub label_dtype: Option<DType>,
     /// The class names of the label, in index order: pass what a training set's reader says to that of the test set.
     /// Fields may also be indices, if no name is itself an integer. `None`: the sorted distinct texts of the column.

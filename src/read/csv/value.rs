@@ -204,6 +204,9 @@ impl Classes {
 /// Most distinct texts that are collected as classes of one column.
 const MAX_CLASSES: usize = 1 << 16;
 
+/// Most bytes that they have together.
+const MAX_CLASS_BYTES: usize = 16 << 20;
+
 /// What a column's values are, by all those seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kind {
@@ -215,6 +218,7 @@ pub(crate) struct Kind {
     pub(crate) range: Option<(i64, i64)>,
     /// The distinct fields; `None` once there are too many.
     distinct: Option<BTreeSet<Box<[u8]>>>,
+    distinct_bytes: usize,
 }
 
 impl Kind {
@@ -240,8 +244,9 @@ impl Kind {
         if let Some(distinct) = &mut self.distinct {
             if !distinct.contains(field) {
                 distinct.insert(field.into());
+                self.distinct_bytes += field.len();
             }
-            if distinct.len() > MAX_CLASSES {
+            if distinct.len() > MAX_CLASSES || self.distinct_bytes > MAX_CLASS_BYTES {
                 self.distinct = None;
             }
         }

@@ -283,7 +283,7 @@ impl RecordReader for CsvSequenceReader {
     }
 
     fn place(&self, sample: u64) -> Location {
-        self.source.at(Error::new(ErrorKind::Data, ""), sample).location().clone()
+        self.source.place(sample)
     }
 
     fn fingerprint(&self) -> Fingerprint {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memchr::memchr_iter;
 
-use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::read::Fingerprint;
 use crate::read::csv::{
@@ -19,7 +19,7 @@ use super::SequenceOptions;
 #[derive(Debug)]
 pub(super) enum Source {
     Files { files: Vec<SequenceFile>, dialect: Dialect, header: bool, limit: u64 },
-    Groups { rows: Rows, groups: Groups },
+    Groups { rows: Box<Rows>, groups: Groups },
 }
 
 #[derive(Debug)]
@@ -168,10 +168,9 @@ pub(super) fn open_grouped(
         for _ in 0..group_column {
             fields.next(&mut buffer);
         }
-        let row = groups.members.len() as u64;
         // A record so short that it has no such field is bad; it goes where it can be reported.
-        groups.add(fields.next(&mut buffer).unwrap_or_default());
-        if row.is_multiple_of(1 << 12) {
+        let new = groups.add(fields.next(&mut buffer).unwrap_or_default());
+        if new || groups.members.len().is_multiple_of(1 << 12) {
             held.grow_to(groups.bytes(), "the sequence index").map_err(|error| error.at_path(path))?;
         }
         Ok(())
@@ -181,7 +180,7 @@ pub(super) fn open_grouped(
     if groups.starts.windows(2).any(|pair| pair[1] - pair[0] > u32::MAX as usize) {
         return Err(too_many_steps().at_path(path));
     }
-    Ok((Source::Groups { rows, groups }, plan))
+    Ok((Source::Groups { rows: Box::new(rows), groups }, plan))
 }
 
 /// Groups while the file is being read.
@@ -194,7 +193,8 @@ struct Grouping {
 }
 
 impl Grouping {
-    fn add(&mut self, name: &[u8]) {
+    /// Adds the next row; says whether it begins a group.
+    fn add(&mut self, name: &[u8]) -> bool {
         let next = self.indices.len() as u32;
         let index = match self.indices.get(name) {
             Some(index) => *index,
@@ -205,6 +205,7 @@ impl Grouping {
             }
         };
         self.members.push(index);
+        index == next
     }
 
     /// About what this takes, and what it becomes.
@@ -257,19 +258,28 @@ impl Source {
         }
     }
 
+    /// Where sequence `sample` begins.
+    pub(super) fn place(&self, sample: u64) -> Location {
+        let (path, byte) = match self {
+            Self::Files { files, .. } => {
+                let file = usize::try_from(sample).ok().and_then(|at| files.get(at));
+                (file.map(|file| file.text.path()), None)
+            }
+            Self::Groups { rows, groups } => {
+                (Some(rows.input.path()), groups.rows(sample).first().map(|row| rows.start(*row)))
+            }
+        };
+        Location { path: path.map(Path::to_owned), record: Some(sample), byte, ..Location::default() }
+    }
+
     /// Adds path and record.
+    #[cold]
     pub(super) fn at(&self, error: Error, sample: u64) -> Error {
-        match self {
-            Self::Files { files, .. } => match usize::try_from(sample).ok().and_then(|at| files.get(at)) {
-                Some(file) => error.at_path(file.text.path()),
-                None => error,
-            },
-            Self::Groups { rows, groups } => match groups.rows(sample).first() {
-                Some(row) => error.at_path(rows.input.path()).at_byte(rows.start(*row)),
-                None => error,
-            },
+        let error = error.at_record(sample);
+        match self.place(sample).path {
+            Some(path) => error.at_path(path),
+            None => error,
         }
-        .at_record(sample)
     }
 
     pub(super) fn fetch(&self, sample: u64, nth: usize, scratch: &mut SequenceScratch) -> Result<()> {
