@@ -1,5 +1,7 @@
 //! CSV files through the public interface: what a trainer gets, and what a stranger's file says when it is wrong.
 
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails, and so do its helpers")]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -40,6 +40,14 @@ impl Missings {
         if self.numeric && self.contains(field) {
             return Value::Missing;
         }
+        let whole = |len: usize| len == field.len();
+        if let Some((number, _)) = i64::leading(field).filter(|(_, len)| whole(*len)) {
+            return Value::Integer(number);
+        }
+        if let Some((number, _)) = f64::leading(field).filter(|(number, len)| whole(*len) && !number.is_nan()) {
+            // An integer beyond i64 comes here too.
+            return Value::Float(number);
+        }
         if let Some(number) = i64::exact(field) {
             return Value::Integer(number);
         }
