@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::{
-    Access, ColumnTensor, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Element, ErrorKind, Extents, Header,
-    Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut,
-    Sample, Schema, Scratch, TensorSpec,
+    Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
+    ErrorKind, Extents, Header, Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader,
+    RecordStream, Result, Role, RowMut, Sample, Schema, Scratch, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -318,6 +318,52 @@ fn regression_targets_are_one_tensor() {
 }
 
 #[test]
+fn several_columns_may_share_their_classes() {
+    let mut tensor = ColumnTensor::classes("pair", Role::Label, "a", None);
+    tensor.columns.push("b".into());
+    let options = CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
+    let text = "a,x,b\nhen,1,fox\nowl,2,hen\n";
+    let reader = open(text, &options).unwrap();
+    assert_eq!(reader.classes().unwrap().to_vec(), ["fox", "hen", "owl"]);
+    assert_eq!(decode_all(&reader).unwrap().values::<i64>("pair"), [1, 0, 2, 1]);
+    tensor.values = ColumnValues::Classes { names: None, one_hot: true };
+    tensor.dtype = Some(DType::U8);
+    let reader = open(text, &CsvOptions { tensors: vec![tensor], ..CsvOptions::default() }).unwrap();
+    assert_eq!(reader.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(3)]);
+    assert_eq!(decode_all(&reader).unwrap().values::<u8>("pair"), [0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn a_record_of_another_length_is_an_error() {
+    let options = CsvOptions { features: vec!["a".into()], delimiter: Some(','), ..CsvOptions::default() };
+    let reader = open("a,b\n1,2\n1,2,3\n1\n1,2,\n\"1\",\"2\",\"3\"\n", &options).unwrap();
+    assert!(decode(&reader, &[0]).is_ok());
+    for (record, found) in [(1, 3), (2, 1), (3, 3), (4, 3)] {
+        let error = decode(&reader, &[record]).err().unwrap();
+        assert!(error.to_string().ends_with(&format!("expected 2 fields, found {found}")), "{error}");
+        assert_eq!((error.location().record, error.location().line), (Some(record), Some(record + 2)));
+    }
+}
+
+#[test]
+fn a_transformation_is_applied_while_decoding() {
+    let reader = open("a,b\n1,2\n3,\" 4\"\n", &CsvOptions::default()).unwrap();
+    let mut specs = reader.tensors().to_vec();
+    let affine = Affine { scale: vec![2.0, 0.1], bias: vec![-1.0, 0.3], axis: Some(0) };
+    specs[0].affine = Some(std::sync::Arc::new(affine));
+    let mut batch = Batch::new(&specs, 2);
+    let mut scratch = Scratch::default();
+    for nth in 0..2 {
+        reader.fetch(&[0, 1], nth, &mut scratch).unwrap();
+    }
+    for nth in 0..2 {
+        reader.decode(sample(nth as u64), nth, &mut scratch, &mut batch.row(nth)).unwrap();
+    }
+    let expected = [1.0, 2f32.mul_add(0.1, 0.3), 5.0, 4f32.mul_add(0.1, 0.3)];
+    assert_eq!(batch.values::<f32>("features"), expected);
+}
+
+#[test]
 fn missing_values_obey_the_policy() {
     let text = "a,b\n1,NA\n,2\n";
     let error = decode_all(&open(text, &CsvOptions::default()).unwrap()).err().unwrap();
@@ -327,6 +373,13 @@ fn missing_values_obey_the_policy() {
     assert!(values[1].is_nan() && values[2].is_nan() && values[0] == 1.0 && values[3] == 2.0);
     let value = CsvOptions { missing: Missing::Value(-1.0), ..CsvOptions::default() };
     assert_eq!(decode_all(&open(text, &value).unwrap()).unwrap().values::<f32>("features"), [1.0, -1.0, -1.0, 2.0]);
+    // NaN is a number to a parser, but missing to a person; and missing only as long as it is among the tokens.
+    for text in ["a,b\n1,nan\n2,3\n", "a,b\n1,-NaN\n2,3\n"] {
+        assert_eq!(decode_all(&open(text, &value).unwrap()).unwrap().values::<f32>("features"), [1.0, -1.0, 2.0, 3.0]);
+        assert!(decode_all(&open(text, &CsvOptions::default()).unwrap()).is_err());
+        let no_tokens = CsvOptions { missing_tokens: vec![], ..CsvOptions::default() };
+        assert!(decode_all(&open(text, &no_tokens).unwrap()).unwrap().values::<f32>("features")[1].is_nan());
+    }
     // A number may stand for a missing value too.
     let tokens = CsvOptions { missing_tokens: vec!["-999".into()], ..value };
     let values = decode_all(&open("a,b\n1,-999\n-999.5,2\n", &tokens).unwrap()).unwrap().values::<f32>("features");
@@ -467,14 +520,8 @@ fn naive(text: &str) -> Vec<f32> {
 
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
-        any::<u32>()
-            .prop_map(|bits| f32::from_bits(bits))
-            .prop_filter("a number", |x| !x.is_nan())
-            .prop_map(|x| x.to_string()),
-        any::<u64>()
-            .prop_map(|bits| f64::from_bits(bits))
-            .prop_filter("a number", |x| !x.is_nan())
-            .prop_map(|x| format!("{x:e}")),
+        any::<u32>().prop_map(f32::from_bits).prop_filter("a number", |x| !x.is_nan()).prop_map(|x| x.to_string()),
+        any::<u64>().prop_map(f64::from_bits).prop_filter("a number", |x| !x.is_nan()).prop_map(|x| format!("{x:e}")),
         any::<u32>()
             .prop_map(|bits| f32::from_bits(bits & 0x7f7f_ffff))
             .prop_map(|x| format!("{:.60}", f64::from(x) + f64::from(x.next_up() - x) / 2.0)),
@@ -523,7 +570,9 @@ proptest! {
         let options = CsvOptions { missing: Missing::Nan, comment: Some('#'), ..CsvOptions::default() };
         let _ = CsvSummary::of(&path, &options);
         if let Ok(reader) = CsvReader::open(&path, &options) {
-            let _ = (0..reader.len()).map(|id| decode(&reader, &[id]).is_ok()).count();
+            for id in 0..reader.len() {
+                let _ = decode(&reader, &[id]);
+            }
         }
         if let Ok((mut stream, decoder)) = CsvStream::open(&path, &options) {
             let _ = stream_all(&mut stream, &decoder);
