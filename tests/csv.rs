@@ -196,6 +196,8 @@ fn names_are_unique_and_never_empty() {
     let options = CsvOptions { header: Header::Yes, ..CsvOptions::default() };
     let reader = open("a,a,,a\n1,2,3,4\n", &options).unwrap();
     assert_eq!(reader.columns(), ["a", "a.1", "column_3", "a.2"]);
+    let reader = open("a.1,a,a,a.1\n1,2,3,4\n", &options).unwrap();
+    assert_eq!(reader.columns(), ["a.1", "a", "a.2", "a.1.1"]);
     let reader = open("1,2\n3,4\n", &CsvOptions::default()).unwrap();
     assert_eq!(reader.columns(), ["column_1", "column_2"]);
 }
@@ -444,6 +446,12 @@ fn hostile_files_meet_limits() {
     let line = [b"a,b\n1,2\n".to_vec(), b"9".repeat(1 << 20), b",3\n".to_vec()].concat();
     let error = open(&line, &options).err().unwrap();
     assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(3)), "{error}");
+    // A header may say a million things in a million bytes, but each becomes a name in memory.
+    let options = CsvOptions::default();
+    assert_eq!(open(b",".repeat((1 << 20) + 1), &options).err().unwrap().kind(), ErrorKind::Limit);
+    let same =
+        open([b"a,".repeat(100_000), b"a\n".to_vec(), b"1,".repeat(100_000), b"2\n".to_vec()].concat(), &options);
+    assert_eq!(same.unwrap().columns()[100_000], "a.100000");
     let bomb = gzip(&b"1,2\n".repeat(1 << 20));
     let options = CsvOptions { max_unpacked_bytes: 1 << 20, ..CsvOptions::default() };
     assert_eq!(open(&bomb, &options).err().unwrap().kind(), ErrorKind::Limit);
@@ -451,6 +459,45 @@ fn hostile_files_meet_limits() {
     let budget = MemoryBudget::new(1 << 20);
     let error = CsvReader::open_within(&path, &CsvOptions::default(), &budget).err().unwrap();
     assert_eq!((error.kind(), budget.used()), (ErrorKind::Budget, 0));
+}
+
+#[test]
+fn only_so_many_classes_are_collected() {
+    let ids: String = (0..70_000).map(|id| format!("{id},user_{id}\n")).collect();
+    let error = open(format!("x,user\n{ids}"), &labelled("user")).err().unwrap();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("user")));
+    let long: String = (0..100).map(|id| format!("{id},{id}{}\n", "x".repeat(200_000))).collect();
+    assert!(open(format!("x,user\n{long}"), &labelled("user")).is_err());
+    // Numbers are no texts to collect, however many there are.
+    let numbers: String = (0..70_000).map(|id| format!("{id},{id}.5\n")).collect();
+    assert_eq!(open(format!("x,price\n{numbers}"), &labelled("price")).unwrap().len(), 70_000);
+}
+
+#[test]
+fn what_comes_before_a_truncation_is_read_before_the_error() {
+    let text: String = (0..100_000).map(|i| format!("{i},{}\n", i * 7919 % 10_007)).collect();
+    let packed = gzip(text.as_bytes());
+    let (_folder, path) = file(&packed[..packed.len() - 1000]);
+    let options = CsvOptions { features: vec![0.into()], header: Header::No, ..CsvOptions::default() };
+    let (mut stream, _) = CsvStream::open(&path, &options).unwrap();
+    let mut record = Record::default();
+    let error = loop {
+        match stream.read(&mut record) {
+            Ok(more) => assert!(more, "the truncation went unnoticed"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Format, Some(record.index + 1)));
+    assert!(record.index > 95_000, "{error}");
+    assert!(!stream.read(&mut record).unwrap());
+}
+
+#[test]
+fn a_summary_in_json_has_records_by_column() {
+    let json = serde_json::to_value(CsvSummary::of(iris(), &CsvOptions::default()).unwrap()).unwrap();
+    assert_eq!(json["first"]["setosa"], "1.4");
+    assert_eq!(json["fields"][4]["dtype"], "i64");
+    assert_eq!(json["header"], true);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! From the choice of columns to what is written where.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::dtype::DType;
@@ -271,7 +272,8 @@ fn given_classes(names: &[String]) -> Result<Classes> {
     if names.is_empty() {
         return Err(Error::new(ErrorKind::Config, "the list of classes is empty"));
     }
-    if let Some((_, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(Error::new(ErrorKind::Config, format!("class {name:?} is listed twice")));
     }
     Ok(Classes::named(names.to_vec()))

@@ -1,6 +1,6 @@
 //! What a file's first records tell: delimiter, line end, header and the names of the columns.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
@@ -270,7 +270,8 @@ impl<'a> HeaderRule<'a> {
 fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
     let mut buffer = Vec::new();
     let mut names: Vec<String> = Vec::new();
-    let mut taken = HashSet::new();
+    // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
+    let mut taken: HashMap<String, usize> = HashMap::new();
     while let Some(field) = fields.next(&mut buffer) {
         let number = names.len() + 1;
         let Ok(text) = std::str::from_utf8(field) else {
@@ -279,11 +280,13 @@ fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
         };
         let base = if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() };
         let mut name = base.clone();
-        let mut suffix = 1;
-        while !taken.insert(name.clone()) {
-            name = format!("{base}.{suffix}");
+        let mut suffix = taken.get(&base).copied().unwrap_or(0);
+        while taken.contains_key(&name) {
             suffix += 1;
+            name = format!("{base}.{suffix}");
         }
+        taken.insert(base, suffix);
+        taken.entry(name.clone()).or_insert(0);
         names.push(name);
     }
     Ok(names)

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +142,19 @@ pub enum Header {
     Yes,
     /// It does not: columns are called `column_1`, `column_2` and so on.
     No,
+}
+
+impl FromStr for Header {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "yes" => Ok(Self::Yes),
+            "no" => Ok(Self::No),
+            _ => Err(Error::new(ErrorKind::Config, format!("header is \"auto\", \"yes\" or \"no\", not {name:?}"))),
+        }
+    }
 }
 
 /// What becomes of a missing value in a number column. A missing class is always an error.

@@ -19,6 +19,19 @@ use super::value::Missings;
 ///
 /// A record shares the memory of the window that it was read through; once all records of a window have been dropped,
 /// the window is used again.
+///
+/// ```
+/// use ringfeed::{CsvOptions, CsvStream, Record, RecordDecoder, RecordStream};
+///
+/// # fn main() -> ringfeed::Result<()> {
+/// let (mut stream, decoder) = CsvStream::open("fixtures/iris.csv", &CsvOptions::default())?;
+/// let mut record = Record::default();
+/// assert!(stream.read(&mut record)?);
+/// assert_eq!(&record.parts[0][..], b"5.1,3.5,1.4,0.2,0");
+/// assert_eq!(decoder.tensors()[0].name, "features");
+/// # Ok(())
+/// # }
+/// ```
 pub struct CsvStream {
     text: Text,
     header: bool,

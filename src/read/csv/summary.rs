@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldSummary;
@@ -29,9 +29,11 @@ pub struct CsvSummary {
     pub records: u64,
     /// The columns. A type is `i64` if all values are such integers, `f32` if all are numbers, otherwise `text`.
     pub fields: Vec<FieldSummary>,
-    /// Name and field of each column of the first record; `None` without records.
+    /// Name and field of each column of the first record; `None` without records. A map in JSON.
+    #[serde(serialize_with = "as_map")]
     pub first: Option<Vec<(String, String)>>,
     /// The same of the last record.
+    #[serde(serialize_with = "as_map")]
     pub last: Option<Vec<(String, String)>>,
 }
 
@@ -75,6 +77,13 @@ impl CsvSummary {
             first,
             last,
         })
+    }
+}
+
+fn as_map<S: Serializer>(record: &Option<Vec<(String, String)>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match record {
+        Some(record) => serializer.collect_map(record.iter().map(|(name, field)| (name, field))),
+        None => serializer.serialize_none(),
     }
 }
 

@@ -59,6 +59,16 @@ pub enum SequenceLabel {
 /// Number columns become f32 `features` `[steps, columns]`; batches are padded with zeros to their longest sequence, and
 /// `features_mask` `[steps]` (f32) is 1 where there is data and 0 in the padding. Labels of each step have a
 /// `labels_mask` of their own. Opening reads every file once, to count steps and infer kinds.
+///
+/// ```
+/// use ringfeed::{CsvSequenceReader, RecordReader, SequenceOptions};
+///
+/// # fn main() -> ringfeed::Result<()> {
+/// let reader = CsvSequenceReader::open_grouped("fixtures/iris.csv", "virginica", &SequenceOptions::default())?;
+/// assert_eq!(reader.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct CsvSequenceReader {
     source: Source,
