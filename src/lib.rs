@@ -38,6 +38,10 @@ pub use read::{
     Access, Array, FieldSummary, Fingerprint, IdxOptions, IdxReader, MemoryReader, Record, RecordDecoder, RecordReader,
     RecordStream, Sample, SampleStream, Scratch,
 };
+pub use read::{
+    Align, AlignedSequences, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader,
+    CsvSequenceReader, CsvStream, CsvSummary, Header, Missing, SequenceLabel, SequenceOptions, Unpaired,
+};
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};

@@ -228,6 +228,11 @@ impl Read for Inflater {
 /// What an error while decompressing or transcoding means: `byte` counts decompressed bytes.
 #[cold]
 pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Error {
+    // A reader of ours already said what and where.
+    let error = match error.downcast::<Error>() {
+        Ok(ours) => return ours.at_path(path),
+        Err(error) => error,
+    };
     let (kind, message) = match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
             (ErrorKind::Format, "the gzip data ends in the middle; the file is truncated".to_owned())

@@ -3,11 +3,13 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+mod csv;
 mod fixed;
 mod idx;
 mod input;
 mod memory;
 mod samples;
+mod sequence;
 mod summary;
 
 use std::any::Any;
@@ -19,11 +21,15 @@ use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+pub use csv::{
+    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
+};
 pub use idx::{IdxOptions, IdxReader};
 pub use input::Access;
 pub(crate) use input::{Inflater, Input, Spool, inflate_error, open_file};
 pub use memory::MemoryReader;
 pub use samples::{Array, SampleStream};
+pub use sequence::{Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
 pub use summary::FieldSummary;
 
 /// Random access to records, and their decoding.

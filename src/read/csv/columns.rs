@@ -1,0 +1,315 @@
+//! From the choice of columns to what is written where.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::{Role, Schema, TensorSpec};
+
+use super::format::Format;
+use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Missing};
+use super::scan::{Dialect, Fields};
+use super::value::{Classes, Kind, Missings, holds, shown};
+
+/// Most elements of a one-hot label whose classes are counted in the data.
+const MAX_ONE_HOT: i64 = 1 << 16;
+
+/// Names that make a column the label, if the options name no columns at all.
+const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
+
+/// The kinds of all columns, from reading every record.
+pub(crate) struct Inference {
+    pub(crate) kinds: Vec<Kind>,
+    missings: Missings,
+    buffer: Vec<u8>,
+}
+
+impl Inference {
+    pub(crate) fn new(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Self> {
+        let mut classes = vec![false; format.names.len()];
+        let labels = label_columns(format, options)?;
+        let tensors = options.tensors.iter().flat_map(|tensor| &tensor.columns).map(|column| format.column(column));
+        for column in labels.into_iter().map(Ok).chain(tensors) {
+            classes[column?] = true;
+        }
+        let kinds = classes.into_iter().map(Kind::with_classes).collect();
+        Ok(Self { kinds, missings: missings.clone(), buffer: Vec::new() })
+    }
+
+    /// Learns from a record. One of another length teaches nothing: it is an error once it is decoded.
+    pub(crate) fn observe(&mut self, raw: &[u8], quoted: bool, dialect: &Dialect) {
+        if Fields::new(raw, quoted, dialect).count() != self.kinds.len() {
+            return;
+        }
+        let mut fields = Fields::new(raw, quoted, dialect);
+        for kind in &mut self.kinds {
+            let Some(field) = fields.next(&mut self.buffer) else { return };
+            kind.observe(field, self.missings.value(field));
+        }
+    }
+}
+
+/// The label columns: those named, or without any choice of columns the first with a usual name.
+pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec<usize>> {
+    let chosen = !options.features.is_empty() || !options.tensors.is_empty();
+    if !options.labels.is_empty() || chosen {
+        return options.labels.iter().map(|column| format.column(column)).collect();
+    }
+    let ignored = columns(format, &options.ignore)?;
+    let named = |name: &&str| {
+        format
+            .names
+            .iter()
+            .enumerate()
+            .position(|(column, other)| other.trim().eq_ignore_ascii_case(name) && !ignored.contains(&column))
+    };
+    Ok(LABEL_NAMES.iter().find_map(named).into_iter().collect())
+}
+
+pub(crate) fn columns(format: &Format, wanted: &[ColumnRef]) -> Result<Vec<usize>> {
+    wanted.iter().map(|column| format.column(column)).collect()
+}
+
+/// Whether the options leave something open that only the data can tell.
+pub(crate) fn needs_inference(format: &Format, options: &CsvOptions) -> Result<bool> {
+    if !options.tensors.is_empty() {
+        let open = |tensor: &ColumnTensor| matches!(tensor.values, ColumnValues::Classes { names: None, .. });
+        return Ok(options.tensors.iter().any(open));
+    }
+    let labels = !label_columns(format, options)?.is_empty();
+    let told = options.classes.is_some() || options.label_dtype.is_some_and(DType::is_float) && !options.one_hot;
+    Ok(options.features.is_empty() || labels && !told)
+}
+
+/// Where a record's fields go.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) tensors: Vec<TensorSpec>,
+    /// By column; no column is in two.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) names: Vec<String>,
+    pub(crate) dialect: Dialect,
+    pub(crate) missings: Missings,
+    pub(crate) missing: Missing,
+}
+
+/// Neighbouring columns that feed neighbouring elements of one tensor.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) column: usize,
+    pub(crate) count: usize,
+    pub(crate) tensor: usize,
+    /// First element.
+    pub(crate) at: usize,
+    pub(crate) classes: Option<RunClasses>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RunClasses {
+    pub(crate) classes: Arc<Classes>,
+    pub(crate) one_hot: bool,
+}
+
+impl Plan {
+    /// Settles what each column feeds.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a column, [`ErrorKind::Config`] and [`ErrorKind::Schema`] for a contradiction.
+    pub(crate) fn new(
+        format: &Format,
+        options: &CsvOptions,
+        missings: &Missings,
+        inference: Option<&Inference>,
+    ) -> Result<Self> {
+        let kinds = inference.map(|inference| &inference.kinds[..]);
+        let wanted =
+            if options.tensors.is_empty() { short_form(format, options, kinds)? } else { options.tensors.clone() };
+        let mut plan = Self {
+            tensors: Vec::new(),
+            runs: Vec::new(),
+            names: format.names.clone(),
+            dialect: format.dialect,
+            missings: missings.clone(),
+            missing: options.missing,
+        };
+        let ignored = columns(format, &options.ignore)?;
+        for tensor in &wanted {
+            let chosen = columns(format, &tensor.columns)?;
+            if let Some(column) = chosen.iter().find(|column| ignored.contains(column)) {
+                let message = format!("feeds tensor {:?}, but is to be ignored", tensor.name);
+                return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[*column]));
+            }
+            plan.add(tensor, &chosen, kinds).map_err(|error| error.at_column(&tensor.name))?;
+        }
+        plan.runs.sort_by_key(|run| run.column);
+        if let Some(pair) = plan.runs.windows(2).find(|pair| pair[0].column + pair[0].count > pair[1].column) {
+            let message = format!(
+                "feeds two tensors, {:?} and {:?}; a column may feed one",
+                plan.tensors[pair[0].tensor].name, plan.tensors[pair[1].tensor].name
+            );
+            return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[pair[1].column]));
+        }
+        if plan.tensors.is_empty() {
+            let message = "no column holds numbers alone; name the columns in `features`, `labels` or `tensors`";
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        Schema::new(plan.tensors.clone())?;
+        Ok(plan)
+    }
+
+    /// The class names of the first label that has any.
+    pub(crate) fn classes(&self) -> Option<&Arc<[String]>> {
+        let labels = self.tensors.iter().filter(|tensor| tensor.role == Role::Label);
+        labels.filter_map(|tensor| tensor.classes.as_ref()).next()
+    }
+
+    fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], kinds: Option<&[Kind]>) -> Result<()> {
+        let config = |message: String| Err(Error::new(ErrorKind::Config, message));
+        if columns.is_empty() {
+            return config("names no columns".to_owned());
+        }
+        let mut classes = None;
+        let (dtype, mut shape, width) = match &tensor.values {
+            ColumnValues::Numbers => {
+                let dtype = tensor.dtype.unwrap_or(DType::F32);
+                match self.missing {
+                    Missing::Value(value) if !holds(dtype, value) => {
+                        return config(format!("missing values are to become {value}, which {dtype} does not hold"));
+                    }
+                    _ => (dtype, vec![columns.len()], 1),
+                }
+            }
+            ColumnValues::Classes { names, one_hot } => {
+                let table = Arc::new(match names {
+                    Some(names) => given_classes(names)?,
+                    None => inferred_classes(columns, kinds.unwrap_or_default(), &self.names, *one_hot)?,
+                });
+                let width = if *one_hot { table.count as usize } else { 1 };
+                let dtype = tensor.dtype.unwrap_or(if *one_hot { DType::F32 } else { DType::I64 });
+                let largest = table.count.saturating_sub(1);
+                if !*one_hot && table.count < u32::MAX && !holds(dtype, largest.into()) {
+                    return config(format!("class index {largest} does not fit {dtype}"));
+                }
+                let mut shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };
+                shape.extend(one_hot.then_some(width));
+                classes = Some(RunClasses { classes: table, one_hot: *one_hot });
+                (dtype, shape, width)
+            }
+        };
+        let elements = columns.len() * width;
+        if let Some(other) = &tensor.shape {
+            if other.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim)) != Some(elements) {
+                return config(format!("shape {other:?} does not have the {elements} elements of its columns"));
+            }
+            shape.clone_from(other);
+        }
+        let mut spec = TensorSpec::new(&tensor.name, tensor.role, dtype, &shape);
+        let names = classes.as_ref().map(|run| &run.classes.names).filter(|names| !names.is_empty());
+        spec.classes = names.map(|names| names.as_slice().into());
+        let index = self.tensors.len();
+        self.tensors.push(spec);
+        let first = self.runs.len();
+        for (nth, column) in columns.iter().enumerate() {
+            match self.runs[first..].last_mut() {
+                Some(run) if run.column + run.count == *column => run.count += 1,
+                _ => self.runs.push(Run {
+                    column: *column,
+                    count: 1,
+                    tensor: index,
+                    at: nth * width,
+                    classes: classes.clone(),
+                }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `features` and `labels` as tensors.
+fn short_form(format: &Format, options: &CsvOptions, kinds: Option<&[Kind]>) -> Result<Vec<ColumnTensor>> {
+    let labels = label_columns(format, options)?;
+    let ignored = columns(format, &options.ignore)?;
+    let features = if options.features.is_empty() {
+        let number = |column: &usize| kinds.is_some_and(|kinds| kinds[*column].is_number());
+        let free = |column: &usize| !labels.contains(column) && !ignored.contains(column);
+        (0..format.names.len()).filter(free).filter(number).collect()
+    } else {
+        columns(format, &options.features)?
+    };
+    let mut tensors = Vec::new();
+    if !features.is_empty() {
+        tensors.push(ColumnTensor::numbers("features", Role::Feature, DType::F32, features));
+    }
+    if labels.is_empty() {
+        return match (&options.classes, options.label_dtype, options.one_hot) {
+            (None, None, false) => Ok(tensors),
+            _ => {
+                let message = "there are classes or a type for a label, but no label; name its column in `labels`";
+                Err(Error::new(ErrorKind::Config, message))
+            }
+        };
+    }
+    let text = kinds.is_some_and(|kinds| labels.iter().any(|column| !kinds[*column].is_number()));
+    let integers = kinds.is_some_and(|kinds| labels.iter().all(|column| kinds[*column].is_integer()));
+    let single = labels.len() == 1;
+    let mut tensor = ColumnTensor::numbers("labels", Role::Label, DType::F32, labels);
+    tensor.dtype = options.label_dtype;
+    let whole = options.label_dtype.map_or(single && integers, |dtype| !dtype.is_float());
+    if options.classes.is_some() || options.one_hot || text && options.label_dtype.is_none_or(|dtype| !dtype.is_float())
+    {
+        tensor.values = ColumnValues::Classes { names: options.classes.clone(), one_hot: options.one_hot };
+    } else if whole {
+        tensor.dtype = Some(options.label_dtype.unwrap_or(DType::I64));
+        tensor.shape = single.then(Vec::new);
+    }
+    tensors.push(tensor);
+    Ok(tensors)
+}
+
+fn given_classes(names: &[String]) -> Result<Classes> {
+    if names.is_empty() {
+        return Err(Error::new(ErrorKind::Config, "the list of classes is empty"));
+    }
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(Error::new(ErrorKind::Config, format!("class {name:?} is listed twice")));
+    }
+    Ok(Classes::named(names.to_vec()))
+}
+
+/// The sorted texts of the columns, or the indices that stand there.
+fn inferred_classes(columns: &[usize], kinds: &[Kind], names: &[String], one_hot: bool) -> Result<Classes> {
+    let kinds = columns.iter().map(|column| &kinds[*column]);
+    if kinds.clone().all(Kind::is_integer) {
+        let range = kinds.filter_map(|kind| kind.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (low, high) = range.unwrap_or((0, 0));
+        if low < 0 || high >= if one_hot { MAX_ONE_HOT } else { u32::MAX.into() } {
+            let message = format!("integers from {low} to {high} are no class indices; list the classes");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        return Ok(Classes::counted(u32::try_from(high).unwrap_or(u32::MAX) + 1));
+    }
+    let mut texts = Vec::new();
+    for (kind, column) in kinds.zip(columns) {
+        let Some(distinct) = kind.classes() else {
+            let message =
+                "too many different values to collect (65536, or 16 MiB); list the classes if they are classes";
+            return Err(Error::new(ErrorKind::Config, message).at_column(&names[*column]));
+        };
+        for text in distinct {
+            let text = std::str::from_utf8(text).map_err(|_| {
+                let message = format!("class {} is not valid UTF-8; set encoding", shown(text));
+                Error::new(ErrorKind::Data, message).at_column(&names[*column])
+            })?;
+            texts.push(text.to_owned());
+        }
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    if texts.is_empty() {
+        return Err(Error::new(ErrorKind::Config, "there are no values to infer the classes from; list the classes"));
+    }
+    Ok(Classes::named(texts))
+}

@@ -1,0 +1,217 @@
+//! From the bytes of a record to numbers in a row.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::row::{RowMut, TensorMut};
+
+use super::columns::{Plan, Run, RunClasses};
+use super::options::Missing;
+use super::scan::Fields;
+use super::value::{FieldNumber, shown, with_element};
+
+/// A bad record: what is wrong with it, and where in its bytes.
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    pub(crate) at: usize,
+}
+
+/// What stops a run: the record has no more fields, or one of them is bad.
+enum Stop {
+    Short,
+    Bad(Fault),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Bad(Fault { error, at: 0 })
+    }
+}
+
+impl Plan {
+    /// Writes the fields of a record. `place` tells for each of the plan's tensors which of the row's it is and where
+    /// its elements begin there; `None` leaves it out.
+    pub(crate) fn decode(
+        &self,
+        raw: &[u8],
+        quoted: bool,
+        buffer: &mut Vec<u8>,
+        row: &mut RowMut<'_>,
+        place: impl Fn(usize) -> Option<(usize, usize)>,
+    ) -> Result<(), Fault> {
+        let mut fields = Fields::new(raw, quoted, &self.dialect);
+        let stop = match self.decode_runs(&mut fields, buffer, row, place) {
+            Ok(column) if column + fields.count() == self.names.len() => return Ok(()),
+            Ok(_) => Stop::Short,
+            Err(stop) => stop,
+        };
+        // A record of another length has its values in wrong columns: that is what to say, not what follows from it.
+        let found = Fields::new(raw, quoted, &self.dialect).count();
+        match stop {
+            Stop::Bad(fault) if found == self.names.len() => Err(fault),
+            _ => {
+                let message = format!("expected {} fields, found {found}", self.names.len());
+                Err(Fault { error: Error::new(ErrorKind::Data, message), at: 0 })
+            }
+        }
+    }
+
+    /// Returns how many fields it went past.
+    fn decode_runs(
+        &self,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        row: &mut RowMut<'_>,
+        place: impl Fn(usize) -> Option<(usize, usize)>,
+    ) -> Result<usize, Stop> {
+        let mut column = 0;
+        for run in &self.runs {
+            let placed = place(run.tensor);
+            let skipped = if placed.is_some() { run.column } else { run.column + run.count };
+            for _ in column..skipped {
+                fields.next(buffer).ok_or(Stop::Short)?;
+            }
+            column = run.column + run.count;
+            let Some((tensor, base)) = placed else { continue };
+            let tensor = row.tensor(tensor);
+            match &run.classes {
+                None => with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?,
+                Some(classes) => {
+                    with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))?;
+                }
+            }
+        }
+        Ok(column)
+    }
+
+    #[inline]
+    fn numbers<T: FieldNumber>(
+        &self,
+        run: &Run,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        mut tensor: TensorMut<'_>,
+        base: usize,
+    ) -> Result<(), Stop> {
+        let (affine, shape) = (tensor.affine(), tensor.shape());
+        let first = base + run.at;
+        let target = &mut tensor.as_mut_slice::<T>()?[first..first + run.count];
+        for (nth, target) in target.iter_mut().enumerate() {
+            let rest = fields.rest().ok_or(Stop::Short)?;
+            *target = match T::leading(rest) {
+                Some((number, len))
+                    if rest.get(len).is_none_or(|next| *next == self.dialect.delimiter)
+                        && !number.is_nan()
+                        && !self.missings.numeric =>
+                {
+                    fields.pass(len);
+                    number
+                }
+                _ => {
+                    let at = fields.at();
+                    let field = fields.next(buffer).ok_or(Stop::Short)?;
+                    self.number(field)
+                        .map_err(|error| Fault { error: error.at_column(&self.names[run.column + nth]), at })
+                        .map_err(Stop::Bad)?
+                }
+            };
+        }
+        if let Some(affine) = affine {
+            for (nth, target) in target.iter_mut().enumerate() {
+                let entry = affine.entry(first + nth, shape);
+                *target = target.scaled(affine.scale[entry], affine.bias[entry]);
+            }
+        }
+        Ok(())
+    }
+
+    /// A field that is not simply a number followed by a delimiter.
+    fn number<T: FieldNumber>(&self, field: &[u8]) -> Result<T> {
+        let trimmed = field.trim_ascii();
+        let number = T::exact(trimmed);
+        let certain = number.is_some_and(|number| !number.is_nan()) && !self.missings.numeric;
+        if !certain && self.missings.contains(trimmed) {
+            return match self.missing {
+                Missing::Value(value) => T::from_f64(value),
+                Missing::Nan if T::DTYPE.is_float() => T::from_f64(f64::NAN),
+                _ => None,
+            }
+            .ok_or_else(|| self.missing_value(field, T::DTYPE));
+        }
+        number.ok_or_else(|| not_a_number(field, T::DTYPE))
+    }
+
+    #[cold]
+    fn missing_value(&self, field: &[u8], dtype: DType) -> Error {
+        let advice = match self.missing {
+            Missing::Nan => "an integer has no NaN: set `missing` to a value",
+            _ if dtype.is_float() => "set `missing` to \"nan\" or to a value",
+            _ => "set `missing` to a value",
+        };
+        let message = format!("expected {dtype}, found {}, which stands for a missing value; {advice}", shown(field));
+        Error::new(ErrorKind::Data, message)
+    }
+
+    fn classes_run<T: FieldNumber>(
+        &self,
+        run: &Run,
+        classes: &RunClasses,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        mut tensor: TensorMut<'_>,
+        base: usize,
+    ) -> Result<(), Stop> {
+        let width = if classes.one_hot { classes.classes.count as usize } else { 1 };
+        let (affine, shape) = (tensor.affine(), tensor.shape());
+        let first = base + run.at;
+        let target = &mut tensor.as_mut_slice::<T>()?[first..first + run.count * width];
+        for (nth, target) in target.chunks_exact_mut(width).enumerate() {
+            let at = fields.at();
+            let field = fields.next(buffer).ok_or(Stop::Short)?;
+            let Some(index) = classes.classes.index(field) else {
+                let error = self.no_class(field, classes).at_column(&self.names[run.column + nth]);
+                return Err(Stop::Bad(Fault { error, at }));
+            };
+            if classes.one_hot {
+                target.fill(T::from_index(0));
+                target[index as usize] = T::from_index(1);
+            } else {
+                target[0] = T::from_index(index);
+            }
+        }
+        if let Some(affine) = affine {
+            for (nth, target) in target.iter_mut().enumerate() {
+                let entry = affine.entry(first + nth, shape);
+                *target = target.scaled(affine.scale[entry], affine.bias[entry]);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn no_class(&self, field: &[u8], classes: &RunClasses) -> Error {
+        let names = &classes.classes.names;
+        let found = shown(field);
+        let message = match std::str::from_utf8(field) {
+            Err(_) => format!("expected a class, found {found}, which is not valid UTF-8; set encoding"),
+            Ok(_) if names.is_empty() => {
+                format!("expected a class index below {}, found {found}", classes.classes.count)
+            }
+            Ok(text) => {
+                let hint = nearest(text, names.iter().map(String::as_str));
+                let hint = hint.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+                let more = if names.len() > 10 { ", ..." } else { "" };
+                let listed: Vec<String> = names.iter().take(10).map(|name| shown(name.as_bytes())).collect();
+                let listed = listed.join(", ");
+                format!("expected one of {} classes ({listed}{more}), found {found}{hint}", names.len())
+            }
+        };
+        Error::new(ErrorKind::Data, message)
+    }
+}
+
+#[cold]
+fn not_a_number(field: &[u8], dtype: DType) -> Error {
+    let range = dtype.int_range().map(|(low, high)| format!(" ({low} to {high})")).unwrap_or_default();
+    let text = if std::str::from_utf8(field).is_ok() { "" } else { " (not valid UTF-8)" };
+    Error::new(ErrorKind::Data, format!("expected {dtype}{range}, found {}{text}", shown(field)))
+}

@@ -1,0 +1,293 @@
+//! What a file's first records tell: delimiter, line end, header and the names of the columns.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+
+use memchr::memchr;
+
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::read::input::inflate_error;
+
+use super::options::{ColumnRef, CsvOptions, Header};
+use super::scan::{Dialect, Fields, Scan, Span};
+use super::value::{Missings, Value, shown};
+
+/// How a file is laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Format {
+    pub(crate) dialect: Dialect,
+    /// Whether the first record is the header.
+    pub(crate) header: bool,
+    /// Of the columns: unique, and as many as a record has fields.
+    pub(crate) names: Vec<String>,
+}
+
+/// How much of a file decides on delimiter and line end.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// How many records decide on the header, after the first.
+const SAMPLED_RECORDS: usize = 1000;
+
+/// Most columns: the first record's fields become names, each many times larger than a delimiter.
+const MAX_COLUMNS: usize = 1 << 20;
+
+/// How many records decide on the delimiter.
+const DELIMITER_RECORDS: usize = 100;
+
+impl Format {
+    /// Decides how the file at `path` is laid out; `open` gives its text from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] if there are no records, [`ErrorKind::Data`] if the header is not UTF-8, those of reading.
+    pub(crate) fn detect<R: Read>(
+        path: &Path,
+        open: impl Fn() -> Result<R>,
+        options: &CsvOptions,
+        missings: &Missings,
+    ) -> Result<Self> {
+        options.validate()?;
+        let mut head = Vec::new();
+        open()?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| inflate_error(path, 0, error))?;
+        let whole = (head.len() as u64) < HEAD_BYTES;
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
+        if head.is_empty() {
+            return Err(Error::new(ErrorKind::Format, "the file is empty").at_path(path));
+        }
+        let lone_cr = memchr(b'\r', head).is_some() && memchr(b'\n', head).is_none();
+        let mut dialect = Dialect {
+            delimiter: b',',
+            quote: options.quote as u8,
+            comment: options.comment.map(|mark| mark as u8),
+            terminator: if lone_cr { b'\r' } else { b'\n' },
+        };
+        dialect.delimiter = match options.delimiter {
+            Some(mark) => mark as u8,
+            None => detect_delimiter(path, head, whole, dialect),
+        };
+        let mut scan = Scan::new(open()?, path, dialect, options.max_record_bytes);
+        let Some(first) = scan.next()? else {
+            return Err(
+                Error::new(ErrorKind::Format, "the file holds no records, only blank or comment lines").at_path(path)
+            );
+        };
+        let raw = scan.bytes(&first).to_vec();
+        let columns = Fields::new(&raw, first.quoted, &dialect).count();
+        if columns > MAX_COLUMNS {
+            let message = format!("the first record has {columns} fields; there may be {MAX_COLUMNS} columns");
+            return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
+        }
+        let header = match options.header {
+            Header::Yes => true,
+            Header::No => false,
+            Header::Auto => {
+                let mut rule = HeaderRule::new(&raw, &first, &dialect, missings);
+                for _ in 0..SAMPLED_RECORDS {
+                    // A broken record further down is for the reading to report, in its place.
+                    let Ok(Some(record)) = scan.next() else { break };
+                    rule.observe(Fields::new(scan.bytes(&record), record.quoted, &dialect));
+                }
+                rule.decide()
+            }
+        };
+        let fields = Fields::new(&raw, first.quoted, &dialect);
+        let names = if header {
+            header_names(fields).map_err(|error| error.at_path(path).at_line(first.line).at_byte(first.byte))?
+        } else {
+            (1..=columns).map(|number| format!("column_{number}")).collect()
+        };
+        Ok(Self { dialect, header, names })
+    }
+
+    /// The records of a text, behind the header.
+    pub(crate) fn records<R: Read>(&self, text: R, path: &Path, options: &CsvOptions) -> Result<Scan<R>> {
+        let mut scan = Scan::new(text, path, self.dialect, options.max_record_bytes);
+        if self.header {
+            scan.next()?;
+        }
+        Ok(scan)
+    }
+
+    /// As [`records`](Self::records), of another file that must have the same header.
+    ///
+    /// # Errors
+    ///
+    /// Also [`ErrorKind::Data`] if the names differ.
+    pub(crate) fn records_alike<R: Read>(&self, text: R, path: &Path, options: &CsvOptions) -> Result<Scan<R>> {
+        let mut scan = Scan::new(text, path, self.dialect, options.max_record_bytes);
+        if self.header
+            && let Some(first) = scan.next()?
+        {
+            let here = |error: Error| error.at_path(path).at_line(first.line);
+            let fields = Fields::new(scan.bytes(&first), first.quoted, &self.dialect);
+            if let Some(message) = self.difference(&header_names(fields).map_err(here)?) {
+                return Err(here(Error::new(ErrorKind::Data, message)));
+            }
+        }
+        Ok(scan)
+    }
+
+    /// How the columns of another file differ.
+    fn difference(&self, names: &[String]) -> Option<String> {
+        let (expected, found) = (self.names.len(), names.len());
+        if expected != found {
+            return Some(format!("expected the {expected} columns of the first file, found {found}"));
+        }
+        let (index, (expected, found)) = self.names.iter().zip(names).enumerate().find(|(_, (a, b))| a != b)?;
+        Some(format!("expected the columns of the first file, whose {index} (from 0) is {expected:?}, found {found:?}"))
+    }
+
+    /// The index of a column; surrounding blanks in the header do not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub(crate) fn column(&self, column: &ColumnRef) -> Result<usize> {
+        let found = match column {
+            ColumnRef::Position(position) => (*position < self.names.len()).then_some(*position),
+            ColumnRef::Name(name) => {
+                let exact = self.names.iter().position(|other| other == name);
+                exact.or_else(|| self.names.iter().position(|other| other.trim() == name))
+            }
+        };
+        found.ok_or_else(|| {
+            let names = &self.names;
+            let hint = match column {
+                ColumnRef::Position(_) => format!("; there are {}, from 0", names.len()),
+                ColumnRef::Name(name) => match nearest(name, names.iter().map(String::as_str)) {
+                    Some(near) => format!("; did you mean {near:?}?"),
+                    None => format!("; there are {:?}", &names[..names.len().min(20)]),
+                },
+            };
+            Error::new(ErrorKind::NotFound, format!("no column {column}{hint}"))
+        })
+    }
+}
+
+/// The most telling of the usual delimiters.
+fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
+    let stem = match path.extension() {
+        Some(extension) if extension == "gz" => Path::new(path.file_stem().unwrap_or_default()),
+        _ => path,
+    };
+    let tabs_first = stem
+        .extension()
+        .and_then(OsStr::to_str)
+        .is_some_and(|extension| ["tsv", "tab"].iter().any(|tabbed| extension.eq_ignore_ascii_case(tabbed)));
+    let mut best = (if tabs_first { b'\t' } else { b',' }, 1);
+    let usual = b"\t,;|".iter().copied();
+    for delimiter in usual.filter(|mark| *mark != dialect.quote && Some(*mark) != dialect.comment) {
+        let dialect = Dialect { delimiter, ..dialect };
+        let counts = field_counts(head, whole, dialect);
+        let fields = counts.first().copied().unwrap_or(1);
+        let even = fields > 1 && counts.iter().all(|count| *count == fields);
+        if delimiter == b'\t' && (even || tabs_first && fields > 1) {
+            return delimiter;
+        }
+        if even && fields > best.1 {
+            best = (delimiter, fields);
+        }
+    }
+    if best.1 > 1 || tabs_first {
+        return best.0;
+    }
+    // No delimiter is even (a bad record somewhere): the one that divides the first record most.
+    let first = |delimiter| field_counts(head, whole, Dialect { delimiter, ..dialect }).first().copied().unwrap_or(1);
+    [b'|', b';', b'\t', b','].into_iter().max_by_key(|delimiter| first(*delimiter)).unwrap_or(b',')
+}
+
+/// How many fields the first records have. The last one of a head that is cut off is left out, unless it is the only one.
+fn field_counts(head: &[u8], whole: bool, dialect: Dialect) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for (start, found) in dialect.records(head).take(DELIMITER_RECORDS) {
+        let cut = start + found.next == head.len() && !whole;
+        if !cut || counts.is_empty() {
+            counts.push(Fields::new(&head[start..start + found.len], found.quoted, &dialect).count());
+        }
+    }
+    counts
+}
+
+/// Decides whether the first record is a header; see [`Header::Auto`].
+struct HeaderRule<'a> {
+    first: Vec<Vec<u8>>,
+    columns: Vec<ColumnRule>,
+    missings: &'a Missings,
+    records: usize,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ColumnRule {
+    numbers: bool,
+    texts: bool,
+    occurs_again: bool,
+}
+
+impl<'a> HeaderRule<'a> {
+    fn new(raw: &[u8], span: &Span, dialect: &Dialect, missings: &'a Missings) -> Self {
+        let mut fields = Fields::new(raw, span.quoted, dialect);
+        let mut buffer = Vec::new();
+        let mut first = Vec::new();
+        while let Some(field) = fields.next(&mut buffer) {
+            first.push(field.to_vec());
+        }
+        Self { columns: vec![ColumnRule::default(); first.len()], first, missings, records: 0, buffer }
+    }
+
+    fn observe(&mut self, mut fields: Fields<'_>) {
+        self.records += 1;
+        for (first, column) in self.first.iter().zip(&mut self.columns) {
+            let Some(field) = fields.next(&mut self.buffer) else { break };
+            match self.missings.value(field) {
+                Value::Missing => {}
+                Value::Integer(_) | Value::Float(_) => column.numbers = true,
+                Value::Text => column.texts = true,
+            }
+            column.occurs_again |= field == first;
+        }
+    }
+
+    fn decide(&self) -> bool {
+        let is_number = |field: &[u8]| matches!(self.missings.value(field), Value::Integer(_) | Value::Float(_));
+        if self.records == 0 {
+            return !self.first.iter().any(|field| is_number(field));
+        }
+        let tells = self.first.iter().zip(&self.columns).any(|(field, column)| {
+            column.numbers && !column.texts && matches!(self.missings.value(field), Value::Text)
+        });
+        let mut distinct = HashSet::new();
+        tells
+            || self.first.iter().zip(&self.columns).all(|(field, column)| {
+                !field.trim_ascii().is_empty() && !is_number(field) && !column.occurs_again && distinct.insert(field)
+            })
+    }
+}
+
+/// The header's names; one that occurs again gets `.1`, `.2` and so on, an empty one becomes `column_N`.
+fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
+    let mut buffer = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    while let Some(field) = fields.next(&mut buffer) {
+        let number = names.len() + 1;
+        let Ok(text) = std::str::from_utf8(field) else {
+            let message = format!("the name of column {number} is not valid UTF-8: {}; set encoding", shown(field));
+            return Err(Error::new(ErrorKind::Data, message));
+        };
+        let base = if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() };
+        let mut name = base.clone();
+        let mut suffix = taken.get(&base).copied().unwrap_or(0);
+        while taken.contains_key(&name) {
+            suffix += 1;
+            name = format!("{base}.{suffix}");
+        }
+        taken.insert(base, suffix);
+        taken.entry(name.clone()).or_insert(0);
+        names.push(name);
+    }
+    Ok(names)
+}

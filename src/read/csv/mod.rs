@@ -1,0 +1,186 @@
+//! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
+//!
+//! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `scan` (text to records and fields), `format`
+//! (delimiter and header), `value` (a field), `columns` (what feeds what), `decode` (a record to numbers); then the
+//! sources: [`CsvReader`] here with `rows` and `index`, [`CsvStream`] in `stream`, and `summary` for `inspect`.
+
+mod columns;
+mod decode;
+mod format;
+mod index;
+mod options;
+mod rows;
+mod scan;
+mod stream;
+mod summary;
+mod text;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::row::RowMut;
+use crate::schema::TensorSpec;
+
+use super::{Fingerprint, RecordReader, Sample, Scratch};
+
+pub(crate) use columns::{Inference, Plan, needs_inference};
+pub(crate) use decode::Fault;
+pub(crate) use format::Format;
+pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Missing};
+pub(crate) use rows::{RowBytes, Rows};
+pub(crate) use scan::{Dialect, Fields};
+pub use stream::{CsvDecoder, CsvStream};
+pub use summary::CsvSummary;
+pub(crate) use text::Text;
+pub(crate) use value::Missings;
+
+/// The records of a CSV file at random.
+///
+/// Opening reads the file once, to find where each record begins (about four bytes of memory a record) and what kind of
+/// values each column holds. A compressed file, or one in another encoding than UTF-8, is unpacked at that time, to
+/// memory or beyond 1 GiB to a temporary file; [`CsvStream`] reads such a file without that.
+///
+/// ```
+/// use ringfeed::{CsvOptions, CsvReader, RecordReader};
+///
+/// # fn main() -> ringfeed::Result<()> {
+/// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
+/// let reader = CsvReader::open("fixtures/iris.csv", &options)?;
+/// assert_eq!(reader.len(), 150);
+/// let names: Vec<&str> = reader.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+/// assert_eq!(names, ["features", "labels"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CsvReader {
+    rows: Rows,
+    plan: Plan,
+    header: bool,
+}
+
+/// What a worker keeps between records.
+#[derive(Default)]
+struct CsvScratch {
+    rows: RowBytes,
+    field: Vec<u8>,
+}
+
+impl CsvReader {
+    /// Opens the file at `path` and reads it once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest path or column,
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Schema`](crate::ErrorKind::Schema) if the options
+    /// contradict themselves or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without records or
+    /// with a quote that is never closed, [`ErrorKind::Limit`](crate::ErrorKind::Limit) beyond a limit of the options.
+    pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
+        Self::open_within(path, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`open`](Self::open); the row index and an unpacked file count against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// Also [`ErrorKind::Budget`](crate::ErrorKind::Budget).
+    pub fn open_within(path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
+        let path = path.as_ref();
+        options.validate()?;
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        let at_path = |error: Error| error.at_path(path);
+        let mut inference = if needs_inference(&format, options).map_err(at_path)? {
+            Some(Inference::new(&format, options, &missings).map_err(at_path)?)
+        } else {
+            // What is wrong with the options is said before a large file is read.
+            Plan::new(&format, options, &missings, None).map_err(at_path)?;
+            None
+        };
+        let rows = Rows::open(&text, &format, options, budget, |raw, quoted| {
+            if let Some(inference) = &mut inference {
+                inference.observe(raw, quoted, &format.dialect);
+            }
+            Ok(())
+        })?;
+        let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
+        Ok(Self { rows, plan, header: format.header })
+    }
+
+    /// The names of all columns, fed or not.
+    pub fn columns(&self) -> &[String] {
+        &self.plan.names
+    }
+
+    /// Whether the first record was taken for the header.
+    pub fn has_header(&self) -> bool {
+        self.header
+    }
+
+    /// The class names of the label in index order, given or inferred: [`CsvOptions::classes`] for another file.
+    pub fn classes(&self) -> Option<&Arc<[String]>> {
+        self.plan.classes()
+    }
+}
+
+impl RecordReader for CsvReader {
+    fn len(&self) -> u64 {
+        self.rows.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.plan.tensors
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        if self.rows.input.slice().is_some() {
+            return Ok(());
+        }
+        let rows = &mut scratch.of::<CsvScratch>().rows;
+        if nth == 0 {
+            rows.clear();
+        }
+        if nth < rows.len() {
+            return Ok(());
+        }
+        rows.skip_to(nth);
+        self.rows.read(&samples[nth..], rows).map_err(|error| error.at_record(samples[nth]))
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let CsvScratch { rows, field } = scratch.of::<CsvScratch>();
+        let bytes = self.rows.slice(sample.id).unwrap_or_else(|| rows.get(nth));
+        let found = self.plan.dialect.record(bytes);
+        self.plan
+            .decode(&bytes[..found.len], found.quoted, field, row, |tensor| Some((tensor, 0)))
+            .map_err(|Fault { error, at }| self.rows.locate(error, sample.id, self.rows.start(sample.id) + at as u64))
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location {
+            path: Some(self.rows.input.path().to_owned()),
+            record: Some(sample),
+            byte: Some(self.rows.start(sample)),
+            ..Location::default()
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: hash(&self.plan.names), sizes: self.rows.input.len() }
+    }
+}
+
+/// A hash that is the same in every process of the same build.
+pub(crate) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,175 @@
+use memchr::memchr_iter;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::read::Input;
+
+use super::format::Format;
+use super::index::RowIndex;
+use super::options::CsvOptions;
+use super::scan::Dialect;
+use super::text::{InputReader, Text};
+
+/// Neighbouring records are read together up to this many bytes.
+const READ_BYTES: u64 = 256 << 10;
+
+/// The records of one file, any of them at any time.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) input: Input,
+    index: RowIndex,
+    dialect: Dialect,
+    limit: usize,
+}
+
+/// Records that were read: their bytes, and where each begins and ends in them.
+#[derive(Debug, Default)]
+pub(crate) struct RowBytes {
+    bytes: Vec<u8>,
+    /// How many of the bytes are in use; the rest is kept, so that it need not be cleared again.
+    used: usize,
+    spans: Vec<(usize, usize)>,
+}
+
+impl RowBytes {
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+        self.spans.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Leaves places empty up to record `nth`, for those whose reading failed.
+    pub(crate) fn skip_to(&mut self, nth: usize) {
+        self.spans.resize(nth, (0, 0));
+    }
+
+    pub(crate) fn get(&self, nth: usize) -> &[u8] {
+        self.spans.get(nth).map_or(&[], |(start, end)| &self.bytes[*start..*end])
+    }
+
+    /// Room for `len` more bytes, to be read into.
+    pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.bytes.len() < self.used + len {
+            self.bytes.resize(self.used + len, 0);
+        }
+        &mut self.bytes[self.used..self.used + len]
+    }
+
+    /// Takes `len` bytes of the room; returns where they begin.
+    pub(crate) fn take(&mut self, len: usize) -> usize {
+        self.used += len;
+        self.used - len
+    }
+
+    /// Where record `nth` begins in the bytes.
+    pub(crate) fn start(&self, nth: usize) -> usize {
+        self.spans.get(nth).map_or(self.used, |(start, _)| *start)
+    }
+
+    /// Finds the records from `base` on, without the first `skip`.
+    pub(crate) fn push_records(&mut self, base: usize, dialect: &Dialect, skip: usize) {
+        let records = dialect.records(&self.bytes[base..self.used]).skip(skip);
+        self.spans.extend(records.map(|(start, found)| (base + start, base + start + found.len)));
+    }
+
+    pub(crate) fn slice(&self, start: usize, end: usize) -> &[u8] {
+        &self.bytes[start..end]
+    }
+}
+
+impl Rows {
+    /// Reads the file once, shows each record to `observe`, and remembers where it begins.
+    pub(crate) fn open(
+        text: &Text,
+        format: &Format,
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+        mut observe: impl FnMut(&[u8], bool) -> Result<()>,
+    ) -> Result<Self> {
+        let input = text.input(options, budget)?;
+        let mut index = RowIndex::new(budget)?;
+        let mut scan = format.records(InputReader::new(&input), text.path(), options)?;
+        while let Some(span) = scan.next().map_err(|error| error.at_record(index.len() as u64))? {
+            observe(scan.bytes(&span), span.quoted)?;
+            index.push(span.byte).map_err(|error| error.at_path(text.path()))?;
+        }
+        index.finish(input.len());
+        Ok(Self { input, index, dialect: format.dialect, limit: options.max_record_bytes })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    /// Where record `row` begins.
+    pub(crate) fn start(&self, row: u64) -> u64 {
+        self.index.start(usize::try_from(row).unwrap_or(usize::MAX))
+    }
+
+    /// Where the bytes end that may belong to the record that begins at `start`.
+    fn end(&self, row: u64, start: u64) -> u64 {
+        self.start(row + 1).min(start.saturating_add(self.limit as u64 + 2))
+    }
+
+    /// The record's bytes (and what follows it), if they are in memory anyway.
+    pub(crate) fn slice(&self, row: u64) -> Option<&[u8]> {
+        let start = self.start(row);
+        self.input.slice()?.get(start as usize..self.end(row, start) as usize)
+    }
+
+    /// Reads the first of `rows`, and with the same call those after it that lie behind it in the file.
+    pub(crate) fn read(&self, rows: &[u64], into: &mut RowBytes) -> Result<()> {
+        let first = rows[0];
+        if first >= self.len() {
+            let message = format!("there is no such record; there are {}", self.len());
+            return Err(Error::new(ErrorKind::NotFound, message).at_path(self.input.path()));
+        }
+        let start = self.start(first);
+        let mut end = self.end(first, start);
+        let mut count = 1;
+        for (row, expected) in rows[1..].iter().zip(first + 1..self.len()) {
+            let next = self.start(expected + 1);
+            if *row != expected || next - start > READ_BYTES {
+                break;
+            }
+            end = next;
+            count += 1;
+        }
+        let len = (end - start) as usize;
+        self.input.read_at(start, into.room(len))?;
+        let base = into.take(len);
+        for row in first..first + count {
+            let begin = self.start(row);
+            let finish = self.end(row, begin).min(end);
+            into.spans.push((base + (begin - start) as usize, base + (finish - start) as usize));
+        }
+        Ok(())
+    }
+
+    /// The line of byte `byte`: counted now, because it is only asked for when something is wrong.
+    #[cold]
+    pub(crate) fn line_at(&self, byte: u64) -> Result<u64> {
+        let mut chunk = vec![0; 64 << 10];
+        let (mut at, mut line) = (0, 1);
+        while at < byte {
+            let len = chunk.len().min(usize::try_from(byte - at).unwrap_or(usize::MAX));
+            self.input.read_at(at, &mut chunk[..len])?;
+            line += memchr_iter(self.dialect.terminator, &chunk[..len]).count() as u64;
+            at += len as u64;
+        }
+        Ok(line)
+    }
+
+    /// Adds path, record, line and byte to what is wrong at `byte`.
+    #[cold]
+    pub(crate) fn locate(&self, error: Error, record: u64, byte: u64) -> Error {
+        let error = error.at_path(self.input.path()).at_record(record).at_byte(byte);
+        match self.line_at(byte) {
+            Ok(line) => error.at_line(line),
+            Err(_) => error,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Location, Result};
+use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::TensorSpec;
+
+use super::columns::{Inference, Plan, needs_inference};
+use super::decode::Fault;
+use super::format::Format;
+use super::options::CsvOptions;
+use super::scan::Scan;
+use super::text::Text;
+use super::value::Missings;
+
+/// The records of a CSV file from front to back: plain, compressed or in another encoding, never unpacked as a whole.
+///
+/// A record shares the memory of the window that it was read through; once all records of a window have been dropped,
+/// the window is used again.
+///
+/// ```
+/// use ringfeed::{CsvOptions, CsvStream, Record, RecordDecoder, RecordStream};
+///
+/// # fn main() -> ringfeed::Result<()> {
+/// let (mut stream, decoder) = CsvStream::open("fixtures/iris.csv", &CsvOptions::default())?;
+/// let mut record = Record::default();
+/// assert!(stream.read(&mut record)?);
+/// assert_eq!(&record.parts[0][..], b"5.1,3.5,1.4,0.2,0");
+/// assert_eq!(decoder.tensors()[0].name, "features");
+/// # Ok(())
+/// # }
+/// ```
+pub struct CsvStream {
+    text: Text,
+    header: bool,
+    names: u64,
+    scan: Scan<Box<dyn Read + Send>>,
+    index: u64,
+}
+
+/// The decoding half of a [`CsvStream`].
+#[derive(Debug)]
+pub struct CsvDecoder {
+    path: PathBuf,
+    plan: Plan,
+}
+
+impl CsvStream {
+    /// Opens the file at `path`. Unless the options name everything (see [`CsvOptions`]), it is read through once to
+    /// infer the kinds of its columns.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CsvReader::open`](crate::CsvReader::open).
+    pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<(Self, CsvDecoder)> {
+        let path = path.as_ref();
+        options.validate()?;
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        let at_path = |error: Error| error.at_path(path);
+        let mut inference = None;
+        if needs_inference(&format, options).map_err(at_path)? {
+            let inference = inference.insert(Inference::new(&format, options, &missings).map_err(at_path)?);
+            let mut scan = format.records(text.read()?, path, options)?;
+            let mut record = 0;
+            while let Some(span) = scan.next().map_err(|error| error.at_record(record))? {
+                inference.observe(scan.bytes(&span), span.quoted, &format.dialect);
+                record += 1;
+            }
+        }
+        let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
+        let scan = format.records(text.read()?, path, options)?;
+        let stream = Self { text, header: format.header, names: super::hash(&format.names), scan, index: 0 };
+        Ok((stream, CsvDecoder { path: path.to_owned(), plan }))
+    }
+}
+
+impl RecordStream for CsvStream {
+    fn read(&mut self, record: &mut Record) -> Result<bool> {
+        record.parts.clear();
+        let Some(span) = self.scan.next().map_err(|error| error.at_record(self.index))? else { return Ok(false) };
+        record.index = self.index;
+        record.line = span.line;
+        record.byte = span.byte;
+        record.parts.push(self.scan.take(span));
+        self.index += 1;
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.scan.restart(self.text.read()?);
+        self.index = 0;
+        if self.header {
+            self.scan.next()?;
+        }
+        Ok(())
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: None, names: self.names, sizes: self.text.stored_bytes() }
+    }
+}
+
+impl CsvDecoder {
+    /// The names of all columns, fed or not.
+    pub fn columns(&self) -> &[String] {
+        &self.plan.names
+    }
+
+    /// As [`CsvReader::classes`](crate::CsvReader::classes).
+    pub fn classes(&self) -> Option<&Arc<[String]>> {
+        self.plan.classes()
+    }
+}
+
+impl RecordDecoder for CsvDecoder {
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.plan.tensors
+    }
+
+    fn decode(&self, _: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let raw = record.parts.first().map_or(&[][..], |part| part);
+        let quoted = memchr::memchr(self.plan.dialect.quote, raw).is_some();
+        let buffer = scratch.of::<Vec<u8>>();
+        self.plan.decode(raw, quoted, buffer, row, |tensor| Some((tensor, 0))).map_err(|Fault { error, at }| {
+            let inside = memchr::memchr_iter(self.plan.dialect.terminator, &raw[..at]).count() as u64;
+            let error = error.at_path(&self.path).at_record(record.index);
+            error.at_line(record.line + inside).at_byte(record.byte + at as u64)
+        })
+    }
+
+    fn place(&self, record: &Record) -> Location {
+        Location {
+            path: Some(self.path.clone()),
+            record: Some(record.index),
+            line: Some(record.line),
+            byte: Some(record.byte),
+            column: None,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::FieldSummary;
+use crate::read::summary::Tally;
+use crate::schema::Role;
+
+use super::columns::label_columns;
+use super::format::Format;
+use super::options::CsvOptions;
+use super::scan::{Fields, Scan, Span};
+use super::text::Text;
+use super::value::{Kind, Missings, Value, shown};
+
+/// What `inspect` says of a CSV file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CsvSummary {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether the first record was taken for the header.
+    pub header: bool,
+    /// What separates fields.
+    pub delimiter: char,
+    /// Name of the text's encoding.
+    pub encoding: String,
+    /// Number of records, the header not counted.
+    pub records: u64,
+    /// The columns. A type is `i64` if all values are such integers, `f32` if all are numbers, otherwise `text`.
+    pub fields: Vec<FieldSummary>,
+    /// Name and field of each column of the first record; `None` without records. A map in JSON.
+    #[serde(serialize_with = "as_map")]
+    pub first: Option<Vec<(String, String)>>,
+    /// The same of the last record.
+    #[serde(serialize_with = "as_map")]
+    pub last: Option<Vec<(String, String)>>,
+}
+
+impl CsvSummary {
+    /// Reads the file at `path` once, in bounded memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] with a record of another length or text that is not UTF-8, and those of
+    /// [`CsvReader::open`](crate::CsvReader::open).
+    pub fn of(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
+        let path = path.as_ref();
+        options.validate()?;
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        let mut scan = format.records(text.read()?, path, options)?;
+        let mut figures = Figures::new(&format, &missings);
+        let (mut first, mut last) = (None, Vec::new());
+        let mut records = 0;
+        while let Some(span) = scan.next().map_err(|error| error.at_record(records))? {
+            figures
+                .observe(scan.bytes(&span), span.quoted)
+                .map_err(|(error, at)| located(error, at, path, records, &span, &scan, &format))?;
+            let raw = scan.bytes(&span);
+            first.get_or_insert_with(|| (raw.to_vec(), span.quoted));
+            last.clear();
+            last.extend_from_slice(raw);
+            records += 1;
+        }
+        let last = first.is_some().then(|| strings(&last, true, &format));
+        let first = first.map(|(raw, quoted)| strings(&raw, quoted, &format));
+        let fields = figures.finish(options).map_err(|error| error.at_path(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            header: format.header,
+            delimiter: format.dialect.delimiter.into(),
+            encoding: text.encoding().to_owned(),
+            records,
+            fields,
+            first,
+            last,
+        })
+    }
+}
+
+fn as_map<S: Serializer>(record: &Option<Vec<(String, String)>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match record {
+        Some(record) => serializer.collect_map(record.iter().map(|(name, field)| (name, field))),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn located<R: std::io::Read>(
+    error: Error,
+    at: usize,
+    path: &Path,
+    record: u64,
+    span: &Span,
+    scan: &Scan<R>,
+    format: &Format,
+) -> Error {
+    let inside = memchr::memchr_iter(format.dialect.terminator, &scan.bytes(span)[..at]).count() as u64;
+    error.at_path(path).at_record(record).at_line(span.line + inside).at_byte(span.byte + at as u64)
+}
+
+fn strings(raw: &[u8], quoted: bool, format: &Format) -> Vec<(String, String)> {
+    let mut fields = Fields::new(raw, quoted, &format.dialect);
+    let mut buffer = Vec::new();
+    let mut text = |name: &String| {
+        let field = fields.next(&mut buffer).unwrap_or_default();
+        (name.clone(), String::from_utf8_lossy(field).into_owned())
+    };
+    format.names.iter().map(&mut text).collect()
+}
+
+/// Kind and running figures of every column.
+struct Figures<'a> {
+    format: &'a Format,
+    missings: &'a Missings,
+    kinds: Vec<Kind>,
+    tallies: Vec<Tally>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Figures<'a> {
+    fn new(format: &'a Format, missings: &'a Missings) -> Self {
+        let columns = format.names.len();
+        Self {
+            format,
+            missings,
+            kinds: vec![Kind::default(); columns],
+            tallies: vec![Tally::default(); columns],
+            buffer: Vec::new(),
+        }
+    }
+
+    /// An error comes with its offset in the record.
+    fn observe(&mut self, raw: &[u8], quoted: bool) -> Result<(), (Error, usize)> {
+        let mut fields = Fields::new(raw, quoted, &self.format.dialect);
+        let found = Fields::new(raw, quoted, &self.format.dialect).count();
+        if found != self.kinds.len() {
+            let message = format!("expected {} fields, found {found}", self.kinds.len());
+            return Err((Error::new(ErrorKind::Data, message), 0));
+        }
+        for (column, (kind, tally)) in self.kinds.iter_mut().zip(&mut self.tallies).enumerate() {
+            let at = fields.at();
+            let Some(field) = fields.next(&mut self.buffer) else { break };
+            let value = self.missings.value(field);
+            match value {
+                Value::Missing => {}
+                Value::Integer(number) => tally.add(number as f64),
+                Value::Float(number) => tally.add(number),
+                Value::Text if std::str::from_utf8(field).is_ok() => {}
+                Value::Text => {
+                    let message = format!("{} is not valid UTF-8; set encoding", shown(field));
+                    let error = Error::new(ErrorKind::Data, message).at_column(&self.format.names[column]);
+                    return Err((error, at));
+                }
+            }
+            kind.observe(field, value);
+        }
+        Ok(())
+    }
+
+    fn finish(self, options: &CsvOptions) -> Result<Vec<FieldSummary>> {
+        let roles = roles(self.format, options, &self.kinds)?;
+        let fields = self.format.names.iter().zip(self.kinds.iter().zip(&self.tallies)).zip(roles);
+        Ok(fields
+            .map(|((name, (kind, tally)), role)| {
+                let numbers = kind.is_number().then_some(tally);
+                FieldSummary {
+                    name: name.clone(),
+                    role: role.to_owned(),
+                    dtype: match kind {
+                        kind if kind.is_integer() => "i64",
+                        kind if kind.is_number() => "f32",
+                        _ => "text",
+                    }
+                    .to_owned(),
+                    shape: Vec::new(),
+                    count: kind.count,
+                    missing: kind.missing,
+                    sum: numbers.and_then(Tally::sum),
+                    min: numbers.and_then(Tally::min),
+                    max: numbers.and_then(Tally::max),
+                    mean: numbers.and_then(Tally::mean),
+                }
+            })
+            .collect())
+    }
+}
+
+/// What each column is to the trainer under these options.
+fn roles(format: &Format, options: &CsvOptions, kinds: &[Kind]) -> Result<Vec<&'static str>> {
+    let mut roles = vec!["ignored"; format.names.len()];
+    let all = options.tensors.iter().flat_map(|tensor| tensor.columns.iter().map(|column| (tensor.role, column)));
+    for (role, column) in all {
+        roles[format.column(column)?] = role_name(role);
+    }
+    if !options.tensors.is_empty() {
+        return Ok(roles);
+    }
+    if options.features.is_empty() {
+        roles.iter_mut().zip(kinds).filter(|(_, kind)| kind.is_number()).for_each(|(role, _)| *role = "feature");
+    }
+    for column in &options.features {
+        roles[format.column(column)?] = "feature";
+    }
+    for column in label_columns(format, options)? {
+        roles[column] = "label";
+    }
+    for column in &options.ignore {
+        roles[format.column(column)?] = "ignored";
+    }
+    Ok(roles)
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Feature => "feature",
+        Role::Label => "label",
+        Role::Mask => "mask",
+    }
+}

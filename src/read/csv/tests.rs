@@ -1,0 +1,136 @@
+//! The `csv` crate is the judge of where records and fields end.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::scan::{Dialect, Fields, Scan};
+use super::*;
+use crate::error::ErrorKind;
+use crate::read::csv::rows::RowBytes;
+
+const DIALECT: Dialect = Dialect { delimiter: b',', quote: b'"', comment: None, terminator: b'\n' };
+
+/// A reader that gives a few bytes at a time.
+struct Drip<'a>(&'a [u8], usize);
+
+impl std::io::Read for Drip<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.1.min(into.len()).min(self.0.len());
+        into[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+fn scanned(bytes: &[u8], dialect: Dialect, keep: bool) -> Result<Vec<Vec<Vec<u8>>>> {
+    let mut scan = Scan::new(Drip(bytes, 3), Path::new("memory"), dialect, 1 << 20);
+    let (mut records, mut buffer) = (Vec::new(), Vec::new());
+    while let Some(span) = scan.next()? {
+        let line = 1 + memchr::memchr_iter(dialect.terminator, &bytes[..span.byte as usize]).count() as u64;
+        assert_eq!(span.line, line);
+        let raw = scan.bytes(&span).to_vec();
+        if keep {
+            assert_eq!(scan.take(span), raw);
+        }
+        let mut fields = Fields::new(&raw, span.quoted, &dialect);
+        assert!(bytes[span.byte as usize..].starts_with(&raw));
+        let mut record = Vec::new();
+        while let Some(field) = fields.next(&mut buffer) {
+            record.push(field.to_vec());
+        }
+        assert_eq!(record.len(), Fields::new(&raw, span.quoted, &dialect).count());
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn judged(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut reader = ::csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
+    reader.byte_records().map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect()).collect()
+}
+
+/// Text made of what makes CSV hard. A lone CR ends a record for the `csv` crate but not here, so it is only in CRLF.
+fn hostile_text() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "\"", "\"\"", ",", "\n", "\r\n", "a", "1.5", " ", "ä", "\0", ",\"", "\",", "\"\n", "\n\"", "#", "😀",
+    ]);
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn hostile_text_has_the_records_that_the_csv_crate_finds(text in hostile_text()) {
+        match scanned(text.as_bytes(), DIALECT, false) {
+            Ok(records) => prop_assert_eq!(records, judged(text.as_bytes())),
+            Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Format, "{}", error),
+        }
+    }
+
+    #[test]
+    fn what_the_csv_crate_writes_is_read_back(
+        records in prop::collection::vec(prop::collection::vec("[a,\"\r\n é#;]{0,6}", 3), 1..8),
+        crlf in any::<bool>(),
+    ) {
+        let terminator = if crlf { ::csv::Terminator::CRLF } else { ::csv::Terminator::Any(b'\n') };
+        let mut writer = ::csv::WriterBuilder::new().terminator(terminator).from_writer(Vec::new());
+        records.iter().for_each(|record| writer.write_record(record).unwrap());
+        let bytes = writer.into_inner().unwrap();
+        let expected: Vec<Vec<Vec<u8>>> =
+            records.into_iter().map(|record| record.into_iter().map(String::into_bytes).collect()).collect();
+        prop_assert_eq!(&scanned(&bytes, DIALECT, false).unwrap(), &expected);
+        prop_assert_eq!(&scanned(&bytes, DIALECT, true).unwrap(), &expected);
+        let mut rows = RowBytes::default();
+        rows.room(bytes.len()).copy_from_slice(&bytes);
+        rows.take(bytes.len());
+        rows.push_records(0, &DIALECT, 0);
+        prop_assert_eq!(rows.len(), expected.len());
+    }
+}
+
+#[test]
+fn a_window_is_used_again_once_its_records_are_dropped() {
+    let bytes = b"0123456789,abcdefghij\n".repeat(100_000);
+    let mut scan = Scan::new(&bytes[..], Path::new("memory"), DIALECT, 1 << 20);
+    let mut windows = std::collections::HashSet::new();
+    let mut held = std::collections::VecDeque::new();
+    while let Some(span) = scan.next().unwrap() {
+        let record = scan.take(span);
+        assert_eq!(&record[..], b"0123456789,abcdefghij");
+        windows.insert(record.as_ptr().addr() >> 16);
+        held.push_back(record);
+        if held.len() > 100 {
+            held.pop_front();
+        }
+    }
+    // Two windows of 64 KiB and a little more, each perhaps across the edges of two such blocks.
+    assert!(windows.len() <= 8, "{} windows", windows.len());
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_found_in_bounded_memory() {
+    let mut bytes = b"a,b\n1,2\n3,\"".to_vec();
+    bytes.extend(b"4\n".repeat(500_000));
+    let mut scan = Scan::new(&bytes[..], Path::new("memory"), DIALECT, 100_000);
+    scan.next().unwrap();
+    scan.next().unwrap();
+    let error = scan.next().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!(error.location().line, Some(3));
+    assert!(error.to_string().contains("opens on line 3 may never have been closed"), "{error}");
+    assert!(scan.next().unwrap().is_none());
+    let mut scan = Scan::new(&bytes[..], Path::new("memory"), DIALECT, 1 << 30);
+    scan.next().unwrap();
+    scan.next().unwrap();
+    let error = scan.next().unwrap_err();
+    assert_eq!((error.kind(), error.location().line), (ErrorKind::Format, Some(3)));
+    assert_eq!(error.location().byte, Some(10));
+}
+
+#[test]
+fn lone_carriage_returns_end_records_if_nothing_else_does() {
+    let dialect = Dialect { terminator: b'\r', ..DIALECT };
+    assert_eq!(scanned(b"a,b\rc,\"d\re\"\r", dialect, false).unwrap().len(), 2);
+}

@@ -1,0 +1,193 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
+use memchr::memchr_iter;
+
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::memory::MemoryBudget;
+use crate::read::input::{Spool, inflate_error, open_file};
+use crate::read::{Inflater, Input};
+
+use super::options::CsvOptions;
+
+/// A file as UTF-8 text: plain, or through decompression and transcoding.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    path: PathBuf,
+    gzip: bool,
+    /// `None` is UTF-8.
+    encoding: Option<&'static Encoding>,
+}
+
+impl Text {
+    /// Looks at the first bytes of the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16 but no encoding
+    /// is given, and those of reading.
+    pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
+        let encoding = encoding.map(encoding_named).transpose()?.filter(|encoding| *encoding != UTF_8);
+        let text = Self { path: path.to_owned(), gzip: Inflater::recognises(path)?, encoding };
+        if encoding.is_none() {
+            let mut start = Vec::new();
+            text.unpacked()?.take(2).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
+            let name = match start[..] {
+                [0xff, 0xfe] => "utf-16le",
+                [0xfe, 0xff] => "utf-16be",
+                _ => return Ok(text),
+            };
+            let message = format!("begins with the byte-order mark of UTF-16; set encoding to {name:?}");
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The encoding's name.
+    pub(crate) fn encoding(&self) -> &'static str {
+        self.encoding.unwrap_or(UTF_8).name()
+    }
+
+    fn unpacked(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(if self.gzip { Box::new(Inflater::open(&self.path)?) } else { Box::new(open_file(&self.path)?) })
+    }
+
+    /// The text from its beginning.
+    pub(crate) fn read(&self) -> Result<Box<dyn Read + Send>> {
+        let bytes = self.unpacked()?;
+        Ok(match self.encoding {
+            None => bytes,
+            Some(encoding) => Box::new(Transcoder::new(&self.path, bytes, encoding)),
+        })
+    }
+
+    /// The text at any offset; unpacked at once unless it is a plain file.
+    pub(crate) fn input(&self, options: &CsvOptions, budget: &MemoryBudget) -> Result<Input> {
+        if !self.gzip && self.encoding.is_none() {
+            return Input::open(&self.path, options.access);
+        }
+        let spool = Spool { budget: budget.clone(), limit_bytes: options.max_unpacked_bytes, ..Spool::default() };
+        Input::spool(&self.path, self.read()?, &spool)
+    }
+
+    /// Length of the file as it is stored.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        File::open(&self.path).and_then(|file| file.metadata()).map_or(0, |metadata| metadata.len())
+    }
+}
+
+fn encoding_named(name: &str) -> Result<&'static Encoding> {
+    Encoding::for_label(name.as_bytes()).ok_or_else(|| {
+        let known = ["utf-8", "latin1", "iso-8859-15", "windows-1252", "utf-16le", "utf-16be", "shift_jis", "gb18030"];
+        let hint = nearest(name, known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let message = format!("no encoding is called {name:?}{hint} (any name of the WHATWG list, such as {known:?})");
+        Error::new(ErrorKind::Config, message)
+    })
+}
+
+/// Reads an [`Input`] from front to back.
+pub(crate) struct InputReader<'a> {
+    input: &'a Input,
+    at: u64,
+}
+
+impl<'a> InputReader<'a> {
+    pub(crate) fn new(input: &'a Input) -> Self {
+        Self { input, at: 0 }
+    }
+}
+
+impl Read for InputReader<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.input.len() - self.at).unwrap_or(usize::MAX);
+        let count = into.len().min(left);
+        self.input.read_at(self.at, &mut into[..count]).map_err(std::io::Error::other)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// Turns text of another encoding into UTF-8. A byte-order mark decides over the given name, as browsers have it.
+struct Transcoder<R> {
+    path: PathBuf,
+    bytes: R,
+    decoder: Decoder,
+    raw: Vec<u8>,
+    raw_start: usize,
+    raw_end: usize,
+    text: Vec<u8>,
+    text_start: usize,
+    text_end: usize,
+    consumed: u64,
+    line: u64,
+    last: bool,
+    finished: bool,
+    fault: Option<Error>,
+}
+
+impl<R: Read> Transcoder<R> {
+    fn new(path: &Path, bytes: R, encoding: &'static Encoding) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes,
+            decoder: encoding.new_decoder(),
+            raw: vec![0; 32 << 10],
+            raw_start: 0,
+            raw_end: 0,
+            text: vec![0; 32 << 10],
+            text_start: 0,
+            text_end: 0,
+            consumed: 0,
+            line: 1,
+            last: false,
+            finished: false,
+            fault: None,
+        }
+    }
+}
+
+impl<R: Read> Read for Transcoder<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.text_start == self.text_end {
+            if let Some(fault) = self.fault.take() {
+                self.finished = true;
+                return Err(std::io::Error::other(fault));
+            }
+            if self.finished {
+                return Ok(0);
+            }
+            if self.raw_start == self.raw_end && !self.last {
+                (self.raw_start, self.raw_end) = (0, self.bytes.read(&mut self.raw)?);
+                self.last = self.raw_end == 0;
+            }
+            let raw = &self.raw[self.raw_start..self.raw_end];
+            let (result, read, written) =
+                self.decoder.decode_to_utf8_without_replacement(raw, &mut self.text, self.last);
+            self.raw_start += read;
+            self.consumed += read as u64;
+            (self.text_start, self.text_end) = (0, written);
+            self.line += memchr_iter(b'\n', &self.text[..written]).count() as u64;
+            match result {
+                DecoderResult::OutputFull => {}
+                DecoderResult::InputEmpty => self.finished = self.last,
+                DecoderResult::Malformed(bad, after) => {
+                    let encoding = self.decoder.encoding().name();
+                    let message = format!("not valid {encoding}; set encoding to what the file is written in");
+                    let byte = self.consumed.saturating_sub(u64::from(bad) + u64::from(after));
+                    let fault = Error::new(ErrorKind::Format, message).at_path(&self.path);
+                    self.fault = Some(fault.at_line(self.line).at_byte(byte));
+                }
+            }
+        }
+        let count = into.len().min(self.text_end - self.text_start);
+        into[..count].copy_from_slice(&self.text[self.text_start..self.text_start + count]);
+        self.text_start += count;
+        Ok(count)
+    }
+}

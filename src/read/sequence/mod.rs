@@ -1,0 +1,302 @@
+//! Sequences in CSV files: one file each, or the rows of one file that share the value of a column.
+//!
+//! Reading order: the options and the reader here, `source` (which rows make a sequence), `aligned` (features and labels
+//! from two readers).
+
+mod aligned;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+
+use super::csv::{ColumnRef, CsvOptions, Fault, Plan};
+use super::{Fingerprint, RecordReader, Sample, Scratch};
+
+pub use aligned::{Align, AlignedSequences, Unpaired};
+use source::{SequenceScratch, Source};
+
+/// How sequences are read. Plain data: every field has a default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SequenceOptions {
+    /// How the files are read and which columns feed what. One choice holds for all files; delimiter, header and columns
+    /// are detected in the first one, kinds are inferred from all.
+    pub csv: CsvOptions,
+    /// Which steps have a label.
+    pub label: SequenceLabel,
+    /// Largest file, unpacked, if each file is a sequence: it is read as a whole.
+    pub max_sequence_bytes: u64,
+}
+
+impl Default for SequenceOptions {
+    fn default() -> Self {
+        Self { csv: CsvOptions::default(), label: SequenceLabel::default(), max_sequence_bytes: 256 << 20 }
+    }
+}
+
+/// Which steps of a sequence have a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SequenceLabel {
+    /// Each: labels are `[steps, ...]` and have a mask.
+    #[default]
+    EachStep,
+    /// The sequence as a whole: that of its last step.
+    Last,
+    /// The sequence as a whole: all steps must say the same.
+    Constant,
+}
+
+/// Sequences of CSV records. A sample is one sequence of `steps` rows.
+///
+/// Number columns become f32 `features` `[steps, columns]`; batches are padded with zeros to their longest sequence, and
+/// `features_mask` `[steps]` (f32) is 1 where there is data and 0 in the padding. Labels of each step have a
+/// `labels_mask` of their own. Opening reads every file once, to count steps and infer kinds.
+///
+/// ```
+/// use ringfeed::{CsvSequenceReader, RecordReader, SequenceOptions};
+///
+/// # fn main() -> ringfeed::Result<()> {
+/// let reader = CsvSequenceReader::open_grouped("fixtures/iris.csv", "virginica", &SequenceOptions::default())?;
+/// assert_eq!(reader.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CsvSequenceReader {
+    source: Source,
+    plan: Plan,
+    label: SequenceLabel,
+    /// Those of the plan, then the masks.
+    tensors: Vec<TensorSpec>,
+    masks: usize,
+}
+
+impl CsvSequenceReader {
+    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz`) in a folder is a sequence, in the byte order of their
+    /// names.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_files`](Self::open_files).
+    pub fn open_folder(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
+        Self::open_files(&source::csv_files(path.as_ref())?, options)
+    }
+
+    /// Each of these files is a sequence, in this order. All have the same columns.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CsvReader::open`](crate::CsvReader::open) for each file, and
+    /// [`ErrorKind::Data`] if the header of a file differs from that of the first.
+    pub fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<Self> {
+        let (source, plan) = source::open_files(paths, options)?;
+        Self::new(source, plan, options)
+    }
+
+    /// The rows of the file at `path` that have the same field in `column` are a sequence, in the file's order. They
+    /// need not be neighbours. Sequences are in the order of their first rows. `column` itself is not fed unless the
+    /// options name it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CsvReader::open`](crate::CsvReader::open).
+    pub fn open_grouped(
+        path: impl AsRef<Path>,
+        column: impl Into<ColumnRef>,
+        options: &SequenceOptions,
+    ) -> Result<Self> {
+        Self::open_grouped_within(path, column, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`open_grouped`](Self::open_grouped); the index and an unpacked file count against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// Also [`ErrorKind::Budget`].
+    pub fn open_grouped_within(
+        path: impl AsRef<Path>,
+        column: impl Into<ColumnRef>,
+        options: &SequenceOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let (source, plan) = source::open_grouped(path.as_ref(), &column.into(), options, budget)?;
+        Self::new(source, plan, options)
+    }
+
+    fn new(source: Source, plan: Plan, options: &SequenceOptions) -> Result<Self> {
+        let mut tensors = plan.tensors.clone();
+        for tensor in &mut tensors {
+            if tensor.role != Role::Label || options.label == SequenceLabel::EachStep {
+                tensor.shape.insert(0, Dim::Extent(0));
+            }
+        }
+        let mut reader = Self { source, plan, label: options.label, tensors, masks: 0 };
+        reader.add_masks()?;
+        Ok(reader)
+    }
+
+    /// One mask for the features, one for labels of each step.
+    fn add_masks(&mut self) -> Result<()> {
+        self.tensors.truncate(self.plan.tensors.len());
+        for (role, name) in [(Role::Feature, "features_mask"), (Role::Label, "labels_mask")] {
+            if self.tensors.iter().any(|tensor| tensor.role == role && tensor.is_variable()) {
+                let mask = TensorSpec::with_dims(name, Role::Mask, DType::F32, vec![Dim::Extent(0)]);
+                self.tensors.push(mask);
+            }
+        }
+        self.masks = self.tensors.len() - self.plan.tensors.len();
+        Schema::new(self.tensors.clone()).map(|_| ())
+    }
+
+    /// What this reader calls features are labels; returns it so.
+    fn into_labels(mut self) -> Result<Self> {
+        for tensor in &mut self.tensors {
+            if tensor.role == Role::Feature {
+                tensor.role = Role::Label;
+                if tensor.name == "features" {
+                    tensor.name = "labels".to_owned();
+                }
+            }
+        }
+        self.add_masks()?;
+        Ok(self)
+    }
+
+    /// Features from one reader, labels from another: the first sequence of one belongs to the first of the other.
+    ///
+    /// If `labels` has no label columns, its feature columns are the labels.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] if the numbers of sequences differ and `unpaired` does not allow it, or under
+    /// [`Align::Equal`] with a pair whose lengths differ (both are named); [`ErrorKind::Schema`] if a tensor's name is
+    /// in both.
+    pub fn aligned(features: Self, labels: Self, align: Align, unpaired: Unpaired) -> Result<AlignedSequences> {
+        AlignedSequences::new(features, labels, align, unpaired)
+    }
+
+    /// The class names of the label, as [`CsvReader::classes`](crate::CsvReader::classes).
+    pub fn classes(&self) -> Option<&std::sync::Arc<[String]>> {
+        self.plan.classes()
+    }
+
+    /// How many steps sequence `sample` has.
+    fn steps(&self, sample: u64) -> u32 {
+        self.source.steps(sample)
+    }
+
+    /// Writes a fetched sequence so that its first step comes to lie at step `shift`.
+    fn decode_at(
+        &self,
+        sample: u64,
+        nth: usize,
+        scratch: &mut SequenceScratch,
+        row: &mut RowMut<'_>,
+        shift: usize,
+    ) -> Result<()> {
+        let steps = self.steps(sample) as usize;
+        let sequence = scratch.sequence(nth);
+        if sequence.count != steps {
+            let message = format!("has {} steps, but had {steps} when it was opened", sequence.count);
+            return Err(self.source.at(Error::new(ErrorKind::Data, message), sample));
+        }
+        let planned = self.plan.tensors.len();
+        if steps == 0 && self.tensors[..planned].iter().any(|tensor| !tensor.is_variable()) {
+            let message = "the sequence has no steps to take its label from";
+            return Err(self.source.at(Error::new(ErrorKind::Data, message), sample));
+        }
+        let SequenceScratch { rows, field, label, .. } = scratch;
+        let width = |tensor: usize| self.plan.tensors[tensor].row_shape(&Extents::default()).iter().product::<usize>();
+        for step in 0..steps {
+            let bytes = rows.get(sequence.first + step);
+            let found = self.plan.dialect.record(bytes);
+            let last = step + 1 == steps;
+            self.plan
+                .decode(&bytes[..found.len], found.quoted, field, row, |tensor| {
+                    if self.tensors[tensor].is_variable() {
+                        Some((tensor, (shift + step) * width(tensor)))
+                    } else {
+                        (last || self.label == SequenceLabel::Constant).then_some((tensor, 0))
+                    }
+                })
+                .and_then(|()| match self.label {
+                    SequenceLabel::Constant => self.same_label(step, label, row),
+                    _ => Ok(()),
+                })
+                .map_err(|fault| self.source.locate(fault, sample, step, rows, &sequence, &self.plan.dialect))?;
+        }
+        for (index, spec) in self.tensors.iter().enumerate().filter(|(_, spec)| spec.is_variable()) {
+            let mut tensor = row.tensor(index);
+            if index >= planned {
+                let mask = tensor.as_mut_slice::<f32>()?;
+                mask.fill(0.0);
+                mask[shift..shift + steps].fill(1.0);
+            } else {
+                let step_bytes = width(index) * spec.dtype.bytes();
+                let bytes = tensor.bytes_mut();
+                bytes[..shift * step_bytes].fill(0);
+                bytes[(shift + steps) * step_bytes..].fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the labels that step `step` wrote with those of the step before.
+    fn same_label(&self, step: usize, label: &mut Vec<u8>, row: &mut RowMut<'_>) -> Result<(), Fault> {
+        let planned = self.tensors[..self.plan.tensors.len()].iter().enumerate();
+        let mut at = 0;
+        if step == 0 {
+            label.clear();
+        }
+        for (index, spec) in planned.filter(|(_, spec)| !spec.is_variable()) {
+            let mut tensor = row.tensor(index);
+            let bytes = tensor.bytes_mut();
+            if step == 0 {
+                label.extend_from_slice(bytes);
+            } else if label[at..at + bytes.len()] != *bytes {
+                let message = "the label differs from that of the steps before, but is to be the same in a sequence";
+                return Err(Fault { error: Error::new(ErrorKind::Data, message).at_column(&spec.name), at: 0 });
+            }
+            at += bytes.len();
+        }
+        Ok(())
+    }
+}
+
+impl RecordReader for CsvSequenceReader {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
+        Ok(Extents::of_length(self.steps(sample)))
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.source.fetch(samples[nth], nth, scratch.of()).map_err(|error| self.source.at(error, samples[nth]))
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.decode_at(sample.id, nth, scratch.of(), row, 0)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.source.place(sample)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.source.fingerprint()
+    }
+}

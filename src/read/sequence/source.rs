@@ -1,0 +1,374 @@
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use memchr::memchr_iter;
+
+use crate::error::{Error, ErrorKind, Location, Result, missing_path};
+use crate::memory::MemoryBudget;
+use crate::read::Fingerprint;
+use crate::read::csv::{
+    ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text, hash,
+    needs_inference,
+};
+use crate::read::input::inflate_error;
+
+use super::SequenceOptions;
+
+/// Which rows make a sequence.
+#[derive(Debug)]
+pub(super) enum Source {
+    Files { files: Vec<SequenceFile>, dialect: Dialect, header: bool, limit: u64 },
+    Groups { rows: Box<Rows>, groups: Groups },
+}
+
+#[derive(Debug)]
+pub(super) struct SequenceFile {
+    text: Text,
+    steps: u32,
+}
+
+/// The rows of each group, one group after another.
+#[derive(Debug)]
+pub(super) struct Groups {
+    rows: Vec<u64>,
+    /// Where each group begins in `rows`, and at last their number.
+    starts: Vec<usize>,
+    names: Vec<Box<[u8]>>,
+}
+
+impl Groups {
+    fn rows(&self, group: u64) -> &[u64] {
+        let at = usize::try_from(group).unwrap_or(usize::MAX);
+        match (self.starts.get(at), self.starts.get(at.saturating_add(1))) {
+            (Some(start), Some(end)) => &self.rows[*start..*end],
+            _ => &[],
+        }
+    }
+}
+
+/// Sequences that were fetched.
+#[derive(Debug, Default)]
+pub(super) struct SequenceScratch {
+    pub(super) rows: RowBytes,
+    sequences: Vec<Fetched>,
+    /// For unquoting.
+    pub(super) field: Vec<u8>,
+    /// The label of the steps before.
+    pub(super) label: Vec<u8>,
+}
+
+/// One fetched sequence: its rows among all fetched ones, and for a file where its bytes begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fetched {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    base: usize,
+}
+
+impl SequenceScratch {
+    pub(super) fn sequence(&self, nth: usize) -> Fetched {
+        self.sequences.get(nth).copied().unwrap_or_default()
+    }
+}
+
+/// The CSV files in a folder, in the byte order of their names.
+pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(folder),
+        _ => Error::io(folder, error),
+    })?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| Error::io(folder, error))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let stem = name.strip_suffix(".gz").unwrap_or(&name);
+        if !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end)) && path.is_file() {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz)";
+        return Err(Error::new(ErrorKind::NotFound, message).at_path(folder));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Reads every file once.
+pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<(Source, Plan)> {
+    let csv = &options.csv;
+    csv.validate()?;
+    let missings = Missings::new(&csv.missing_tokens);
+    let texts = paths.iter().map(|path| Text::open(path, csv.encoding.as_deref())).collect::<Result<Vec<_>>>()?;
+    // An empty file is a sequence without steps; it tells nothing about the others.
+    let Some(first) = texts.iter().find(|text| text.stored_bytes() > 0) else {
+        let message = if paths.is_empty() { "no files are given" } else { "all files are empty" };
+        return Err(Error::new(ErrorKind::NotFound, message));
+    };
+    let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
+    let at_first = |error: Error| error.at_path(first.path());
+    let mut inference = infers(&format, csv, &missings).map_err(at_first)?;
+    let mut files = Vec::with_capacity(texts.len());
+    for text in texts {
+        let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
+        let mut steps = 0u32;
+        while let Some(span) = scan.next()? {
+            if let Some(inference) = &mut inference {
+                inference.observe(scan.bytes(&span), span.quoted, &format.dialect);
+            }
+            steps = steps.checked_add(1).ok_or_else(|| too_many_steps().at_path(text.path()))?;
+        }
+        files.push(SequenceFile { text, steps });
+    }
+    let plan = Plan::new(&format, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
+    let (dialect, header, limit) = (format.dialect, format.header, options.max_sequence_bytes);
+    Ok((Source::Files { files, dialect, header, limit }, plan))
+}
+
+fn too_many_steps() -> Error {
+    Error::new(ErrorKind::Limit, format!("a sequence of more than {} steps", u32::MAX))
+}
+
+fn infers(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Inference>> {
+    if needs_inference(format, options)? {
+        return Inference::new(format, options, missings).map(Some);
+    }
+    Plan::new(format, options, missings, None)?;
+    Ok(None)
+}
+
+/// Reads the file once, and notes which row belongs to which group.
+pub(super) fn open_grouped(
+    path: &Path,
+    column: &ColumnRef,
+    options: &SequenceOptions,
+    budget: &MemoryBudget,
+) -> Result<(Source, Plan)> {
+    let mut csv = options.csv.clone();
+    csv.validate()?;
+    let text = Text::open(path, csv.encoding.as_deref())?;
+    let missings = Missings::new(&csv.missing_tokens);
+    let format = Format::detect(path, || text.read(), &csv, &missings)?;
+    let at_path = |error: Error| error.at_path(path);
+    let group_column = format.column(column).map_err(at_path)?;
+    let named = csv.features.iter().chain(&csv.labels).chain(csv.tensors.iter().flat_map(|tensor| &tensor.columns));
+    if !named.map(|column| format.column(column)).any(|column| column.is_ok_and(|column| column == group_column)) {
+        csv.ignore.push(ColumnRef::Position(group_column));
+    }
+    let mut inference = infers(&format, &csv, &missings).map_err(at_path)?;
+    let mut groups = Grouping::default();
+    let mut held = budget.reserve(0, "the sequence index")?;
+    let mut buffer = Vec::new();
+    let rows = Rows::open(&text, &format, &csv, budget, |raw, quoted| {
+        if let Some(inference) = &mut inference {
+            inference.observe(raw, quoted, &format.dialect);
+        }
+        let mut fields = Fields::new(raw, quoted, &format.dialect);
+        for _ in 0..group_column {
+            fields.next(&mut buffer);
+        }
+        // A record so short that it has no such field is bad; it goes where it can be reported.
+        let new = groups.add(fields.next(&mut buffer).unwrap_or_default());
+        if new || groups.members.len().is_multiple_of(1 << 12) {
+            held.grow_to(groups.bytes(), "the sequence index").map_err(|error| error.at_path(path))?;
+        }
+        Ok(())
+    })?;
+    let plan = Plan::new(&format, &csv, &missings, inference.as_ref()).map_err(at_path)?;
+    let groups = groups.finish();
+    if groups.starts.windows(2).any(|pair| pair[1] - pair[0] > u32::MAX as usize) {
+        return Err(too_many_steps().at_path(path));
+    }
+    Ok((Source::Groups { rows: Box::new(rows), groups }, plan))
+}
+
+/// Groups while the file is being read.
+#[derive(Default)]
+struct Grouping {
+    indices: HashMap<Box<[u8]>, u32>,
+    /// The group of each row.
+    members: Vec<u32>,
+    name_bytes: u64,
+}
+
+impl Grouping {
+    /// Adds the next row; says whether it begins a group.
+    fn add(&mut self, name: &[u8]) -> bool {
+        let next = self.indices.len() as u32;
+        let index = match self.indices.get(name) {
+            Some(index) => *index,
+            None => {
+                self.indices.insert(name.into(), next);
+                self.name_bytes += name.len() as u64;
+                next
+            }
+        };
+        self.members.push(index);
+        index == next
+    }
+
+    /// About what this takes, and what it becomes.
+    fn bytes(&self) -> u64 {
+        self.members.len() as u64 * 12 + self.indices.len() as u64 * 64 + self.name_bytes
+    }
+
+    fn finish(self) -> Groups {
+        let mut names = vec![Box::default(); self.indices.len()];
+        self.indices.into_iter().for_each(|(name, index)| names[index as usize] = name);
+        let mut starts = vec![0; names.len() + 1];
+        self.members.iter().for_each(|group| starts[*group as usize + 1] += 1);
+        (1..starts.len()).for_each(|index| starts[index] += starts[index - 1]);
+        let mut next = starts.clone();
+        let mut rows = vec![0; self.members.len()];
+        for (row, group) in (0u64..).zip(&self.members) {
+            let at = &mut next[*group as usize];
+            rows[*at] = row;
+            *at += 1;
+        }
+        Groups { rows, starts, names }
+    }
+}
+
+impl Source {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Files { files, .. } => files.len() as u64,
+            Self::Groups { groups, .. } => groups.names.len() as u64,
+        }
+    }
+
+    pub(super) fn steps(&self, sample: u64) -> u32 {
+        match self {
+            Self::Files { files, .. } => {
+                usize::try_from(sample).ok().and_then(|at| files.get(at)).map_or(0, |file| file.steps)
+            }
+            Self::Groups { groups, .. } => groups.rows(sample).len() as u32,
+        }
+    }
+
+    /// What a message calls sequence `sample`.
+    pub(super) fn name(&self, sample: u64) -> String {
+        match self {
+            Self::Files { files, .. } => files[sample as usize].text.path().display().to_string(),
+            Self::Groups { rows, groups } => {
+                let name = String::from_utf8_lossy(&groups.names[sample as usize]).into_owned();
+                format!("group {name:?} of {}", rows.input.path().display())
+            }
+        }
+    }
+
+    /// Where sequence `sample` begins.
+    pub(super) fn place(&self, sample: u64) -> Location {
+        let (path, byte) = match self {
+            Self::Files { files, .. } => {
+                let file = usize::try_from(sample).ok().and_then(|at| files.get(at));
+                (file.map(|file| file.text.path()), None)
+            }
+            Self::Groups { rows, groups } => {
+                (Some(rows.input.path()), groups.rows(sample).first().map(|row| rows.start(*row)))
+            }
+        };
+        Location { path: path.map(Path::to_owned), record: Some(sample), byte, ..Location::default() }
+    }
+
+    /// Adds path and record.
+    #[cold]
+    pub(super) fn at(&self, error: Error, sample: u64) -> Error {
+        let error = error.at_record(sample);
+        match self.place(sample).path {
+            Some(path) => error.at_path(path),
+            None => error,
+        }
+    }
+
+    pub(super) fn fetch(&self, sample: u64, nth: usize, scratch: &mut SequenceScratch) -> Result<()> {
+        if sample >= self.len() {
+            return Err(Error::new(ErrorKind::NotFound, format!("there are only {} sequences", self.len())));
+        }
+        if nth == 0 {
+            scratch.rows.clear();
+            scratch.sequences.clear();
+        }
+        scratch.sequences.resize(nth, Fetched::default());
+        let first = scratch.rows.len();
+        let mut base = 0;
+        match self {
+            Self::Files { files, dialect, header, limit } => {
+                base = read_file(&files[sample as usize], dialect, *header, *limit, &mut scratch.rows)?;
+            }
+            Self::Groups { rows, groups } => {
+                let mut rest = groups.rows(sample);
+                while !rest.is_empty() {
+                    let before = scratch.rows.len();
+                    rows.read(rest, &mut scratch.rows)?;
+                    rest = &rest[scratch.rows.len() - before..];
+                }
+            }
+        }
+        scratch.sequences.push(Fetched { first, count: scratch.rows.len() - first, base });
+        Ok(())
+    }
+
+    /// Adds path, record, line and byte to what is wrong in step `step`.
+    #[cold]
+    pub(super) fn locate(
+        &self,
+        Fault { error, at }: Fault,
+        sample: u64,
+        step: usize,
+        fetched: &RowBytes,
+        sequence: &Fetched,
+        dialect: &Dialect,
+    ) -> Error {
+        match self {
+            Self::Groups { rows, groups } => {
+                let row = groups.rows(sample).get(step).copied().unwrap_or_default();
+                rows.locate(error, sample, rows.start(row) + at as u64)
+            }
+            Self::Files { .. } => {
+                let byte = fetched.start(sequence.first + step) - sequence.base + at;
+                let before = fetched.slice(sequence.base, sequence.base + byte);
+                let line = 1 + memchr_iter(dialect.terminator, before).count() as u64;
+                self.at(error.at_line(line).at_byte(byte as u64), sample)
+            }
+        }
+    }
+
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let (names, sizes) = match self {
+            Self::Files { files, .. } => {
+                let names: Vec<_> = files.iter().map(|file| file.text.path().file_name()).collect();
+                let steps: Vec<u32> = files.iter().map(|file| file.steps).collect();
+                (hash(&names), hash(&steps))
+            }
+            Self::Groups { rows, groups } => (hash(&groups.names), rows.input.len()),
+        };
+        Fingerprint { count: Some(self.len()), names, sizes }
+    }
+}
+
+/// Reads a whole file and finds its rows; returns where its bytes begin.
+fn read_file(file: &SequenceFile, dialect: &Dialect, header: bool, limit: u64, into: &mut RowBytes) -> Result<usize> {
+    let path = file.text.path();
+    let mut text = file.text.read()?;
+    let base = into.take(0);
+    let mut len = 0usize;
+    loop {
+        let room = into.room(64 << 10);
+        let count = match text.read(room) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(inflate_error(path, len as u64, error)),
+        };
+        into.take(count);
+        len += count;
+        if len as u64 > limit {
+            let message = format!("a sequence of more than {limit} bytes; raise max_sequence_bytes or split the file");
+            return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+        }
+    }
+    into.push_records(base, dialect, usize::from(header));
+    Ok(base)
+}

@@ -1,0 +1,647 @@
+//! CSV files through the public interface: what a trainer gets, and what a stranger's file says when it is wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails, and so do its helpers")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use ringfeed::{
+    Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
+    ErrorKind, Extents, Header, Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader,
+    RecordStream, Result, Role, RowMut, Sample, Schema, Scratch, TensorSpec,
+};
+use tempfile::TempDir;
+
+/// The rows that a source fills, tensor by tensor.
+struct Batch {
+    layout: Layout,
+    specs: Vec<TensorSpec>,
+    slot: Vec<u64>,
+}
+
+impl Batch {
+    fn new(specs: &[TensorSpec], rows: usize) -> Self {
+        let mut layout = Layout::default();
+        layout.compute(&Schema::new(specs.to_vec()).unwrap(), rows, Extents::default()).unwrap();
+        Self { slot: vec![0xAAAA_AAAA_AAAA_AAAA; layout.bytes().div_ceil(8)], layout, specs: specs.to_vec() }
+    }
+
+    fn row(&mut self, row: usize) -> RowMut<'_> {
+        RowMut::new(bytemuck::cast_slice_mut(&mut self.slot), &self.specs, &self.layout, row)
+    }
+
+    fn values<T: Element>(&self, name: &str) -> Vec<T> {
+        let index = self.specs.iter().position(|spec| spec.name == name).unwrap();
+        assert_eq!(self.specs[index].dtype, T::DTYPE);
+        let tensor = &self.layout.tensors()[index];
+        let bytes: &[u8] = bytemuck::cast_slice(&self.slot);
+        bytemuck::pod_collect_to_vec(&bytes[tensor.offset()..][..tensor.row_bytes() * self.layout.rows()])
+    }
+}
+
+fn sample(id: u64) -> Sample {
+    Sample { id, key: RandomKey::new(id) }
+}
+
+/// Decodes these samples as one job.
+fn decode(reader: &impl RecordReader, samples: &[u64]) -> Result<Batch> {
+    let mut batch = Batch::new(reader.tensors(), samples.len());
+    let mut scratch = Scratch::default();
+    for nth in 0..samples.len() {
+        reader.fetch(samples, nth, &mut scratch)?;
+    }
+    for (nth, id) in samples.iter().enumerate() {
+        reader.decode(sample(*id), nth, &mut scratch, &mut batch.row(nth))?;
+    }
+    Ok(batch)
+}
+
+fn decode_all(reader: &impl RecordReader) -> Result<Batch> {
+    decode(reader, &(0..reader.len()).collect::<Vec<_>>())
+}
+
+fn stream_all(stream: &mut CsvStream, decoder: &impl RecordDecoder) -> Result<Batch> {
+    let mut records = Vec::new();
+    loop {
+        let mut record = Record::default();
+        if !stream.read(&mut record)? {
+            break;
+        }
+        assert_eq!(record.index, records.len() as u64);
+        records.push(record);
+    }
+    let mut batch = Batch::new(decoder.tensors(), records.len());
+    let mut scratch = Scratch::default();
+    for (nth, record) in records.iter().enumerate() {
+        decoder.decode(sample(nth as u64), record, &mut scratch, &mut batch.row(nth))?;
+    }
+    Ok(batch)
+}
+
+fn file(text: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    named("data.csv", text)
+}
+
+fn named(name: &str, text: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn open(text: impl AsRef<[u8]>, options: &CsvOptions) -> Result<CsvReader> {
+    let (folder, path) = file(text);
+    let reader = CsvReader::open(path, options);
+    // An open file outlives its name on the systems that these tests run on.
+    drop(folder);
+    reader
+}
+
+fn labelled(column: &str) -> CsvOptions {
+    CsvOptions { labels: vec![column.into()], ..CsvOptions::default() }
+}
+
+fn iris() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/iris.csv")
+}
+
+#[test]
+fn iris_has_a_header_of_counts_and_class_names() {
+    let classes: Vec<String> = ["setosa", "versicolor", "virginica"].map(str::to_owned).to_vec();
+    let reader = CsvReader::open(iris(), &labelled("virginica")).unwrap();
+    assert!(reader.has_header());
+    assert_eq!(reader.columns(), ["150", "4", "setosa", "versicolor", "virginica"]);
+    assert_eq!(reader.len(), 150);
+    let batch = decode_all(&reader).unwrap();
+    assert_eq!(batch.values::<f32>("features")[..8], [5.1, 3.5, 1.4, 0.2, 4.9, 3.0, 1.4, 0.2]);
+    let labels = batch.values::<i64>("labels");
+    assert_eq!([labels[0], labels[50], labels[149]], [0, 1, 2]);
+    // The names of the classes may be given although the file holds their indices.
+    let options = CsvOptions { classes: Some(classes.clone()), one_hot: true, ..labelled("virginica") };
+    let reader = CsvReader::open(iris(), &options).unwrap();
+    assert_eq!(reader.classes().map(|names| names.to_vec()), Some(classes));
+    let hot = decode(&reader, &[149, 0, 50]).unwrap().values::<f32>("labels");
+    assert_eq!(hot, [0., 0., 1., 1., 0., 0., 0., 1., 0.]);
+}
+
+#[test]
+fn the_summary_of_iris_is_that_of_any_other_tool() {
+    let summary = CsvSummary::of(iris(), &CsvOptions::default()).unwrap();
+    assert_eq!((summary.header, summary.delimiter, summary.records), (true, ',', 150));
+    let [first, .., last] = &summary.fields[..] else { panic!("no fields") };
+    assert_eq!((first.name.as_str(), first.dtype.as_str(), first.count, first.missing), ("150", "f32", 150, 0));
+    assert!((first.sum.unwrap() - 876.5).abs() < 1e-9);
+    assert!((first.mean.unwrap() - 876.5 / 150.0).abs() < 1e-12);
+    assert_eq!((first.min, first.max), (Some(4.3), Some(7.9)));
+    assert_eq!((last.dtype.as_str(), last.sum), ("i64", Some(150.0)));
+    let fields: Vec<String> = summary.last.unwrap().into_iter().map(|(_, field)| field).collect();
+    assert_eq!(fields, ["5.9", "3.0", "5.1", "1.8", "2"]);
+    assert_eq!(summary.first.unwrap()[0], ("150".to_owned(), "5.1".to_owned()));
+}
+
+#[test]
+fn a_summary_excludes_missing_values_and_text() {
+    let text = "id,x,name,label\n1,,\"a \"\"b\"\", c\",0\n2,0.5,NA,1\n3,1e1,é,1\n";
+    let (_folder, path) = named("data.csv.gz", gzip(text.as_bytes()));
+    let summary = CsvSummary::of(path, &CsvOptions::default()).unwrap();
+    let fields: Vec<_> = summary
+        .fields
+        .iter()
+        .map(|field| (&*field.role, &*field.dtype, field.count, field.missing, field.sum))
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            ("feature", "i64", 3, 0, Some(6.0)),
+            ("feature", "f32", 2, 1, Some(10.5)),
+            ("ignored", "text", 2, 1, None),
+            ("label", "i64", 3, 0, Some(2.0)),
+        ]
+    );
+    assert_eq!(summary.first.unwrap()[2].1, "a \"b\", c");
+}
+
+#[test]
+fn the_header_rule_is_the_documented_one() {
+    for (text, header) in [
+        ("a,b\n1,2\n", true),
+        ("1,2\n3,4\n", false),
+        ("name,city\nann,rome\nbob,oslo\n", true),
+        ("ann,rome\nbob,oslo\nann,bonn\n", false),
+        ("a,a\nb,c\n", false),
+        ("a,\nb,c\n", false),
+        ("x,y\n", true),
+        ("x,1\n", false),
+        ("x,1\ny,2\n", false),
+        ("x,v\ny,2\nz,NA\n", true),
+        (",1,2\n3,4,5\n", false),
+        ("id,x\n1,\n2,\n", true),
+    ] {
+        let (_folder, path) = file(text);
+        assert_eq!(CsvSummary::of(&path, &CsvOptions::default()).unwrap().header, header, "{text:?}");
+        let given = CsvOptions { header: if header { Header::No } else { Header::Yes }, ..CsvOptions::default() };
+        assert_eq!(CsvSummary::of(&path, &given).unwrap().header, !header, "{text:?}");
+    }
+}
+
+#[test]
+fn names_are_unique_and_never_empty() {
+    let options = CsvOptions { header: Header::Yes, ..CsvOptions::default() };
+    let reader = open("a,a,,a\n1,2,3,4\n", &options).unwrap();
+    assert_eq!(reader.columns(), ["a", "a.1", "column_3", "a.2"]);
+    let reader = open("a.1,a,a,a.1\n1,2,3,4\n", &options).unwrap();
+    assert_eq!(reader.columns(), ["a.1", "a", "a.2", "a.1.1"]);
+    let reader = open("1,2\n3,4\n", &CsvOptions::default()).unwrap();
+    assert_eq!(reader.columns(), ["column_1", "column_2"]);
+}
+
+#[test]
+fn delimiters_are_detected() {
+    for (name, text, delimiter) in [
+        ("a.csv", "a,b\n1,2\n", ','),
+        ("a.csv", "a;b;c\n\"1;5\";2;3\n", ';'),
+        ("a.csv", "a\tb\nx, y\tz\n", '\t'),
+        ("a.csv", "a|b|c\n1|2|3\n", '|'),
+        ("a.tsv", "a,b\tc,d\n1\t2\n", '\t'),
+        ("a.csv", "a;b\nx, y;1\nz;2\n", ';'),
+        ("a.csv", "one\ntwo\n", ','),
+        ("a.csv", "a;b;c\n1;2;3\n4;5\n", ';'),
+    ] {
+        let (_folder, path) = named(name, text);
+        match CsvSummary::of(&path, &CsvOptions::default()) {
+            Ok(summary) => assert_eq!(summary.delimiter, delimiter, "{text:?}"),
+            // The last file has a record that is too short: for its delimiter.
+            Err(error) => assert!(error.to_string().contains("expected 3 fields, found 2"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn every_odd_but_lawful_file_is_read() {
+    let expected = [1.0, 2.0, 3.0, 4.0];
+    let comment = CsvOptions { comment: Some('#'), ..CsvOptions::default() };
+    let utf16: Vec<u8> =
+        std::iter::once(0xfeff).chain("a,ü\n1,2\n3,4\n".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let utf16_options = CsvOptions { encoding: Some("utf-16".into()), ..CsvOptions::default() };
+    let latin1 = CsvOptions { encoding: Some("latin1".into()), ..CsvOptions::default() };
+    let cases: Vec<(Vec<u8>, &CsvOptions)> = vec![
+        (b"a,b\r\n1,2\r\n3,4".to_vec(), &comment),
+        (b"\xef\xbb\xbfa,b\n1,2\n3,4\n".to_vec(), &comment),
+        (b"\n\na,b\n\n1,2\r\n\r\n3,4\n\n\n".to_vec(), &comment),
+        (b"# say \"hi\na,b\n#\"\n1,2\n#x\n3,4\n# end".to_vec(), &comment),
+        (b"a,b\r1,2\r3,4\r".to_vec(), &comment),
+        (b"\"a\",\"b\nb\"\n\"1\",\"2\"\n \"\",+3 , 4.0\n".to_vec().replace_once(b" \"\",", b""), &comment),
+        (utf16, &utf16_options),
+        (b"a,\xfc\n1,2\n3,4\n".to_vec(), &latin1),
+        (gzip(b"a,b\n1,2\n3,4\n"), &comment),
+        ([gzip(b"a,b\n1,2\n"), gzip(b"3,4\n")].concat(), &comment),
+    ];
+    for (bytes, options) in cases {
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let (_folder, path) = file(&bytes);
+        for access in [Access::Read, Access::Map] {
+            let options = CsvOptions { access, ..options.clone() };
+            let reader = CsvReader::open(&path, &options).unwrap();
+            assert_eq!(decode_all(&reader).unwrap().values::<f32>("features"), expected, "{shown:?}");
+        }
+        let (mut stream, decoder) = CsvStream::open(&path, options).unwrap();
+        for _ in 0..2 {
+            assert_eq!(stream_all(&mut stream, &decoder).unwrap().values::<f32>("features"), expected, "{shown:?}");
+            stream.rewind().unwrap();
+        }
+    }
+}
+
+/// Byte strings have no `replace`.
+trait ReplaceOnce {
+    fn replace_once(self, from: &[u8], to: &[u8]) -> Self;
+}
+
+impl ReplaceOnce for Vec<u8> {
+    fn replace_once(self, from: &[u8], to: &[u8]) -> Self {
+        let at = self.windows(from.len()).position(|window| window == from).unwrap();
+        [&self[..at], to, &self[at + from.len()..]].concat()
+    }
+}
+
+#[test]
+fn integers_stay_exact_when_asked_for() {
+    let big = (1i64 << 53) + 1;
+    let text = format!("id,x,byte\n{big},0.5,7\n{},1.5,255\n", i64::MIN);
+    let tensors = vec![
+        ColumnTensor::numbers("id", Role::Feature, DType::I64, ["id"]),
+        ColumnTensor::numbers("x", Role::Feature, DType::F64, [1]),
+        ColumnTensor { shape: Some(vec![]), ..ColumnTensor::numbers("byte", Role::Label, DType::U8, ["byte"]) },
+    ];
+    let options = CsvOptions { tensors, ..CsvOptions::default() };
+    let reader = open(&text, &options).unwrap();
+    let batch = decode_all(&reader).unwrap();
+    assert_eq!(batch.values::<i64>("id"), [big, i64::MIN]);
+    assert_eq!(batch.values::<f64>("x"), [0.5, 1.5]);
+    assert_eq!(batch.values::<u8>("byte"), [7, 255]);
+    assert!(reader.tensors()[2].shape.is_empty());
+    let error = decode_all(&open(text.replace("255", "256"), &options).unwrap()).err().unwrap();
+    assert!(error.to_string().contains("column \"byte\": expected u8 (0 to 255), found \"256\""), "{error}");
+    let error = decode_all(&open(text.replace("-92", "-93"), &options).unwrap()).err().unwrap();
+    assert!(error.to_string().contains("column \"id\": expected i64"), "{error}");
+}
+
+#[test]
+fn one_class_list_serves_training_and_test() {
+    let train = open("x,class\n1,cat\n2,ant\n3,bee\n", &CsvOptions::default()).unwrap();
+    let classes = train.classes().unwrap().to_vec();
+    assert_eq!(classes, ["ant", "bee", "cat"]);
+    assert_eq!(decode_all(&train).unwrap().values::<i64>("labels"), [2, 0, 1]);
+    let options = CsvOptions { classes: Some(classes), label_dtype: Some(DType::U32), ..CsvOptions::default() };
+    let test = open("x,class\n4,bee\n5,bee\n", &options).unwrap();
+    assert_eq!(decode_all(&test).unwrap().values::<u32>("labels"), [1, 1]);
+    let test = open("x,class\n4,bee\n5,bea\n", &options).unwrap();
+    let error = decode_all(&test).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    let expected =
+        "record 1: column \"class\": expected one of 3 classes (\"ant\", \"bee\", \"cat\"), found \"bea\"; did";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn regression_targets_are_one_tensor() {
+    let options = CsvOptions { labels: vec!["a".into(), 2.into()], ..CsvOptions::default() };
+    let reader = open("a,x,b\n1,2,3.5\n4,5,6\n", &options).unwrap();
+    let batch = decode_all(&reader).unwrap();
+    assert_eq!(batch.values::<f32>("labels"), [1.0, 3.5, 4.0, 6.0]);
+    assert_eq!(batch.values::<f32>("features"), [2.0, 5.0]);
+}
+
+#[test]
+fn several_columns_may_share_their_classes() {
+    let mut tensor = ColumnTensor::classes("pair", Role::Label, "a", None);
+    tensor.columns.push("b".into());
+    let options = CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
+    let text = "a,x,b\nhen,1,fox\nowl,2,hen\n";
+    let reader = open(text, &options).unwrap();
+    assert_eq!(reader.classes().unwrap().to_vec(), ["fox", "hen", "owl"]);
+    assert_eq!(decode_all(&reader).unwrap().values::<i64>("pair"), [1, 0, 2, 1]);
+    tensor.values = ColumnValues::Classes { names: None, one_hot: true };
+    tensor.dtype = Some(DType::U8);
+    let reader = open(text, &CsvOptions { tensors: vec![tensor], ..CsvOptions::default() }).unwrap();
+    assert_eq!(reader.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(3)]);
+    assert_eq!(decode_all(&reader).unwrap().values::<u8>("pair"), [0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn a_record_of_another_length_is_an_error() {
+    let options = CsvOptions { features: vec!["a".into()], delimiter: Some(','), ..CsvOptions::default() };
+    let reader = open("a,b\n1,2\n1,2,3\n1\n1,2,\n\"1\",\"2\",\"3\"\n", &options).unwrap();
+    assert!(decode(&reader, &[0]).is_ok());
+    for (record, found) in [(1, 3), (2, 1), (3, 3), (4, 3)] {
+        let error = decode(&reader, &[record]).err().unwrap();
+        assert!(error.to_string().ends_with(&format!("expected 2 fields, found {found}")), "{error}");
+        assert_eq!((error.location().record, error.location().line), (Some(record), Some(record + 2)));
+    }
+}
+
+#[test]
+fn a_transformation_is_applied_while_decoding() {
+    let reader = open("a,b\n1,2\n3,\" 4\"\n", &CsvOptions::default()).unwrap();
+    let mut specs = reader.tensors().to_vec();
+    let affine = Affine { scale: vec![2.0, 0.1], bias: vec![-1.0, 0.3], axis: Some(0) };
+    specs[0].affine = Some(std::sync::Arc::new(affine));
+    let mut batch = Batch::new(&specs, 2);
+    let mut scratch = Scratch::default();
+    for nth in 0..2 {
+        reader.fetch(&[0, 1], nth, &mut scratch).unwrap();
+    }
+    for nth in 0..2 {
+        reader.decode(sample(nth as u64), nth, &mut scratch, &mut batch.row(nth)).unwrap();
+    }
+    let expected = [1.0, 2f32.mul_add(0.1, 0.3), 5.0, 4f32.mul_add(0.1, 0.3)];
+    assert_eq!(batch.values::<f32>("features"), expected);
+}
+
+#[test]
+fn missing_values_obey_the_policy() {
+    let text = "a,b\n1,NA\n,2\n";
+    let error = decode_all(&open(text, &CsvOptions::default()).unwrap()).err().unwrap();
+    assert!(error.to_string().contains("record 0: column \"b\": expected f32, found \"NA\", which stands"), "{error}");
+    let nan = CsvOptions { missing: Missing::Nan, ..CsvOptions::default() };
+    let values = decode_all(&open(text, &nan).unwrap()).unwrap().values::<f32>("features");
+    assert!(values[1].is_nan() && values[2].is_nan() && values[0] == 1.0 && values[3] == 2.0);
+    let value = CsvOptions { missing: Missing::Value(-1.0), ..CsvOptions::default() };
+    assert_eq!(decode_all(&open(text, &value).unwrap()).unwrap().values::<f32>("features"), [1.0, -1.0, -1.0, 2.0]);
+    // NaN is a number to a parser, but missing to a person; and missing only as long as it is among the tokens.
+    for text in ["a,b\n1,nan\n2,3\n", "a,b\n1,-NaN\n2,3\n"] {
+        assert_eq!(decode_all(&open(text, &value).unwrap()).unwrap().values::<f32>("features"), [1.0, -1.0, 2.0, 3.0]);
+        assert!(decode_all(&open(text, &CsvOptions::default()).unwrap()).is_err());
+        let no_tokens = CsvOptions { missing_tokens: vec![], ..CsvOptions::default() };
+        assert!(decode_all(&open(text, &no_tokens).unwrap()).unwrap().values::<f32>("features")[1].is_nan());
+    }
+    // A number may stand for a missing value too.
+    let tokens = CsvOptions { missing_tokens: vec!["-999".into()], ..value };
+    let values = decode_all(&open("a,b\n1,-999\n-999.5,2\n", &tokens).unwrap()).unwrap().values::<f32>("features");
+    assert_eq!(values, [1.0, -1.0, -999.5, 2.0]);
+    let tensors = vec![ColumnTensor::numbers("b", Role::Feature, DType::U8, ["b"])];
+    let error = open(text, &CsvOptions { tensors, ..tokens }).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+}
+
+#[test]
+fn an_error_says_exactly_where() {
+    let text = "id,note,x\n1,\"two\nlines\",3\n\n2,b,4\n3,\"c\nd\",abc\n4,e,5\n5,f\n";
+    let options = CsvOptions { features: vec!["id".into(), "x".into()], ..CsvOptions::default() };
+    let (_folder, path) = file(text);
+    let reader = CsvReader::open(&path, &options).unwrap();
+    assert_eq!(reader.len(), 5);
+    assert_eq!(decode(&reader, &[3, 1]).unwrap().values::<f32>("features"), [4.0, 5.0, 2.0, 4.0]);
+    let error = decode(&reader, &[2]).err().unwrap();
+    let expected = format!("{}:7: record 2: column \"x\": expected f32, found \"abc\"", path.display());
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(error.location().byte, Some(text.find("abc").unwrap() as u64));
+    let short = decode(&reader, &[4]).err().unwrap();
+    assert_eq!(short.to_string(), format!("{}:9: record 4: expected 3 fields, found 2", path.display()));
+    let (mut stream, decoder) = CsvStream::open(&path, &options).unwrap();
+    assert_eq!(stream_all(&mut stream, &decoder).err().unwrap().location(), error.location());
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_where_it_is_needed() {
+    let error = open(b"x,\xff\n1,2\n", &CsvOptions::default()).err().unwrap();
+    assert_eq!((error.kind(), error.location().line), (ErrorKind::Data, Some(1)));
+    assert!(error.to_string().contains("set encoding"), "{error}");
+    let error = open(b"x,class\n1,a\n2,\xff\n", &CsvOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("class \"\u{fffd}\" is not valid UTF-8"), "{error}");
+    let features = CsvOptions { features: vec!["x".into()], ..CsvOptions::default() };
+    let error = decode_all(&open(b"x,y\n1,2\n\xff,2\n", &features).unwrap()).err().unwrap();
+    assert!(error.to_string().contains("found \"\u{fffd}\" (not valid UTF-8)"), "{error}");
+    let (_folder, path) = file(b"x,name\n1,a\n2,\xff\n");
+    let error = CsvSummary::of(path, &CsvOptions::default()).err().unwrap();
+    assert_eq!((error.location().line, error.location().record, error.location().byte), (Some(3), Some(1), Some(13)));
+    let error = open([0xff, 0xfe, b'a', 0], &CsvOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("set encoding to \"utf-16le\""), "{error}");
+    let options = CsvOptions { encoding: Some("shift_jis".into()), ..CsvOptions::default() };
+    let error = open(b"a,b\n1,2\n3,\x81\n", &options).err().unwrap();
+    assert!(error.to_string().contains("not valid Shift_JIS"), "{error}");
+    assert_eq!((error.location().line, error.location().byte), (Some(3), Some(10)));
+    let options = CsvOptions { encoding: Some("utf8-x".into()), ..CsvOptions::default() };
+    assert_eq!(open("a\n1\n", &options).err().unwrap().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn hostile_files_meet_limits() {
+    let mut text = b"a,b\n1,2\n3,\"".to_vec();
+    text.extend(b"4,5\n".repeat(100_000));
+    let options = CsvOptions { max_record_bytes: 10_000, ..CsvOptions::default() };
+    for error in [open(&text, &options).err().unwrap(), open(gzip(&text), &options).err().unwrap()] {
+        assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(3)), "{error}");
+        assert!(error.to_string().contains("may never have been closed"), "{error}");
+    }
+    let error = open(&text, &CsvOptions::default()).err().unwrap();
+    assert_eq!((error.kind(), error.location().line), (ErrorKind::Format, Some(3)), "{error}");
+    let line = [b"a,b\n1,2\n".to_vec(), b"9".repeat(1 << 20), b",3\n".to_vec()].concat();
+    let error = open(&line, &options).err().unwrap();
+    assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(3)), "{error}");
+    // A header may say a million things in a million bytes, but each becomes a name in memory.
+    let options = CsvOptions::default();
+    assert_eq!(open(b",".repeat((1 << 20) + 1), &options).err().unwrap().kind(), ErrorKind::Limit);
+    let same =
+        open([b"a,".repeat(100_000), b"a\n".to_vec(), b"1,".repeat(100_000), b"2\n".to_vec()].concat(), &options);
+    assert_eq!(same.unwrap().columns()[100_000], "a.100000");
+    let bomb = gzip(&b"1,2\n".repeat(1 << 20));
+    let options = CsvOptions { max_unpacked_bytes: 1 << 20, ..CsvOptions::default() };
+    assert_eq!(open(&bomb, &options).err().unwrap().kind(), ErrorKind::Limit);
+    let (_folder, path) = file(&bomb);
+    let budget = MemoryBudget::new(1 << 20);
+    let error = CsvReader::open_within(&path, &CsvOptions::default(), &budget).err().unwrap();
+    assert_eq!((error.kind(), budget.used()), (ErrorKind::Budget, 0));
+}
+
+#[test]
+fn only_so_many_classes_are_collected() {
+    let ids: String = (0..70_000).map(|id| format!("{id},user_{id}\n")).collect();
+    let error = open(format!("x,user\n{ids}"), &labelled("user")).err().unwrap();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("user")));
+    let long: String = (0..100).map(|id| format!("{id},{id}{}\n", "x".repeat(200_000))).collect();
+    assert!(open(format!("x,user\n{long}"), &labelled("user")).is_err());
+    // Numbers are no texts to collect, however many there are.
+    let numbers: String = (0..70_000).map(|id| format!("{id},{id}.5\n")).collect();
+    assert_eq!(open(format!("x,price\n{numbers}"), &labelled("price")).unwrap().len(), 70_000);
+}
+
+#[test]
+fn what_comes_before_a_truncation_is_read_before_the_error() {
+    let text: String = (0..100_000).map(|i| format!("{i},{}\n", i * 7919 % 10_007)).collect();
+    let packed = gzip(text.as_bytes());
+    let (_folder, path) = file(&packed[..packed.len() - 1000]);
+    let options = CsvOptions { features: vec![0.into()], header: Header::No, ..CsvOptions::default() };
+    let (mut stream, _) = CsvStream::open(&path, &options).unwrap();
+    let mut record = Record::default();
+    let error = loop {
+        match stream.read(&mut record) {
+            Ok(more) => assert!(more, "the truncation went unnoticed"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Format, Some(record.index + 1)));
+    assert!(record.index > 95_000, "{error}");
+    assert!(!stream.read(&mut record).unwrap());
+}
+
+#[test]
+fn a_summary_in_json_has_records_by_column() {
+    let json = serde_json::to_value(CsvSummary::of(iris(), &CsvOptions::default()).unwrap()).unwrap();
+    assert_eq!(json["first"]["setosa"], "1.4");
+    assert_eq!(json["fields"][4]["dtype"], "i64");
+    assert_eq!(json["header"], true);
+}
+
+#[test]
+fn a_file_without_records_says_so() {
+    for text in ["", "\u{feff}", "\n\n"] {
+        let error = open(text, &CsvOptions::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Format, "{text:?}");
+        assert!(error.path().is_some());
+    }
+    let (_folder, path) = file("a,b\n");
+    let summary = CsvSummary::of(&path, &CsvOptions::default()).unwrap();
+    assert_eq!((summary.header, summary.records, summary.first, summary.last), (true, 0, None, None));
+    assert_eq!(CsvReader::open(&path, &CsvOptions::default()).unwrap().len(), 0);
+    let error = CsvReader::open(path.with_file_name("dat.csv"), &CsvOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("did you mean"), "{error}");
+}
+
+#[test]
+fn options_that_contradict_are_refused() {
+    let two = vec![
+        ColumnTensor::numbers("p", Role::Feature, DType::F32, ["a", "b"]),
+        ColumnTensor::numbers("q", Role::Feature, DType::F32, ["b"]),
+    ];
+    let cases: Vec<(&str, CsvOptions, ErrorKind)> = vec![
+        ("nearest", labelled("aa"), ErrorKind::NotFound),
+        ("position", CsvOptions { ignore: vec![7.into()], ..CsvOptions::default() }, ErrorKind::NotFound),
+        ("delimiter", CsvOptions { delimiter: Some('"'), ..CsvOptions::default() }, ErrorKind::Config),
+        ("delimiter", CsvOptions { delimiter: Some('e'), ..CsvOptions::default() }, ErrorKind::Config),
+        ("two tensors", CsvOptions { tensors: two.clone(), ..CsvOptions::default() }, ErrorKind::Config),
+        ("both forms", CsvOptions { tensors: two, ..labelled("a") }, ErrorKind::Config),
+        ("ignored", CsvOptions { ignore: vec!["a".into()], ..labelled("a") }, ErrorKind::Config),
+        ("classes", CsvOptions { classes: Some(vec!["x".into()]), ..CsvOptions::default() }, ErrorKind::Config),
+        ("twice", CsvOptions { classes: Some(vec!["x".into(), "x".into()]), ..labelled("a") }, ErrorKind::Config),
+    ];
+    for (what, options, kind) in cases {
+        let error = open("a,b\n1,2\n", &options).err().unwrap();
+        assert_eq!(error.kind(), kind, "{what}: {error}");
+    }
+}
+
+#[test]
+fn options_survive_json_and_toml() {
+    let tensors = vec![ColumnTensor::classes("t", Role::Label, 3, Some(vec!["a".into()]))];
+    let options = CsvOptions {
+        tensors,
+        missing: Missing::Value(0.5),
+        delimiter: Some(';'),
+        ignore: vec!["x".into(), 2.into()],
+        ..CsvOptions::default()
+    };
+    let json = serde_json::to_string(&options).unwrap();
+    assert_eq!(serde_json::from_str::<CsvOptions>(&json).unwrap(), options);
+    let text = toml::to_string(&options).unwrap();
+    assert_eq!(toml::from_str::<CsvOptions>(&text).unwrap(), options);
+    assert!(serde_json::from_str::<CsvOptions>("{\"delimeter\": \";\"}").is_err());
+    assert_eq!(toml::from_str::<CsvOptions>("labels = [\"y\", 3]\nmissing = \"nan\"").unwrap().missing, Missing::Nan);
+}
+
+/// The judge: the `csv` crate and the standard library's parser.
+fn naive(text: &str) -> Vec<f32> {
+    let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
+    reader
+        .records()
+        .flat_map(|record| record.unwrap().iter().map(|field| field.trim().parse().unwrap()).collect::<Vec<f32>>())
+        .collect()
+}
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<u32>().prop_map(f32::from_bits).prop_filter("a number", |x| !x.is_nan()).prop_map(|x| x.to_string()),
+        any::<u64>().prop_map(f64::from_bits).prop_filter("a number", |x| !x.is_nan()).prop_map(|x| format!("{x:e}")),
+        any::<u32>()
+            .prop_map(|bits| f32::from_bits(bits & 0x7f7f_ffff))
+            .prop_map(|x| format!("{:.60}", f64::from(x) + f64::from(x.next_up() - x) / 2.0)),
+        any::<i64>().prop_map(|x| x.to_string()),
+        "[+-]?[0-9]{1,40}(\\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?",
+        "[+-]?\\.[0-9]{1,5}",
+        " {0,2}[0-9]{1,3} {0,2}",
+        "[+-]?(inf|Infinity)",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn numbers_are_bit_identical_to_a_correctly_rounded_parse(
+        rows in prop::collection::vec(prop::collection::vec((number(), any::<bool>()), 3), 1..20),
+        crlf in any::<bool>(),
+    ) {
+        let end = if crlf { "\r\n" } else { "\n" };
+        let mut text = format!("a,b,c{end}");
+        for row in &rows {
+            let fields: Vec<String> =
+                row.iter().map(|(number, quote)| if *quote { format!("\"{number}\"") } else { number.clone() }).collect();
+            text += &fields.join(",");
+            text += end;
+        }
+        let (_folder, path) = file(&text);
+        let options = CsvOptions { header: Header::Yes, delimiter: Some(','), ..CsvOptions::default() };
+        let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let expected = bits(naive(&text));
+        let reader = CsvReader::open(&path, &options).unwrap();
+        prop_assert_eq!(bits(decode_all(&reader).unwrap().values("features")), expected.clone());
+        let (mut stream, decoder) = CsvStream::open(&path, &options).unwrap();
+        prop_assert_eq!(bits(stream_all(&mut stream, &decoder).unwrap().values("features")), expected.clone());
+        // Backwards, so that no two records are neighbours.
+        let samples: Vec<u64> = (0..reader.len()).rev().collect();
+        let backwards = bits(decode(&reader, &samples).unwrap().values("features"));
+        let turned: Vec<u32> = expected.chunks(3).rev().flatten().copied().collect();
+        prop_assert_eq!(backwards, turned);
+    }
+
+    #[test]
+    fn nothing_panics_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), gz in any::<bool>()) {
+        let (_folder, path) = file(if gz { gzip(&bytes) } else { bytes });
+        let options = CsvOptions { missing: Missing::Nan, comment: Some('#'), ..CsvOptions::default() };
+        let _ = CsvSummary::of(&path, &options);
+        if let Ok(reader) = CsvReader::open(&path, &options) {
+            for id in 0..reader.len() {
+                let _ = decode(&reader, &[id]);
+            }
+        }
+        if let Ok((mut stream, decoder)) = CsvStream::open(&path, &options) {
+            let _ = stream_all(&mut stream, &decoder);
+        }
+    }
+}
+
+#[test]
+fn many_records_are_read_across_windows() {
+    let mut text = String::from("i,\"quoted, name\",x\n");
+    for i in 0..50_000u32 {
+        let note = if i.is_multiple_of(7) { "\"a\"\"b\r\n\"" } else { "plain" };
+        text += &format!("{i},{note},{}\n", f64::from(i) / 3.0);
+    }
+    let (_folder, path) = file(&text);
+    let reader = CsvReader::open(&path, &CsvOptions::default()).unwrap();
+    assert_eq!(reader.len(), 50_000);
+    let expected: Vec<f32> = (0..50_000u32).flat_map(|i| [i as f32, (f64::from(i) / 3.0) as f32]).collect();
+    let values = decode_all(&reader).unwrap().values::<f32>("features");
+    assert!(
+        values.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= b.abs() * 1e-6) && values.len() == expected.len()
+    );
+    let (mut stream, decoder) = CsvStream::open(&path, &CsvOptions::default()).unwrap();
+    assert_eq!(stream_all(&mut stream, &decoder).unwrap().values::<f32>("features"), values);
+}

@@ -1,0 +1,263 @@
+//! Sequences of CSV records through the public interface.
+
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails, and so do its helpers")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ringfeed::{
+    Align, ColumnTensor, CsvOptions, CsvSequenceReader, DType, Element, ErrorKind, Extents, Layout, Missing, RandomKey,
+    RecordReader, Result, Role, RowMut, Sample, Schema, Scratch, SequenceLabel, SequenceOptions, TensorSpec, Unpaired,
+};
+use tempfile::TempDir;
+
+/// A padded batch, made as a trainer's would be: measured, laid out, fetched, decoded. The memory is poisoned first.
+struct Batch {
+    layout: Layout,
+    specs: Vec<TensorSpec>,
+    slot: Vec<u64>,
+}
+
+impl Batch {
+    fn of(reader: &impl RecordReader, samples: &[u64]) -> Result<Self> {
+        let mut scratch = Scratch::default();
+        let mut extents = Extents::default();
+        for sample in samples {
+            extents = extents.max(reader.measure(*sample, &mut scratch)?);
+        }
+        Self::padded(reader, samples, extents)
+    }
+
+    fn padded(reader: &impl RecordReader, samples: &[u64], extents: Extents) -> Result<Self> {
+        let specs = reader.tensors().to_vec();
+        let mut layout = Layout::default();
+        layout.compute(&Schema::new(specs.clone())?, samples.len(), extents)?;
+        let mut batch = Self { slot: vec![0xAAAA_AAAA_AAAA_AAAA; layout.bytes().div_ceil(8)], layout, specs };
+        let mut scratch = Scratch::default();
+        for nth in 0..samples.len() {
+            reader.fetch(samples, nth, &mut scratch)?;
+        }
+        for (nth, id) in samples.iter().enumerate() {
+            let slot = bytemuck::cast_slice_mut(&mut batch.slot);
+            let mut row = RowMut::new(slot, &batch.specs, &batch.layout, nth);
+            reader.decode(Sample { id: *id, key: RandomKey::new(*id) }, nth, &mut scratch, &mut row)?;
+        }
+        Ok(batch)
+    }
+
+    fn values<T: Element>(&self, name: &str) -> Vec<T> {
+        let index = self.specs.iter().position(|spec| spec.name == name).unwrap();
+        assert_eq!(self.specs[index].dtype, T::DTYPE);
+        let tensor = &self.layout.tensors()[index];
+        let bytes: &[u8] = bytemuck::cast_slice(&self.slot);
+        bytemuck::pod_collect_to_vec(&bytes[tensor.offset()..][..tensor.row_bytes() * self.layout.rows()])
+    }
+}
+
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        write(folder.path(), name, text);
+    }
+    folder
+}
+
+fn write(folder: &Path, name: &str, text: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn names(reader: &impl RecordReader) -> Vec<&str> {
+    reader.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
+fn labelled(label: SequenceLabel) -> SequenceOptions {
+    SequenceOptions { label, ..SequenceOptions::default() }
+}
+
+#[test]
+fn each_file_of_a_folder_is_a_sequence_in_the_order_of_names() {
+    let packed = gzip(b"x,y,label\r\n7,8,0\r\n");
+    let folder = folder(&[
+        ("b.csv.gz", &packed),
+        ("a.csv", b"\xef\xbb\xbfx,y,label\n1,2,0\n\n3,4,1\n5,\"6\",0"),
+        ("c.csv", b""),
+        ("notes.txt", b"not a sequence"),
+    ]);
+    let reader = CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    assert_eq!(reader.len(), 3);
+    assert_eq!(names(&reader), ["features", "labels", "features_mask", "labels_mask"]);
+    let batch = Batch::of(&reader, &[1, 0, 2]).unwrap();
+    let zeros = [0.0; 6];
+    let expected: Vec<f32> = [&[7., 8., 0., 0., 0., 0.][..], &[1., 2., 3., 4., 5., 6.], &zeros].concat();
+    assert_eq!(batch.values::<f32>("features"), expected);
+    assert_eq!(batch.values::<i64>("labels"), [0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(batch.values::<f32>("features_mask"), [1., 0., 0., 1., 1., 1., 0., 0., 0.]);
+    assert_eq!(batch.values::<f32>("labels_mask"), batch.values::<f32>("features_mask"));
+    assert_eq!(reader.place(1).path, Some(folder.path().join("b.csv.gz")));
+}
+
+#[test]
+fn rows_of_a_group_need_not_be_neighbours() {
+    let folder = folder(&[("log.csv", b"user,x,class\nb,1,no\na,2,yes\nb,3,no\n\"c\",4,yes\nb,5,no\na,6,yes\n")]);
+    let path = folder.path().join("log.csv");
+    let reader = CsvSequenceReader::open_grouped(&path, "user", &labelled(SequenceLabel::Constant)).unwrap();
+    assert_eq!(reader.len(), 3);
+    assert_eq!(names(&reader), ["features", "labels", "features_mask"]);
+    assert_eq!(reader.classes().unwrap().to_vec(), ["no", "yes"]);
+    let batch = Batch::of(&reader, &[0, 1, 2]).unwrap();
+    assert_eq!(batch.values::<f32>("features"), [1., 3., 5., 2., 6., 0., 4., 0., 0.]);
+    assert_eq!(batch.values::<i64>("labels"), [0, 1, 1]);
+    assert_eq!(batch.values::<f32>("features_mask"), [1., 1., 1., 1., 1., 0., 1., 0., 0.]);
+    let error = CsvSequenceReader::open_grouped(&path, "usr", &SequenceOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("did you mean \"user\"?"), "{error}");
+}
+
+#[test]
+fn a_sequence_may_be_labelled_as_a_whole() {
+    let folder = folder(&[("s.csv", b"id,x,target\n1,1,0.5\n1,2,1.5\n2,3,2.5\n")]);
+    let path = folder.path().join("s.csv");
+    let last = CsvSequenceReader::open_grouped(&path, 0, &labelled(SequenceLabel::Last)).unwrap();
+    assert_eq!(Batch::of(&last, &[0, 1]).unwrap().values::<f32>("labels"), [1.5, 2.5]);
+    let constant = CsvSequenceReader::open_grouped(&path, 0, &labelled(SequenceLabel::Constant)).unwrap();
+    let error = Batch::of(&constant, &[0]).err().unwrap();
+    assert_eq!((error.kind(), error.location().record, error.location().line), (ErrorKind::Data, Some(0), Some(3)));
+    assert!(error.to_string().contains("the label differs"), "{error}");
+    assert_eq!(Batch::of(&constant, &[1]).unwrap().values::<f32>("labels"), [2.5]);
+}
+
+#[test]
+fn a_sequence_without_steps_has_no_label() {
+    let folder = folder(&[("a.csv", b"x,label\n1,2\n"), ("b.csv", b"x,label\n")]);
+    let reader = CsvSequenceReader::open_folder(folder.path(), &labelled(SequenceLabel::Last)).unwrap();
+    let error = Batch::of(&reader, &[0, 1]).err().unwrap();
+    assert!(error.to_string().contains("b.csv: record 1: the sequence has no steps"), "{error}");
+}
+
+#[test]
+fn features_and_labels_align_at_either_end() {
+    let features = folder(&[("0.csv", b"1\n2\n3\n"), ("1.csv", b"4\n5\n")]);
+    let labels = folder(&[("0.csv", b"10\n"), ("1.csv", b"20\n30\n40\n50\n")]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let aligned = |align| CsvSequenceReader::aligned(open(&features), open(&labels), align, Unpaired::Error);
+
+    let error = aligned(Align::Equal).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    for part in ["0.csv has 3 steps", "0.csv has 1;"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+
+    let start = aligned(Align::Start).unwrap();
+    assert_eq!(names(&start), ["features", "features_mask", "labels", "labels_mask"]);
+    assert!(start.tensors()[2].role == Role::Label);
+    let batch = Batch::of(&start, &[0, 1]).unwrap();
+    assert_eq!(batch.values::<f32>("features"), [1., 2., 3., 0., 4., 5., 0., 0.]);
+    assert_eq!(batch.values::<f32>("features_mask"), [1., 1., 1., 0., 1., 1., 0., 0.]);
+    assert_eq!(batch.values::<f32>("labels"), [10., 0., 0., 0., 20., 30., 40., 50.]);
+    assert_eq!(batch.values::<f32>("labels_mask"), [1., 0., 0., 0., 1., 1., 1., 1.]);
+
+    let batch = Batch::of(&aligned(Align::End).unwrap(), &[0, 1]).unwrap();
+    assert_eq!(batch.values::<f32>("features"), [1., 2., 3., 0., 0., 0., 4., 5.]);
+    assert_eq!(batch.values::<f32>("features_mask"), [1., 1., 1., 0., 0., 0., 1., 1.]);
+    assert_eq!(batch.values::<f32>("labels"), [0., 0., 10., 0., 20., 30., 40., 50.]);
+    assert_eq!(batch.values::<f32>("labels_mask"), [0., 0., 1., 0., 1., 1., 1., 1.]);
+}
+
+#[test]
+fn unpaired_sequences_are_an_error_unless_they_may_be_dropped() {
+    let features = folder(&[("0.csv", b"1\n2\n"), ("1.csv", b"3\n")]);
+    let labels = folder(&[("0.csv", b"1\n0\n")]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let aligned = |unpaired| CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, unpaired);
+    let error = aligned(Unpaired::Error).unwrap_err();
+    assert!(error.to_string().contains("2 sequences of features, but 1 of labels"), "{error}");
+    assert_eq!(aligned(Unpaired::Drop).unwrap().len(), 1);
+}
+
+#[test]
+fn labels_for_whole_sequences_need_no_alignment() {
+    let features = folder(&[("0.csv", b"1\n2\n"), ("1.csv", b"3\n")]);
+    let labels = folder(&[("0.csv", b"name,class\nx,dog\n"), ("1.csv", b"name,class\ny,cat\n")]);
+    let features = CsvSequenceReader::open_folder(features.path(), &SequenceOptions::default()).unwrap();
+    let labels = CsvSequenceReader::open_folder(labels.path(), &labelled(SequenceLabel::Last)).unwrap();
+    let aligned = CsvSequenceReader::aligned(features, labels, Align::Equal, Unpaired::Error);
+    // The folders are gone, so reading fails; but that both fit each other was known from opening.
+    let aligned = aligned.unwrap();
+    assert_eq!(names(&aligned), ["features", "features_mask", "labels"]);
+}
+
+#[test]
+fn an_error_names_sequence_file_line_and_column() {
+    let folder = folder(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n1,\"2\"\n\n\"3\",abc\n")]);
+    let tensors = vec![ColumnTensor::numbers("pair", Role::Feature, DType::F64, ["x", "y"])];
+    let options =
+        SequenceOptions { csv: CsvOptions { tensors, ..CsvOptions::default() }, ..SequenceOptions::default() };
+    let reader = CsvSequenceReader::open_folder(folder.path(), &options).unwrap();
+    let error = Batch::of(&reader, &[0, 1]).err().unwrap();
+    let path = folder.path().join("b.csv");
+    assert_eq!(error.to_string(), format!("{}:4: record 1: column \"y\": expected f64, found \"abc\"", path.display()));
+    assert_eq!(error.location().byte, Some(15));
+
+    let grouped = write(folder.path(), "g.csv", b"k,x,y\n1,1,2\n2,1,2\n1,3,abc\n");
+    let reader = CsvSequenceReader::open_grouped(&grouped, "k", &options).unwrap();
+    let error = Batch::of(&reader, &[0]).err().unwrap();
+    assert_eq!((error.location().record, error.location().line), (Some(0), Some(4)), "{error}");
+}
+
+#[test]
+fn files_must_have_the_columns_of_the_first() {
+    let other = folder(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"y,x\n1,2\n")]);
+    let error = CsvSequenceReader::open_folder(other.path(), &SequenceOptions::default()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("b.csv:1: expected the columns of the first file, whose 0 (from 0) is \"x\", found \"y\""),
+        "{error}"
+    );
+    let none = folder(&[("a.txt", b"x")]);
+    let error = CsvSequenceReader::open_folder(none.path(), &SequenceOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let error = CsvSequenceReader::open_files(&[], &SequenceOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_that_changed_or_is_too_large_is_an_error() {
+    let folder = folder(&[("a.csv", b"x,y\n1,2\n3,4\n")]);
+    let options = SequenceOptions { max_sequence_bytes: 100, ..SequenceOptions::default() };
+    let reader = CsvSequenceReader::open_folder(folder.path(), &options).unwrap();
+    write(folder.path(), "a.csv", b"x,y\n1,2\n3,4\n5,6\n");
+    let error = Batch::of(&reader, &[0]).err().unwrap();
+    assert!(error.to_string().contains("has 3 steps, but had 2 when it was opened"), "{error}");
+    write(folder.path(), "a.csv", &b"x,y\n".repeat(100));
+    assert_eq!(Batch::of(&reader, &[0]).err().unwrap().kind(), ErrorKind::Limit);
+    std::fs::remove_file(folder.path().join("a.csv")).unwrap();
+    assert_eq!(Batch::of(&reader, &[0]).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(reader.fetch(&[7], 0, &mut Scratch::default()).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn padding_is_zero_even_where_missing_values_are_not() {
+    let folder = folder(&[("a.csv", b"x,z\n,2\n"), ("b.csv", b"x,z\n1,2\n3,4\n")]);
+    let csv = CsvOptions { missing: Missing::Value(9.0), ..CsvOptions::default() };
+    let reader =
+        CsvSequenceReader::open_folder(folder.path(), &SequenceOptions { csv, ..SequenceOptions::default() }).unwrap();
+    let batch = Batch::padded(&reader, &[0, 1], Extents::of_length(3)).unwrap();
+    assert_eq!(batch.values::<f32>("features"), [9., 2., 0., 0., 0., 0., 1., 2., 3., 4., 0., 0.]);
+}
+
+#[test]
+fn options_survive_json_and_toml() {
+    let options = SequenceOptions { label: SequenceLabel::Last, max_sequence_bytes: 7, ..SequenceOptions::default() };
+    let json = serde_json::to_string(&options).unwrap();
+    assert_eq!(serde_json::from_str::<SequenceOptions>(&json).unwrap(), options);
+    let parsed: SequenceOptions = toml::from_str("label = \"constant\"\n[csv]\ndelimiter = \";\"").unwrap();
+    assert_eq!((parsed.label, parsed.csv.delimiter), (SequenceLabel::Constant, Some(';')));
+}
