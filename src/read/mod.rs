@@ -3,6 +3,7 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+mod images;
 mod input;
 mod summary;
 
@@ -15,6 +16,9 @@ use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+pub use images::{
+    ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
+};
 pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use summary::FieldSummary;
