@@ -5,6 +5,7 @@ mod dtype;
 mod error;
 mod layout;
 mod memory;
+mod normalise;
 mod random;
 mod read;
 mod row;
@@ -17,6 +18,7 @@ pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
+pub use normalise::{Normaliser, NormaliserFit};
 pub use random::RandomKey;
 pub use read::{Access, FieldSummary, Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
 pub use read::{

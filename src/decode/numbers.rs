@@ -19,6 +19,43 @@ pub enum Numbers<'a> {
     F64(&'a [f64]),
 }
 
+macro_rules! each_type {
+    ($numbers:expr, $values:ident => $answer:expr) => {
+        match $numbers {
+            Numbers::U8($values) => $answer,
+            Numbers::I8($values) => $answer,
+            Numbers::U16($values) => $answer,
+            Numbers::I16($values) => $answer,
+            Numbers::U32($values) => $answer,
+            Numbers::I32($values) => $answer,
+            Numbers::I64($values) => $answer,
+            Numbers::F32($values) => $answer,
+            Numbers::F64($values) => $answer,
+        }
+    };
+}
+
+impl Numbers<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        each_type!(self, values => values.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number `index` as f64 (the nearest one for large `i64`).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such number.
+    pub fn at(&self, index: usize) -> f64 {
+        each_type!(self, values => values[index] as f64)
+    }
+}
+
 /// Whether values of type `from` may be written to a tensor of type `to`: the same type, an integer type that holds all
 /// of them, or floating point.
 pub(crate) fn converts(from: DType, to: DType) -> bool {
