@@ -128,7 +128,7 @@ fn all_eight_orientations_stand_upright_with_both_jpeg_decoders() {
 fn every_kind_of_pixels_has_the_sums_that_pillow_gives() {
     // Sums of red, green and blue over 384 pixels by Pillow 13.0's `convert("RGB")`.
     let palette = [48945, 49206, 43983];
-    let cases: [(&str, [i64; 3], u8, i64); 18] = [
+    let cases: [(&str, [i64; 3], u8, i64); 19] = [
         ("bilevel.png", [47430; 3], 1, 0),
         ("grey.png", [48257; 3], 1, 0),
         ("grey.bmp", [48257; 3], 3, 0),
@@ -147,6 +147,8 @@ fn every_kind_of_pixels_has_the_sums_that_pillow_gives() {
         ("rgb.jpg", [48508, 49038, 43680], 3, 0),
         ("progressive.jpg", [48508, 49038, 43680], 3, 0),
         ("cmyk.jpg", [48576, 48960, 43776], 4, 384),
+        // The same data, said to be YCCK.
+        ("ycck.jpg", [53297, 45599, 49364], 4, 384),
         ("cmyk.tiff", [48576, 48960, 43776], 4, 0),
     ];
     for (name, sums, channels, tolerance) in cases {
@@ -189,6 +191,27 @@ fn photographs_have_the_means_that_pillow_gives() {
         for (found, expected) in summary.channel_means.iter().zip(means) {
             assert!((found - expected).abs() < 1e-9, "{name}: {found} is not {expected}");
         }
+    }
+}
+
+#[test]
+fn both_jpeg_decoders_see_the_same_picture() {
+    let names = [
+        "photos/china.jpg",
+        "photos/flower.jpg",
+        "photos/rocket.jpg",
+        "images/cmyk.jpg",
+        "images/ycck.jpg",
+        "images/grey.jpg",
+        "images/progressive.jpg",
+    ];
+    for name in names {
+        let (shape, turbo) = pixels_of(&fixture(name), JpegDecoder::LibjpegTurbo).unwrap();
+        let (zune_shape, zune) = pixels_of(&fixture(name), JpegDecoder::Zune).unwrap();
+        assert_eq!(shape, zune_shape);
+        let sum: u64 = turbo.iter().zip(&zune).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+        let mean = sum as f64 / turbo.len() as f64;
+        assert!(mean < 1.0, "{name}: {mean}");
     }
 }
 
@@ -555,6 +578,10 @@ fn a_file_cut_anywhere_is_an_error_that_names_it() {
         "rgb-16.png",
         "palette.gif",
         "two-frames.gif",
+        "rgb-raw.tiff",
+        "rgb-deflate.tiff",
+        "rgb-packbits.tif",
+        "cmyk.tiff",
         "rgb-lossless.webp",
         "rgb-lossy.webp",
         "rgba.webp",

@@ -19,26 +19,20 @@ pub enum Numbers<'a> {
     F64(&'a [f64]),
 }
 
-macro_rules! each_type {
-    ($numbers:expr, $values:ident => $answer:expr) => {
-        match $numbers {
-            Numbers::U8($values) => $answer,
-            Numbers::I8($values) => $answer,
-            Numbers::U16($values) => $answer,
-            Numbers::I16($values) => $answer,
-            Numbers::U32($values) => $answer,
-            Numbers::I32($values) => $answer,
-            Numbers::I64($values) => $answer,
-            Numbers::F32($values) => $answer,
-            Numbers::F64($values) => $answer,
-        }
-    };
-}
-
 impl Numbers<'_> {
     /// How many there are.
     pub fn len(&self) -> usize {
-        each_type!(self, values => values.len())
+        match self {
+            Self::U8(values) => values.len(),
+            Self::I8(values) => values.len(),
+            Self::U16(values) => values.len(),
+            Self::I16(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::I32(values) => values.len(),
+            Self::I64(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+        }
     }
 
     /// Whether there are none.
@@ -52,7 +46,17 @@ impl Numbers<'_> {
     ///
     /// If there is no such number.
     pub fn at(&self, index: usize) -> f64 {
-        each_type!(self, values => values[index] as f64)
+        match self {
+            Self::U8(values) => values[index].into(),
+            Self::I8(values) => values[index].into(),
+            Self::U16(values) => values[index].into(),
+            Self::I16(values) => values[index].into(),
+            Self::U32(values) => values[index].into(),
+            Self::I32(values) => values[index].into(),
+            Self::I64(values) => values[index] as f64,
+            Self::F32(values) => values[index].into(),
+            Self::F64(values) => values[index],
+        }
     }
 }
 

@@ -167,7 +167,7 @@ impl NormaliserFit {
                 _ => return schema_error(format!("a mask of shape {mask_shape:?} does not fit {shape:?}")),
             },
         };
-        if values.len() == 0 {
+        if values.is_empty() {
             return Ok(());
         }
         let present = |element: usize| mask.is_none_or(|(mask, fit)| mask.at(fit.index(element)) != 0.0);

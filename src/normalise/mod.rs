@@ -263,10 +263,10 @@ impl Normaliser {
             }
             Self::ImageScale { .. } => (&[0.0], &[255.0]),
         };
-        if let Self::MinMax { range: (start, end), .. } | Self::ImageScale { range: (start, end) } = self {
-            if !start.is_finite() || !end.is_finite() || start == end {
-                return fault("whose range is empty or infinite");
-            }
+        if let Self::MinMax { range: (start, end), .. } | Self::ImageScale { range: (start, end) } = self
+            && (!start.is_finite() || !end.is_finite() || start == end)
+        {
+            return fault("whose range is empty or infinite");
         }
         if first.is_empty() || first.len() != second.len() {
             return fault(&format!("with {} and {} parameters; as many of each are needed", first.len(), second.len()));

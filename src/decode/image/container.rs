@@ -58,11 +58,11 @@ fn damaged(byte: usize, what: impl Into<String>) -> Error {
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<usize> {
-    Some(usize::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
+    Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)))
 }
 
 fn be32(bytes: &[u8], at: usize) -> Option<usize> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize)
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?) as usize)
 }
 
 const SOI: u8 = 0xd8;

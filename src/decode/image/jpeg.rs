@@ -12,7 +12,8 @@ const MAX_SCANS: usize = 256;
 /// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
 #[derive(Default)]
 pub(super) struct LibjpegTurbo {
-    cropped: Vec<u8>,
+    /// What was decoded to cut a region from.
+    around: Vec<u8>,
 }
 
 /// A restart marker out of turn means lost data.
@@ -35,23 +36,30 @@ impl DecodeImage for LibjpegTurbo {
         let info = if whole {
             decoder.decode_image_into(into).map_err(jpeg_error)?
         } else {
-            let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
-            decoder.set_crop_region(x, y, width, height);
+            // The library (0.9.0) gives wrong pixels for a region of a CMYK image.
+            if header.channels != 4 {
+                let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
+                decoder.set_crop_region(x, y, width, height);
+            }
             let len = decoder.output_buffer_size().map_err(jpeg_error)?;
-            decoder.decode_image_into(resize_buffer(&mut self.cropped, len)).map_err(jpeg_error)?
+            decoder.decode_image_into(resize_buffer(&mut self.around, len)).map_err(jpeg_error)?
         };
         if let Some(warning) = info.warnings.first() {
             return Err(Error::new(ErrorKind::Format, warning.to_string()));
         }
+        // The library moves a region's left edge out to a block's border.
         let (width, height) = (info.width as u32, info.height as u32);
-        if info.pixel_format != PixelFormat::Rgb || height != region.height || width < region.width {
+        let cut = match header.channels {
+            _ if whole => region,
+            4 => region,
+            _ => Region { x: width.saturating_sub(region.width), y: 0, ..region },
+        };
+        if info.pixel_format != PixelFormat::Rgb || width < cut.x + cut.width || height < cut.y + cut.height {
             let message = format!("decoded to {width} x {height} pixels, not {} x {}", region.width, region.height);
             return Err(Error::new(ErrorKind::Format, message));
         }
         if !whole {
-            // The library moves the left edge out to a block's border.
-            let cut = Region { x: width - region.width, y: 0, ..region };
-            copy_region(&self.cropped, width, cut, into);
+            copy_region(&self.around, width, cut, into);
         }
         Ok(())
     }

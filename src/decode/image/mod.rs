@@ -214,3 +214,54 @@ fn resize_buffer(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     }
     &mut buffer[..len]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_cut_from_the_whole_by_every_decoder() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/");
+        for (name, jpeg) in [
+            ("photos/china.jpg", JpegDecoder::LibjpegTurbo),
+            ("photos/china.jpg", JpegDecoder::Zune),
+            ("images/progressive.jpg", JpegDecoder::LibjpegTurbo),
+            ("images/cmyk.jpg", JpegDecoder::LibjpegTurbo),
+            ("images/ycck.jpg", JpegDecoder::LibjpegTurbo),
+            ("images/grey.jpg", JpegDecoder::LibjpegTurbo),
+            ("photos/chelsea.png", JpegDecoder::LibjpegTurbo),
+        ] {
+            let bytes = std::fs::read(format!("{folder}{name}")).unwrap();
+            let header = header(&bytes).unwrap();
+            let mut decoders = Decoders::default();
+            let decoder = decoders.of(header.format, jpeg);
+            let mut whole = vec![0; Region::whole(&header).bytes()];
+            decoder.decode(&bytes, &header, Region::whole(&header), &mut whole).unwrap();
+            let (width, height) = (header.width, header.height);
+            for region in [
+                Region { x: 0, y: 0, width: 5, height: 7 },
+                Region { x: width / 3, y: height / 3, width: width / 2, height: height / 2 },
+                Region { x: width - 3, y: height - 2, width: 3, height: 2 },
+            ] {
+                let mut expected = vec![0; region.bytes()];
+                copy_region(&whole, width, region, &mut expected);
+                let mut cut = vec![0xaa; region.bytes()];
+                decoder.decode(&bytes, &header, region, &mut cut).unwrap();
+                // libjpeg interpolates colour without the neighbours that it left out, at the edges of a region.
+                let differing = cut.iter().zip(&expected).filter(|(a, b)| a.abs_diff(**b) > 24).count();
+                assert!(differing * 50 <= cut.len(), "{name} {region:?}: {differing} of {}", cut.len());
+                if header.format != ImageFormat::Jpeg {
+                    assert_eq!(cut, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn orientation_round_trips_and_unknown_values_are_upright() {
+        for value in 1..=8 {
+            assert_eq!(Orientation::from_exif(value).to_exif(), value);
+        }
+        assert!(Orientation::from_exif(0).is_upright() && Orientation::from_exif(9).is_upright());
+    }
+}
