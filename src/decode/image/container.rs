@@ -152,12 +152,22 @@ fn jpeg_header(bytes: &[u8]) -> Result<Header> {
 /// Walks segments and scans up to the end-of-image marker; what stands behind it (previews, padding) is no business of
 /// this image.
 fn check_jpeg(bytes: &[u8]) -> Result<()> {
+    jpeg_data(bytes).map(|_| ())
+}
+
+/// What stands before the end-of-image marker, and whether it is a progressive image.
+pub(super) fn jpeg_data(bytes: &[u8]) -> Result<(&[u8], bool)> {
+    let mut is_progressive = false;
     let mut at = 2;
     loop {
         let (marker, segment_at) = jpeg_marker(bytes, at)
             .map_err(|_| truncated(bytes, "the end-of-image marker; only a part of the picture would be there"))?;
         at = match marker {
-            EOI => return Ok(()),
+            EOI => return Ok((&bytes[..segment_at - 2], is_progressive)),
+            0xc2 | 0xca => {
+                is_progressive = true;
+                segment_at + 2 + jpeg_segment(bytes, segment_at)?.len()
+            }
             // Restart markers stand inside of a scan, where stuffed zeros and data are passed over too.
             _ if stands_alone(marker) => segment_at,
             _ => segment_at + 2 + jpeg_segment(bytes, segment_at)?.len(),

@@ -2,6 +2,7 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
+use super::container::jpeg_data;
 use super::{DecodeImage, Header, Region, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -88,7 +89,11 @@ impl DecodeImage for Zune {
             .set_max_height(header.height as usize)
             .jpeg_set_max_scans(MAX_SCANS)
             .jpeg_set_out_colorspace(ColorSpace::RGB);
-        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+        // Where the data ends too early, this decoder goes on with zeros if an end-of-image marker follows, and gives an
+        // error if nothing does. (Progressive images need the marker, and are checked by scan.)
+        let (data, is_progressive) = jpeg_data(bytes)?;
+        let data = if is_progressive { bytes } else { data };
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
         let error = |error| Error::new(ErrorKind::Format, format!("damaged JPEG: {error}"));
         if region == Region::whole(header) {
             return decoder.decode_into(into).map_err(error);

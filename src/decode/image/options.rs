@@ -56,8 +56,8 @@ pub enum JpegDecoder {
     /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default.
     #[default]
     LibjpegTurbo,
-    /// `zune-jpeg`, in its strict mode: about a sixth slower, without hand-written memory access. Its pixels differ from
-    /// libjpeg's by a few levels.
+    /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data
+    /// that ends early is an error here too, but a restart marker out of turn is not, nor some damage in progressive files.
     Zune,
 }
 

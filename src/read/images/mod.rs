@@ -206,15 +206,16 @@ impl ImageFolder {
     fn measure_file(&self, sample: u64, work: &mut Worker) -> Result<(u32, u32)> {
         // Headers of most files lie within this; a long colour profile or a directory at the end needs all of the file.
         const START: u64 = 64 << 10;
-        let len = work.read(&self.files, sample, 0, self.options.max_file_bytes, START)?;
-        let bytes = &work.files[0];
-        let found = match header(bytes) {
+        let Worker { path, start, .. } = work;
+        self.files.write(sample, path);
+        let len = read_file(path, start, self.options.max_file_bytes, START)?;
+        let found = match header(start) {
             // WebP and TIFF hold their orientation anywhere, and a part of a file may hide it.
             Ok(found) if len <= START || found.orientation_is_known() => found,
             Err(error) if len <= START => return Err(error),
             _ => {
-                work.read(&self.files, sample, 0, self.options.max_file_bytes, u64::MAX)?;
-                header(&work.files[0])?
+                read_file(path, start, self.options.max_file_bytes, u64::MAX)?;
+                header(start)?
             }
         };
         found.check(self.options.max_pixels)?;
@@ -228,45 +229,38 @@ struct Worker {
     path: PathBuf,
     /// One a position in the job.
     files: Vec<Vec<u8>>,
+    /// The beginning of a file that is measured, apart from those that are fetched.
+    start: Vec<u8>,
     image: ImageWork,
 }
 
-impl Worker {
-    /// Reads the first `wanted` bytes of a file to `files[nth]`; returns the file's length.
-    fn read(&mut self, list: &PathList, sample: u64, nth: usize, max_bytes: u64, wanted: u64) -> Result<u64> {
-        if self.files.len() <= nth {
-            self.files.resize_with(nth + 1, Vec::new);
-        }
-        let buffer = &mut self.files[nth];
-        buffer.clear();
-        list.write(sample, &mut self.path);
-        let path = &self.path;
-        let mut file = File::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing_path(path),
-            _ => Error::io(path, error),
-        })?;
-        let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
-        if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::Format, "is not an ordinary file"));
-        }
-        let too_large = |len: u64| {
-            let message =
-                format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
-            Error::new(ErrorKind::Limit, message)
-        };
-        let len = metadata.len();
-        if len > max_bytes {
-            return Err(too_large(len));
-        }
-        // Room for the end to be seen without growing; and never more than the limit, should the file grow meanwhile.
-        buffer.reserve(len.min(wanted) as usize + 64);
-        let read = file.by_ref().take(wanted.min(max_bytes + 1)).read_to_end(buffer);
-        let read = read.map_err(|error| Error::io(path, error))? as u64;
-        if read > max_bytes {
-            return Err(too_large(read));
-        }
-        Ok(len.max(read))
+/// Reads the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
+fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
+    buffer.clear();
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::Format, "is not an ordinary file"));
     }
+    let too_large = |len: u64| {
+        let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
+        Error::new(ErrorKind::Limit, message)
+    };
+    let len = metadata.len();
+    if len > max_bytes {
+        return Err(too_large(len));
+    }
+    // Room for the end to be seen without growing; and never more than the limit, should the file grow meanwhile.
+    buffer.reserve(len.min(wanted) as usize + 64);
+    let limit = wanted.min(max_bytes.saturating_add(1));
+    let read = file.by_ref().take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
+    if read > max_bytes {
+        return Err(too_large(read));
+    }
+    Ok(len.max(read))
 }
 
 impl RecordReader for ImageFolder {
@@ -294,8 +288,12 @@ impl RecordReader for ImageFolder {
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let sample = samples[nth];
-        let worker = scratch.of::<Worker>();
-        self.located(sample, worker.read(&self.files, sample, nth, self.options.max_file_bytes, u64::MAX))?;
+        let Worker { path, files, .. } = scratch.of();
+        if files.len() <= nth {
+            files.resize_with(nth + 1, Vec::new);
+        }
+        self.files.write(sample, path);
+        self.located(sample, read_file(path, &mut files[nth], self.options.max_file_bytes, u64::MAX))?;
         Ok(())
     }
 

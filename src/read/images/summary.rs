@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{ImageFolder, Worker, listing::PathList};
-use crate::decode::image::ImageFormat;
+use super::{ImageFolder, read_file};
+use crate::decode::image::{ImageFormat, ImageWork};
 use crate::decode::{ImageOptions, PixelOrder};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -38,13 +38,11 @@ pub struct ImageSummary {
 pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
     let path = path.as_ref();
     let options = ImageOptions::default();
-    let mut list = PathList::default();
-    list.push(path)?;
-    let mut worker = Worker::default();
-    worker
-        .read(&list, 0, 0, options.max_file_bytes, u64::MAX)
+    let mut bytes = Vec::new();
+    let mut work = ImageWork::default();
+    read_file(path, &mut bytes, options.max_file_bytes, u64::MAX)
         .and_then(|_| {
-            let (header, pixels) = worker.image.decode(&worker.files[0], &options)?;
+            let (header, pixels) = work.decode(&bytes, &options)?;
             let (width, height) = header.upright_size();
             // 8-bit values are summed exactly, so turning and the order of summation make no difference.
             let mut counts = [[0u64; 256]; 3];
