@@ -327,6 +327,11 @@ fn resizing_is_pillows_antialiased_bilinear() {
     let reader = ImageFolder::from_paths([fixture("photos/chelsea.png")], ImageLabels::None, &options).unwrap();
     let filled = fill(&reader, 0).unwrap();
     assert!(largest_difference(filled.tensor::<u8>(0), &expected) <= 1);
+    // Enlarged.
+    let expected = fs::read(fixture("images/rgb-50x37-pillow.rgb")).unwrap();
+    let larger = ImageOptions { size: Some((37, 50)), ..options.clone() };
+    let larger = ImageFolder::from_paths([fixture("images/rgb.png")], ImageLabels::None, &larger).unwrap();
+    assert!(largest_difference(fill(&larger, 0).unwrap().tensor::<u8>(0), &expected) <= 1);
     // The other order goes another way through memory, and holds the same.
     let options = ImageOptions { order: PixelOrder::Nchw, ..options };
     let reader = ImageFolder::from_paths([fixture("photos/chelsea.png")], ImageLabels::None, &options).unwrap();
@@ -512,6 +517,20 @@ fn limits_hold_before_anything_is_decoded() {
     let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
     assert_eq!(fill(&reader, 0).err().unwrap().kind(), ErrorKind::Limit);
 
+    // A row of 60,000 pixels takes little room, until it is made 5,000 high.
+    let row = tempfile::Builder::new().suffix(".bmp").tempfile().unwrap();
+    let mut bmp = fs::read(fixture("images/grey.bmp")).unwrap();
+    bmp[18..22].copy_from_slice(&60_000u32.to_le_bytes());
+    bmp[22..26].copy_from_slice(&1u32.to_le_bytes());
+    bmp.resize(500_000, 7);
+    fs::write(row.path(), bmp).unwrap();
+    let options = ImageOptions { size: Some((5000, 2)), ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([row.path()], ImageLabels::None, &options).unwrap();
+    let error = fill(&reader, 0).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    let options = ImageOptions { size: Some((2, 5)), ..ImageOptions::default() };
+    fill(&ImageFolder::from_paths([row.path()], ImageLabels::None, &options).unwrap(), 0).unwrap();
+
     // A header that promises 60,000 x 60,000 pixels.
     let folder = tempfile::tempdir().unwrap();
     let bomb = folder.path().join("bomb.jpg");
@@ -560,7 +579,10 @@ impl Bench {
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Result<Filled> {
-        fs::write(self.folder.path().join("x.jpg"), bytes).unwrap();
+        // A new file each time: some file systems write a file to disk at once when it is emptied and filled again.
+        let path = self.folder.path().join("x.jpg");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
         fill_specs(&self.reader, self.reader.tensors(), 0, Extents::default(), &mut self.scratch)
     }
 }

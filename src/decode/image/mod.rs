@@ -103,6 +103,9 @@ impl Orientation {
     }
 }
 
+/// Longest side of an image. Resizing needs memory in proportion to each side, however few pixels there are.
+const MAX_SIDE: u32 = 1 << 20;
+
 /// What a file's header says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
@@ -140,6 +143,10 @@ impl Header {
                 "{} x {} are {pixels} pixels, more than max_pixels = {max_pixels}; raise it if the file is to be trusted",
                 self.width, self.height
             );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        if self.width.max(self.height) > MAX_SIDE {
+            let message = format!("{} x {} pixels; a side may have {MAX_SIDE}", self.width, self.height);
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(())

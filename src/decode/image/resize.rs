@@ -64,6 +64,23 @@ impl Plan {
         (self.width, self.height) == (header.width, header.height) && self.taken.is_none_or(|taken| taken == all)
     }
 
+    /// Checks what lies between: rows are made first, so that the new height is held at the old width.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] for an image so wide and low that this has more pixels than allowed.
+    pub(super) fn check(&self, header: &Header, max_pixels: u64) -> Result<()> {
+        let between = u64::from(header.width) * u64::from(self.height);
+        if between > max_pixels {
+            let message = format!(
+                "{} x {} pixels, resized to a height of {}, are {between}: more than max_pixels = {max_pixels}",
+                header.width, header.height, self.height
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(())
+    }
+
     /// Bytes of the result as 8-bit RGB.
     pub(super) fn bytes(&self) -> usize {
         self.width as usize * self.height as usize * 3

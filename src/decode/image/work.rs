@@ -42,6 +42,7 @@ impl ImageWork {
         let header = decode(&mut self.decoders, &mut self.decoded, bytes, options)?;
         let decoded = &self.decoded[..Region::whole(&header).bytes()];
         let plan = Plan::new(&header, options.size, options.fit);
+        plan.check(&header, options.max_pixels)?;
         let (width, height) = header.orientation.turn((plan.width, plan.height));
         let (width, height) = (width as usize, height as usize);
 
