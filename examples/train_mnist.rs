@@ -11,9 +11,7 @@ use candle_core::{D, DType, Device, Tensor, Var};
 use candle_nn::{AdamW, Linear, Module, Optimizer, ParamsAdamW, loss};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use ringfeed::{
-    Affine, DataSet, DataSetIterator, IdxOptions, IdxReader, RandomKey, ReaderSource, Workspace, shield, wrap,
-};
+use ringfeed::{DataSet, IdxOptions, IdxReader, Normaliser, RandomKey, ReaderSource, Workspace, shield, wrap};
 
 /// Train a classifier on the MNIST digits and test it.
 #[derive(Parser)]
@@ -111,8 +109,8 @@ fn digits(folder: &Path, set: &str, batch_size: usize) -> ringfeed::Result<Reade
     let images = IdxOptions { dtype: Some(ringfeed::DType::F32), ..IdxOptions::default() };
     let images = IdxReader::open(folder.join(format!("{set}-images-idx3-ubyte.gz")), &images)?;
     let labels = IdxReader::open(folder.join(format!("{set}-labels-idx1-ubyte.gz")), &IdxOptions::labels())?;
-    let scale = Affine { scale: vec![1.0 / (255.0 * 0.3081)], bias: vec![-0.1307 / 0.3081], axis: None };
-    Ok(ReaderSource::new(images).and(labels).transform("features", scale).batch_size(batch_size))
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![33.318], deviation: vec![78.567] };
+    Ok(ReaderSource::new(images).and(labels).normalise("features", normaliser).batch_size(batch_size))
 }
 
 fn tensors(batch: &DataSet) -> Result<(Tensor, Tensor), Box<dyn Error>> {

@@ -112,6 +112,47 @@ pub enum Numbers<'a> {
     F64(&'a [f64]),
 }
 
+impl Numbers<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U8(values) => values.len(),
+            Self::I8(values) => values.len(),
+            Self::U16(values) => values.len(),
+            Self::I16(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::I32(values) => values.len(),
+            Self::I64(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number `index` as f64 (the nearest one for large `i64`).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such number.
+    pub fn at(&self, index: usize) -> f64 {
+        match self {
+            Self::U8(values) => values[index].into(),
+            Self::I8(values) => values[index].into(),
+            Self::U16(values) => values[index].into(),
+            Self::I16(values) => values[index].into(),
+            Self::U32(values) => values[index].into(),
+            Self::I32(values) => values[index].into(),
+            Self::I64(values) => values[index] as f64,
+            Self::F32(values) => values[index].into(),
+            Self::F64(values) => values[index],
+        }
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
 }

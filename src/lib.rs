@@ -7,6 +7,7 @@ mod dtype;
 mod error;
 mod layout;
 mod memory;
+mod normalise;
 mod order;
 mod prefetch;
 mod random;
@@ -22,11 +23,12 @@ pub use dataset::{
     BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner, ReaderSource, SkippedRecord,
     Source, State, StreamSource,
 };
-pub use decode::write_numbers;
+pub use decode::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, write_numbers};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
+pub use normalise::{Normaliser, NormaliserFit};
 pub use order::Permutation;
 pub use prefetch::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
@@ -35,12 +37,11 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Array, FieldSummary, Fingerprint, IdxOptions, IdxReader, MemoryReader, Record, RecordDecoder, RecordReader,
-    RecordStream, Sample, SampleStream, Scratch,
-};
-pub use read::{
-    Align, AlignedSequences, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader,
-    CsvSequenceReader, CsvStream, CsvSummary, Header, Missing, SequenceLabel, SequenceOptions, Unpaired,
+    Access, Align, AlignedSequences, Array, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions,
+    CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, FormatCount, Header,
+    IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, Record,
+    RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, Unpaired,
+    summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

@@ -107,33 +107,6 @@ pub struct Affine {
     pub axis: Option<usize>,
 }
 
-impl Affine {
-    /// Whether it can be applied to a tensor of this kind.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Schema`] if the tensor holds integers, or has another number of indices on the axis.
-    pub fn check(&self, tensor: &TensorSpec) -> Result<()> {
-        let fault = if !tensor.dtype.is_float() {
-            format!("{} values can't be scaled; ask for f32", tensor.dtype)
-        } else if self.scale.is_empty() || self.scale.len() != self.bias.len() {
-            format!("{} factors and {} summands; give as many of each", self.scale.len(), self.bias.len())
-        } else {
-            match self.axis.map(|axis| tensor.shape.get(axis)) {
-                None if self.scale.len() == 1 => return Ok(()),
-                Some(Some(Dim::Fixed(len))) if *len == self.scale.len() => return Ok(()),
-                _ => format!(
-                    "{} factors on axis {:?} do not fit a tensor of shape {:?}",
-                    self.scale.len(),
-                    self.axis,
-                    tensor.shape
-                ),
-            }
-        };
-        Err(Error::new(ErrorKind::Schema, fault).at_column(&tensor.name))
-    }
-}
-
 /// Name, role, element type and shape of one tensor of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorSpec {

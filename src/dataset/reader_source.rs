@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::normalise::Normaliser;
 use crate::order::{EpochOrder, Order, epoch_key};
 use crate::read::{RecordReader, Sample, Scratch};
 use crate::row::RowMut;
@@ -36,7 +37,7 @@ pub struct ReaderSource {
     last_batch: LastBatch,
     bad_records: BadRecords,
     shorter: bool,
-    transform: Vec<(String, Arc<crate::Affine>)>,
+    normalisers: Vec<(String, Normaliser)>,
 }
 
 impl ReaderSource {
@@ -50,7 +51,7 @@ impl ReaderSource {
             last_batch: LastBatch::Keep,
             bad_records: BadRecords::Fail,
             shorter: false,
-            transform: Vec::new(),
+            normalisers: Vec::new(),
         }
     }
 
@@ -104,10 +105,10 @@ impl ReaderSource {
         self
     }
 
-    /// Applies `y = x * scale + bias` to the tensor of this name while it is decoded.
+    /// Normalises the tensor of this name while it is decoded.
     #[must_use]
-    pub fn transform(mut self, tensor: impl Into<String>, affine: crate::Affine) -> Self {
-        self.transform.push((tensor.into(), Arc::new(affine)));
+    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
+        self.normalisers.push((tensor.into(), normaliser));
         self
     }
 
@@ -116,7 +117,7 @@ impl ReaderSource {
     /// # Errors
     ///
     /// [`ErrorKind::Schema`] if readers name a tensor alike or have too many varying lengths together,
-    /// [`ErrorKind::NotFound`] for a transformation of a tensor that does not exist.
+    /// [`ErrorKind::NotFound`] for a normaliser of a tensor that does not exist.
     pub fn schema(&self) -> Result<Schema> {
         Ok(self.compose()?.0)
     }
@@ -154,10 +155,9 @@ impl ReaderSource {
             }));
             extents += used;
         }
-        for (name, affine) in &self.transform {
+        for (name, normaliser) in &self.normalisers {
             let index = Schema::new(tensors.clone())?.index_of(name)?;
-            affine.check(&tensors[index])?;
-            tensors[index].affine = Some(affine.clone());
+            tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
         }
         Ok((Schema::new(tensors)?, components))
     }

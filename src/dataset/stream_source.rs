@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::normalise::Normaliser;
 use crate::order::epoch_key;
 use crate::read::{Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
@@ -13,7 +14,8 @@ use super::settle::BadRecords;
 
 /// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.
 ///
-/// Reading happens ahead on the planning thread, decoding on the workers. It can't shuffle or seek.
+/// Reading happens ahead on the planning thread, decoding on the workers. It can't shuffle; seeking reads
+/// everything up to the place again.
 pub struct StreamSource {
     stream: Box<dyn RecordStream>,
     decoder: Arc<dyn RecordDecoder>,
@@ -22,7 +24,7 @@ pub struct StreamSource {
     last_batch: LastBatch,
     bad_records: BadRecords,
     repeatable: bool,
-    transform: Vec<(String, Arc<crate::Affine>)>,
+    normalisers: Vec<(String, Normaliser)>,
 }
 
 impl StreamSource {
@@ -36,7 +38,7 @@ impl StreamSource {
             seed: 0,
             last_batch: LastBatch::Keep,
             bad_records: BadRecords::Fail,
-            transform: Vec::new(),
+            normalisers: Vec::new(),
         }
     }
 
@@ -74,10 +76,10 @@ impl StreamSource {
         self
     }
 
-    /// Applies `y = x * scale + bias` to the tensor of this name while it is decoded.
+    /// Normalises the tensor of this name while it is decoded.
     #[must_use]
-    pub fn transform(mut self, tensor: impl Into<String>, affine: crate::Affine) -> Self {
-        self.transform.push((tensor.into(), Arc::new(affine)));
+    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
+        self.normalisers.push((tensor.into(), normaliser));
         self
     }
 }
@@ -92,10 +94,9 @@ impl Source for StreamSource {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let mut tensors = self.decoder.tensors().to_vec();
-        for (name, affine) in &self.transform {
+        for (name, normaliser) in &self.normalisers {
             let index = Schema::new(tensors.clone())?.index_of(name)?;
-            affine.check(&tensors[index])?;
-            tensors[index].affine = Some(affine.clone());
+            tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
         }
         let samples = self.stream.len();
         Ok(Opened {
@@ -191,8 +192,20 @@ impl Planner for StreamPlanner {
         Ok(())
     }
 
-    fn seek(&mut self, _: &State) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "a stream can only be read from its beginning; it can't seek"))
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.begin_epoch(state.epoch)?;
+        let mut passed = Record::default();
+        while self.position < state.position {
+            match self.stream.read(&mut passed) {
+                Ok(true) => {}
+                Err(error) if error.kind() == ErrorKind::Data => {}
+                Ok(false) => break,
+                Err(error) => return Err(error),
+            }
+            self.position += 1;
+        }
+        self.batch = state.batch;
+        Ok(())
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::decode::fused::{scale_all, scale_each};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
@@ -106,11 +107,19 @@ fn scaled<T: Copy>(
     let mut done = 0;
     while done < values.len() {
         let entry = affine.entry(at + done, shape);
-        let (scale, bias) = (affine.scale[entry], affine.bias[entry]);
-        let end = values.len().min(done + run - (at + done) % run);
-        for (target, value) in target[done..end].iter_mut().zip(&values[done..end]) {
-            *target = to_f32(*value).mul_add(scale, bias);
-        }
+        // On the last axis each element has a factor of its own, and neighbours are scaled together.
+        let end = if run == 1 {
+            let end = values.len().min(done + affine.scale.len() - entry);
+            let factors = entry..entry + (end - done);
+            let (scale, bias) = (&affine.scale[factors.clone()], &affine.bias[factors]);
+            scale_each(&mut target[done..end], &values[done..end], scale, bias, &to_f32);
+            end
+        } else {
+            let end = values.len().min(done + run - (at + done) % run);
+            let (scale, bias) = (affine.scale[entry], affine.bias[entry]);
+            scale_all(&mut target[done..end], &values[done..end], scale, bias, &to_f32);
+            end
+        };
         done = end;
     }
 }

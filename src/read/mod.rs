@@ -6,6 +6,7 @@
 mod csv;
 mod fixed;
 mod idx;
+mod images;
 mod input;
 mod memory;
 mod samples;
@@ -25,8 +26,11 @@ pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
 pub use idx::{IdxOptions, IdxReader};
+pub use images::{
+    ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
+};
 pub use input::Access;
-pub(crate) use input::{Inflater, Input, Spool, inflate_error, open_file};
+pub(crate) use input::{Inflater, Input};
 pub use memory::MemoryReader;
 pub use samples::{Array, SampleStream};
 pub use sequence::{Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};

@@ -1,0 +1,106 @@
+use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartResyncStrategy, ResyncAction};
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
+
+use super::container::jpeg_data;
+use super::{DecodeImage, Header, Region, copy_region, resize_buffer};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most scans of a progressive JPEG. Encoders write about ten; each costs a pass over all coefficients, so that a small
+/// file of thousands of them would take minutes.
+const MAX_SCANS: usize = 256;
+
+/// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
+#[derive(Default)]
+pub(super) struct LibjpegTurbo {
+    /// What was decoded to cut a region from.
+    around: Vec<u8>,
+}
+
+/// A restart marker out of turn means lost data.
+struct Refuse;
+
+impl RestartResyncStrategy for Refuse {
+    fn on_desync(&mut self, _expected: u8, _found: Option<u8>) -> ResyncAction {
+        ResyncAction::Abort
+    }
+}
+
+impl DecodeImage for LibjpegTurbo {
+    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+        let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };
+        let mut decoder = Decoder::new_with_limits(bytes, limits).map_err(jpeg_error)?;
+        decoder.set_output_format(PixelFormat::Rgb);
+        decoder.set_stop_on_warning(true);
+        decoder.set_resync_strategy(Refuse);
+        let whole = region == Region::whole(header);
+        let info = if whole {
+            decoder.decode_image_into(into).map_err(jpeg_error)?
+        } else {
+            // The library (0.9.0) gives wrong pixels for a region of a CMYK image.
+            if header.channels != 4 {
+                let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
+                decoder.set_crop_region(x, y, width, height);
+            }
+            let len = decoder.output_buffer_size().map_err(jpeg_error)?;
+            decoder.decode_image_into(resize_buffer(&mut self.around, len)).map_err(jpeg_error)?
+        };
+        if let Some(warning) = info.warnings.first() {
+            return Err(Error::new(ErrorKind::Format, warning.to_string()));
+        }
+        // The library moves a region's left edge out to a block's border.
+        let (width, height) = (info.width as u32, info.height as u32);
+        let cut = match header.channels {
+            _ if whole => region,
+            4 => region,
+            _ => Region { x: width.saturating_sub(region.width), y: 0, ..region },
+        };
+        if info.pixel_format != PixelFormat::Rgb || width < cut.x + cut.width || height < cut.y + cut.height {
+            let message = format!("decoded to {width} x {height} pixels, not {} x {}", region.width, region.height);
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        if !whole {
+            copy_region(&self.around, width, cut, into);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn jpeg_error(error: JpegError) -> Error {
+    let kind = match error {
+        JpegError::LimitExceeded { .. } => ErrorKind::Limit,
+        _ => ErrorKind::Format,
+    };
+    Error::new(kind, format!("damaged JPEG: {error}")).with_source(error)
+}
+
+/// `zune-jpeg` in strict mode. It decodes whole images only.
+#[derive(Default)]
+pub(super) struct Zune {
+    whole: Vec<u8>,
+}
+
+impl DecodeImage for Zune {
+    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+        let options = DecoderOptions::default()
+            .set_strict_mode(true)
+            .set_max_width(header.width as usize)
+            .set_max_height(header.height as usize)
+            .jpeg_set_max_scans(MAX_SCANS)
+            .jpeg_set_out_colorspace(ColorSpace::RGB);
+        // Where the data ends too early, this decoder goes on with zeros if an end-of-image marker follows, and gives an
+        // error if nothing does. (Progressive images need the marker, and are checked by scan.)
+        let (data, is_progressive) = jpeg_data(bytes)?;
+        let data = if is_progressive { bytes } else { data };
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
+        let error = |error| Error::new(ErrorKind::Format, format!("damaged JPEG: {error}"));
+        if region == Region::whole(header) {
+            return decoder.decode_into(into).map_err(error);
+        }
+        let whole = resize_buffer(&mut self.whole, Region::whole(header).bytes());
+        decoder.decode_into(whole).map_err(error)?;
+        copy_region(whole, header.width, region, into);
+        Ok(())
+    }
+}

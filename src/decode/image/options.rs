@@ -1,0 +1,158 @@
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+
+/// Order of an image's dimensions in the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PixelOrder {
+    /// `[channels, height, width]`: one plane a channel, as PyTorch and candle want it. The default.
+    #[default]
+    Nchw,
+    /// `[height, width, channels]`: the channels of a pixel side by side, as TensorFlow wants it.
+    Nhwc,
+}
+
+/// Channels of an image in the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageColour {
+    /// Red, green, blue. The default.
+    #[default]
+    Rgb,
+    /// One channel: luma by ITU-R BT.601, `(19595 R + 38470 G + 7471 B + 32768) >> 16`, as Pillow computes it.
+    Grey,
+}
+
+impl ImageColour {
+    /// Number of channels.
+    pub const fn channels(self) -> usize {
+        match self {
+            Self::Rgb => 3,
+            Self::Grey => 1,
+        }
+    }
+}
+
+/// How an image of another shape becomes one of the wanted size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CropFit {
+    /// The whole image, stretched: torchvision's `Resize((height, width))`. The default.
+    #[default]
+    Stretch,
+    /// The shorter side resized to this many pixels, then the middle cut out: torchvision's `Resize(shorter)` and
+    /// `CenterCrop((height, width))`, done as one resize.
+    CenterCrop {
+        /// Length of the shorter side before the cut; at least the longer side of the size.
+        shorter: u32,
+    },
+}
+
+/// Which library decodes JPEG files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JpegDecoder {
+    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default.
+    #[default]
+    LibjpegTurbo,
+    /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data
+    /// that ends early is an error here too, but a restart marker out of turn is not, nor some damage in progressive files.
+    Zune,
+}
+
+/// How class labels are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelFormat {
+    /// The class index as `i64`, shape `[]`. The default.
+    #[default]
+    I64,
+    /// The class index as `u32`, shape `[]`.
+    U32,
+    /// An `f32` for each class, 1 at the class index and 0 elsewhere.
+    OneHot,
+}
+
+/// What image files become: plain data, with defaults for all of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImageOptions {
+    /// Height and width that every image is resized to, by bilinear interpolation with antialiasing. `None` keeps each
+    /// image's own size: a batch is then padded with zeros at the bottom and the right, and has a mask tensor
+    /// `[height, width]` of `u8` that is 1 on the image.
+    pub size: Option<(u32, u32)>,
+    /// What becomes of images of another shape than `size`.
+    pub fit: CropFit,
+    /// `u8` (the default), or `f32`, in which values stay 0 to 255 unless a normaliser scales them.
+    pub dtype: DType,
+    /// Order of the dimensions.
+    pub order: PixelOrder,
+    /// Channels.
+    pub colour: ImageColour,
+    /// The class names in index order: one list for training and test data. `None` takes those that are found, sorted by
+    /// name. A class that is found but not listed is an error; one that is listed but not found is fine.
+    pub classes: Option<Vec<String>>,
+    /// How the class is written.
+    pub labels: LabelFormat,
+    /// Name of the image tensor; the mask is called the same with `_mask` behind it.
+    pub image_name: String,
+    /// Name of the label tensor.
+    pub label_name: String,
+    /// Most pixels of an image, checked in its header before anything is decoded.
+    pub max_pixels: u64,
+    /// Most bytes of a file, checked before it is read.
+    pub max_file_bytes: u64,
+    /// Which library decodes JPEG files.
+    pub jpeg: JpegDecoder,
+}
+
+impl Default for ImageOptions {
+    fn default() -> Self {
+        Self {
+            size: None,
+            fit: CropFit::Stretch,
+            dtype: DType::U8,
+            order: PixelOrder::Nchw,
+            colour: ImageColour::Rgb,
+            classes: None,
+            labels: LabelFormat::I64,
+            image_name: "image".to_owned(),
+            label_name: "label".to_owned(),
+            max_pixels: 1 << 28,
+            max_file_bytes: 256 << 20,
+            jpeg: JpegDecoder::LibjpegTurbo,
+        }
+    }
+}
+
+impl ImageOptions {
+    /// Everything that is wrong with these options, in words; empty if nothing is.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !matches!(self.dtype, DType::U8 | DType::F32) {
+            faults.push(format!("images are u8 or f32, not {}", self.dtype));
+        }
+        match (self.size, self.fit) {
+            (Some((height, width)), _) if height == 0 || width == 0 => {
+                faults.push(format!("an image of {height} x {width} pixels has none; give a size of at least 1 x 1"));
+            }
+            (Some((height, width)), _) if u64::from(height) * u64::from(width) > self.max_pixels => {
+                faults.push(format!("a size of {height} x {width} passes max_pixels = {}", self.max_pixels));
+            }
+            (Some((height, width)), CropFit::CenterCrop { shorter }) if shorter < height.max(width) => {
+                faults.push(format!("center_crop with shorter = {shorter} can't hold {height} x {width}; enlarge it"));
+            }
+            (None, CropFit::CenterCrop { .. }) => faults.push("center_crop needs a size to cut".to_owned()),
+            _ => {}
+        }
+        if let Some(classes) = &self.classes {
+            let mut sorted: Vec<&String> = classes.iter().collect();
+            sorted.sort();
+            for twice in sorted.windows(2).filter(|pair| pair[0] == pair[1]) {
+                faults.push(format!("class {:?} is listed twice", twice[0]));
+            }
+        }
+        faults
+    }
+}

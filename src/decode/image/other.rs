@@ -1,0 +1,119 @@
+use std::io::Cursor;
+
+use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
+
+use super::{DecodeImage, Header, ImageFormat, Orientation, Region, copy_region, resize_buffer};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
+const SIDE_BYTES: u64 = 64 << 20;
+
+/// PNG, WebP, BMP, GIF (its first frame) and TIFF (its first page) by the `image` crate. It decodes whole images only.
+#[derive(Default)]
+pub(super) struct ImageCrate {
+    /// As decoded, if that is not 8-bit RGB.
+    stored: Vec<u8>,
+    whole: Vec<u8>,
+}
+
+fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageDecoder> {
+    let format = match format {
+        ImageFormat::Jpeg => image::ImageFormat::Jpeg,
+        ImageFormat::Png => image::ImageFormat::Png,
+        ImageFormat::WebP => image::ImageFormat::WebP,
+        ImageFormat::Bmp => image::ImageFormat::Bmp,
+        ImageFormat::Gif => image::ImageFormat::Gif,
+        ImageFormat::Tiff => image::ImageFormat::Tiff,
+    };
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(max_alloc);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(limits);
+    reader.into_decoder().map_err(|error| image_error(format, error))
+}
+
+#[cold]
+fn image_error(format: image::ImageFormat, error: ImageError) -> Error {
+    let kind = match error {
+        ImageError::Limits(_) => ErrorKind::Limit,
+        _ => ErrorKind::Format,
+    };
+    Error::new(kind, format!("damaged or unsupported {format:?}: {error}")).with_source(error)
+}
+
+/// Reads the header alone.
+pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
+    let mut decoder = open(bytes, format, SIDE_BYTES)?;
+    let (width, height) = decoder.dimensions();
+    let channels = match (format, decoder.original_color_type(), decoder.color_type()) {
+        // It has a palette of colours; the decoder adds alpha for transparency.
+        (ImageFormat::Gif, ..) => 3,
+        (_, ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16, _) => 4,
+        (.., colour) => colour.channel_count(),
+    };
+    // A damaged or strange EXIF block is no reason to refuse the pixels.
+    let orientation = decoder.orientation().map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
+    Ok(Header { format, width, height, channels, orientation })
+}
+
+impl DecodeImage for ImageCrate {
+    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+        if region != Region::whole(header) {
+            let mut whole = std::mem::take(&mut self.whole);
+            let pixels = resize_buffer(&mut whole, Region::whole(header).bytes());
+            let result = self.decode(bytes, header, Region::whole(header), pixels);
+            copy_region(pixels, header.width, region, into);
+            self.whole = whole;
+            return result;
+        }
+        // Formats decode into the given buffer or into one of their own first; 16 bytes are the widest pixel.
+        let pixels = u64::from(header.width) * u64::from(header.height);
+        let decoder = open(bytes, header.format, pixels.saturating_mul(32).saturating_add(SIDE_BYTES))?;
+        let colour = decoder.color_type();
+        if decoder.dimensions() != (header.width, header.height) {
+            return Err(Error::new(ErrorKind::Format, "two headers disagree on the image's size"));
+        }
+        let format = header.format;
+        let error = |error| Error::new(ErrorKind::Format, format!("damaged {}: {error}", format.as_str()));
+        if colour == ColorType::Rgb8 {
+            decoder.read_image(into).map_err(error)?;
+        } else {
+            let len = usize::try_from(decoder.total_bytes()).map_err(|_| {
+                Error::new(ErrorKind::Limit, format!("{} bytes of pixels do not fit memory", decoder.total_bytes()))
+            })?;
+            let stored = resize_buffer(&mut self.stored, len);
+            decoder.read_image(stored).map_err(error)?;
+            to_rgb(stored, colour, into)?;
+        }
+        Ok(())
+    }
+}
+
+/// Brings pixels of any type to 8-bit RGB. 16 bits are divided by 257 and rounded, floating point is taken as 0 to 1.
+fn to_rgb(stored: &[u8], colour: ColorType, rgb: &mut [u8]) -> Result<()> {
+    let channels = usize::from(colour.channel_count());
+    match colour {
+        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => spread(stored, channels, rgb, |[x]| x),
+        ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => {
+            // (x + 128) / 257 is the nearest of the 256 levels 0, 257, 514, ...
+            spread(stored, channels, rgb, |bytes| ((u32::from(u16::from_ne_bytes(bytes)) + 128) / 257) as u8);
+        }
+        ColorType::Rgb32F | ColorType::Rgba32F => {
+            spread(stored, channels, rgb, |bytes| (f32::from_ne_bytes(bytes).clamp(0.0, 1.0) * 255.0).round() as u8);
+        }
+        colour => return Err(Error::new(ErrorKind::Format, format!("pixels of type {colour:?} are not supported"))),
+    }
+    Ok(())
+}
+
+/// Writes the first three of `channels` values of `N` bytes, or the first one three times.
+fn spread<const N: usize>(stored: &[u8], channels: usize, rgb: &mut [u8], to_u8: impl Fn([u8; N]) -> u8) {
+    let (values, _) = stored.as_chunks::<N>();
+    let (pixels, _) = rgb.as_chunks_mut::<3>();
+    for (pixel, values) in pixels.iter_mut().zip(values.chunks_exact(channels)) {
+        *pixel = match values {
+            [red, green, blue, ..] => [to_u8(*red), to_u8(*green), to_u8(*blue)],
+            _ => [to_u8(values[0]); 3],
+        };
+    }
+}

@@ -1,0 +1,160 @@
+//! From upright 8-bit pixels to a tensor: colour, order of dimensions, type and transformation in one pass.
+
+use super::{Orientation, PixelOrder};
+use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
+use crate::decode::write_numbers;
+use crate::dtype::DType;
+use crate::dtype::Numbers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::row::TensorMut;
+
+/// Turns the stored RGB pixels `from`, of `width`, upright.
+pub(super) fn turn_upright(from: &[u8], width: usize, orientation: Orientation, into: &mut [u8]) {
+    let (from, _) = from.as_chunks::<3>();
+    let (into, _) = into.as_chunks_mut::<3>();
+    let height = from.len() / width;
+    let upright_width = if orientation.swap { height } else { width };
+    for (y, row) in into.chunks_exact_mut(upright_width).enumerate() {
+        // A step along the upright row is a step along a stored row, or from one stored row to the next.
+        let stored = |x: usize| {
+            let (x, y) = if orientation.swap { (y, x) } else { (x, y) };
+            let x = if orientation.flip_x { width - 1 - x } else { x };
+            let y = if orientation.flip_y { height - 1 - y } else { y };
+            y * width + x
+        };
+        for (x, pixel) in row.iter_mut().enumerate() {
+            *pixel = from[stored(x)];
+        }
+    }
+}
+
+/// ITU-R BT.601 luma, in Pillow's fixed-point arithmetic.
+pub(super) fn to_grey(rgb: &[u8], grey: &mut [u8]) {
+    let (pixels, _) = rgb.as_chunks::<3>();
+    for (grey, [red, green, blue]) in grey.iter_mut().zip(pixels) {
+        let sum = 19595 * u32::from(*red) + 38470 * u32::from(*green) + 7471 * u32::from(*blue);
+        *grey = ((sum + 0x8000) >> 16) as u8;
+    }
+}
+
+/// Writes upright pixels of `channels` bytes to the upper left of `tensor`, and zeros to the rest.
+pub(super) fn write_pixels(
+    pixels: &[u8],
+    (width, height): (usize, usize),
+    channels: usize,
+    order: PixelOrder,
+    tensor: &mut TensorMut<'_>,
+) -> Result<()> {
+    let (out_height, out_width, out_channels) = match (order, tensor.shape()) {
+        (PixelOrder::Nchw, [channels, height, width]) => (*height, *width, *channels),
+        (PixelOrder::Nhwc, [height, width, channels]) => (*height, *width, *channels),
+        _ => (0, 0, 0),
+    };
+    if out_channels != channels || out_height < height || out_width < width {
+        let message = format!(
+            "{width} x {height} pixels of {channels} channels do not fit a tensor of shape {:?}; \
+             did the file change since it was measured?",
+            tensor.shape()
+        );
+        return Err(Error::new(ErrorKind::Data, message));
+    }
+    if (out_width, out_height) != (width, height) {
+        tensor.bytes_mut().fill(0);
+    }
+    let plane = out_width * out_height;
+    let factors = tensor.affine().map(|affine| (affine, channel_factors(affine, order, channels)));
+    match (tensor.dtype(), factors) {
+        (DType::U8, None) => {
+            let target = tensor.bytes_mut();
+            match (order, channels) {
+                (PixelOrder::Nchw, 3) => {
+                    let planes = split_three(target, plane);
+                    rows(planes, pixels, (width, out_width), split_planes);
+                }
+                _ => {
+                    let (row, out_row) = (width * channels, out_width * channels);
+                    for (target, pixels) in target.chunks_exact_mut(out_row).zip(pixels.chunks_exact(row)) {
+                        target[..row].copy_from_slice(pixels);
+                    }
+                }
+            }
+            Ok(())
+        }
+        (DType::F32, None | Some((_, Some(_)))) => {
+            let (scale, bias) = factors.and_then(|(_, factors)| factors).unwrap_or(([1.0; 3], [0.0; 3]));
+            let target = tensor.as_mut_slice::<f32>()?;
+            match (order, channels) {
+                (PixelOrder::Nchw, 3) => {
+                    let planes = split_three(target, plane);
+                    rows(planes, pixels, (width, out_width), |planes, row| scale_planes(planes, row, scale, bias));
+                }
+                _ => {
+                    let (row, out_row) = (width * channels, out_width * channels);
+                    for (target, pixels) in target.chunks_exact_mut(out_row).zip(pixels.chunks_exact(row)) {
+                        match channels {
+                            3 => scale_pixels(&mut target[..row], pixels, scale, bias),
+                            _ => scale_all(&mut target[..row], pixels, scale[0], bias[0], f32::from),
+                        }
+                    }
+                }
+            }
+            Ok(())
+        }
+        // A factor for each row, each column, or another type: rare, so without a loop of its own.
+        _ => {
+            for y in 0..height {
+                for x in 0..width {
+                    for c in 0..channels {
+                        let at = match order {
+                            PixelOrder::Nchw => c * plane + y * out_width + x,
+                            PixelOrder::Nhwc => (y * out_width + x) * channels + c,
+                        };
+                        let value = &pixels[(y * width + x) * channels + c..][..1];
+                        write_numbers(tensor, at, Numbers::U8(value))?;
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Scale and bias of each channel, if nothing else picks them.
+fn channel_factors(affine: &crate::schema::Affine, order: PixelOrder, channels: usize) -> Option<([f32; 3], [f32; 3])> {
+    let channel_axis = match order {
+        PixelOrder::Nchw => 0,
+        PixelOrder::Nhwc => 2,
+    };
+    let pick = |values: &[f32]| match affine.axis {
+        None => values.first().map(|value| [*value; 3]),
+        Some(axis) if axis == channel_axis && values.len() == channels => {
+            Some(std::array::from_fn(|c| values[c.min(channels - 1)]))
+        }
+        Some(_) => None,
+    };
+    Some((pick(&affine.scale)?, pick(&affine.bias)?))
+}
+
+fn split_three<T>(target: &mut [T], plane: usize) -> [&mut [T]; 3] {
+    let (red, rest) = target.split_at_mut(plane);
+    let (green, blue) = rest.split_at_mut(plane);
+    [red, green, blue]
+}
+
+/// Calls `write` for the whole image at once, or row by row if rows are padded.
+fn rows<T>(
+    [red, green, blue]: [&mut [T]; 3],
+    pixels: &[u8],
+    (width, out_width): (usize, usize),
+    write: impl Fn([&mut [T]; 3], &[u8]),
+) {
+    if width == out_width {
+        let count = pixels.len() / 3;
+        return write([&mut red[..count], &mut green[..count], &mut blue[..count]], pixels);
+    }
+    let planes =
+        red.chunks_exact_mut(out_width).zip(green.chunks_exact_mut(out_width)).zip(blue.chunks_exact_mut(out_width));
+    for (((red, green), blue), pixels) in planes.zip(pixels.chunks_exact(width * 3)) {
+        write([&mut red[..width], &mut green[..width], &mut blue[..width]], pixels);
+    }
+}

@@ -1,0 +1,117 @@
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+
+use super::{CropFit, Header};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a stored image becomes one of the wanted size (both before turning upright).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Plan {
+    /// The result's size.
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// The part of the stored image that is taken: left, top, width and height in its pixels. `None` takes all of it.
+    taken: Option<[f64; 4]>,
+}
+
+impl Plan {
+    /// For `size` = (height, width) of the upright image; `None` keeps the image's own.
+    pub(super) fn new(header: &Header, size: Option<(u32, u32)>, fit: CropFit) -> Self {
+        let Some((height, width)) = size else {
+            return Self { width: header.width, height: header.height, taken: None };
+        };
+        let orientation = header.orientation;
+        let (result_width, result_height) = orientation.turn((width, height));
+        let taken = match fit {
+            CropFit::Stretch => None,
+            CropFit::CenterCrop { shorter } => {
+                // torchvision rounds the longer side down, and the cut's edges half to even.
+                let (upright_width, upright_height) = header.upright_size();
+                let longer = |long: u32, short: u32| u64::from(shorter) * u64::from(long) / u64::from(short);
+                let (full_width, full_height) = if upright_width <= upright_height {
+                    (f64::from(shorter), longer(upright_height, upright_width) as f64)
+                } else {
+                    (longer(upright_width, upright_height) as f64, f64::from(shorter))
+                };
+                let left = ((full_width - f64::from(width)) / 2.0).round_ties_even();
+                let top = ((full_height - f64::from(height)) / 2.0).round_ties_even();
+                // The same cut in the resized image before it is turned, then in the stored image.
+                let ((mut left, mut top), (full_width, full_height)) = if orientation.swap {
+                    ((top, left), (full_height, full_width))
+                } else {
+                    ((left, top), (full_width, full_height))
+                };
+                if orientation.flip_x {
+                    left = full_width - left - f64::from(result_width);
+                }
+                if orientation.flip_y {
+                    top = full_height - top - f64::from(result_height);
+                }
+                let (step_x, step_y) = (f64::from(header.width) / full_width, f64::from(header.height) / full_height);
+                let (left, top) = (left * step_x, top * step_y);
+                let taken_width = (f64::from(result_width) * step_x).min(f64::from(header.width) - left);
+                let taken_height = (f64::from(result_height) * step_y).min(f64::from(header.height) - top);
+                Some([left, top, taken_width, taken_height])
+            }
+        };
+        Self { width: result_width, height: result_height, taken }
+    }
+
+    /// Whether the result is the stored image itself.
+    pub(super) fn is_identity(&self, header: &Header) -> bool {
+        let all = [0.0, 0.0, f64::from(header.width), f64::from(header.height)];
+        (self.width, self.height) == (header.width, header.height) && self.taken.is_none_or(|taken| taken == all)
+    }
+
+    /// Checks what lies between: rows are made first, so that the new height is held at the old width.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] for an image so wide and low that this has more pixels than allowed.
+    pub(super) fn check(&self, header: &Header, max_pixels: u64) -> Result<()> {
+        let between = u64::from(header.width) * u64::from(self.height);
+        if between > max_pixels {
+            let message = format!(
+                "{} x {} pixels, resized to a height of {}, are {between}: more than max_pixels = {max_pixels}",
+                header.width, header.height, self.height
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the result as 8-bit RGB.
+    pub(super) fn bytes(&self) -> usize {
+        self.width as usize * self.height as usize * 3
+    }
+}
+
+/// Bilinear interpolation with antialiasing, within one level of Pillow's `resize(.., BILINEAR)`.
+#[derive(Default)]
+pub(super) struct Bilinear {
+    resizer: Resizer,
+}
+
+impl Bilinear {
+    /// Resizes the RGB pixels `from` to `into`.
+    ///
+    /// With a cut, the filter reads beyond its edges, as it does when the whole image is resized and then cut.
+    pub(super) fn resize(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            let message = format!(
+                "{} x {} pixels do not resize to {} x {}: {error}",
+                header.width, header.height, plan.width, plan.height
+            );
+            Error::new(ErrorKind::Format, message)
+        };
+        let from = TypedImageRef::<U8x3>::from_buffer(header.width, header.height, from).map_err(|e| wrong(&e))?;
+        let mut into = TypedImage::<U8x3>::from_buffer(plan.width, plan.height, into).map_err(|e| wrong(&e))?;
+        let mut options =
+            ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
+        if let Some([left, top, width, height]) = plan.taken {
+            options = options.crop(left, top, width, height);
+        }
+        self.resizer.resize_typed(&from, &mut into, &options).map_err(|e| wrong(&e))
+    }
+}

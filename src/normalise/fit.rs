@@ -1,0 +1,271 @@
+use super::Normaliser;
+use crate::dtype::DType;
+use crate::dtype::Numbers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::view::TensorView;
+
+/// Finds a normaliser's parameters from batches, one after another.
+///
+/// Means and squared deviations are kept in f64 and merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and
+/// a pairwise algorithm for computing sample variances", 1979), so that they stay exact over any number of rows. NaN is a
+/// missing value and does not count; infinity is an error.
+///
+/// ```
+/// use ringfeed::{NormaliserFit, Numbers};
+///
+/// let mut fit = NormaliserFit::standardise(Some(0));
+/// fit.observe_numbers(Numbers::F32(&[1.0, 10.0, 3.0, 30.0]), &[2, 2], None)?;
+/// let normaliser = fit.finish()?; // means 2 and 20
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NormaliserFit {
+    goal: Goal,
+    axis: Option<usize>,
+    moments: Vec<Moments>,
+    batch: Vec<Moments>,
+    missing: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    Standardise,
+    MinMax((f64, f64)),
+}
+
+/// What is known of the values of one index.
+#[derive(Clone, Copy, Debug)]
+struct Moments {
+    count: u64,
+    /// While a batch is summed, its sum.
+    mean: f64,
+    /// Sum of squared differences from the mean.
+    squares: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Moments {
+    const NONE: Self = Self { count: 0, mean: 0.0, squares: 0.0, low: f64::INFINITY, high: f64::NEG_INFINITY };
+
+    fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let (n, m) = (self.count as f64, other.count as f64);
+        let difference = other.mean - self.mean;
+        self.mean += difference * (m / (n + m));
+        self.squares += other.squares + difference * difference * (n * m / (n + m));
+        self.count += other.count;
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+    }
+}
+
+/// How a mask's elements lie over a tensor's.
+#[derive(Clone, Copy)]
+enum MaskFit {
+    /// The mask has the tensor's first dimensions: this many elements lie under each of its own.
+    Leading(usize),
+    /// The mask has all dimensions but the channels, which come first: elements of a sample, and of one channel of it.
+    WithoutChannels(usize, usize),
+}
+
+impl MaskFit {
+    fn new(shape: &[usize], mask: &[usize]) -> Option<Self> {
+        let leading = shape.starts_with(mask).then(|| Self::Leading(shape[mask.len()..].iter().product()));
+        let without_channels = match (shape, mask) {
+            ([n, _, plane @ ..], [m, mask_plane @ ..]) if n == m && plane == mask_plane && plane.len() > 1 => {
+                let plane: usize = plane.iter().product();
+                Some(Self::WithoutChannels(shape[1] * plane, plane))
+            }
+            _ => None,
+        };
+        without_channels.or(leading)
+    }
+
+    fn index(self, element: usize) -> usize {
+        match self {
+            Self::Leading(under) => element / under,
+            Self::WithoutChannels(sample, plane) => element / sample * plane + element % plane,
+        }
+    }
+}
+
+impl NormaliserFit {
+    /// Towards mean 0 and deviation 1; `axis` as in [`Normaliser`].
+    pub fn standardise(axis: Option<usize>) -> Self {
+        Self::new(Goal::Standardise, axis)
+    }
+
+    /// Towards `range`; `axis` as in [`Normaliser`].
+    pub fn min_max(axis: Option<usize>, range: (f64, f64)) -> Self {
+        Self::new(Goal::MinMax(range), axis)
+    }
+
+    fn new(goal: Goal, axis: Option<usize>) -> Self {
+        Self { goal, axis, moments: Vec::new(), batch: Vec::new(), missing: 0 }
+    }
+
+    /// Counts all values of a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the tensor is normalised already or has no such axis, or one of another length than before;
+    /// [`ErrorKind::Data`] for an infinite value. What was counted before is kept as it was.
+    pub fn observe(&mut self, view: &TensorView<'_>) -> Result<()> {
+        check_raw(view)?;
+        self.observe_numbers(numbers(view)?, view.shape(), None).map_err(|error| error.at_column(view.name()))
+    }
+
+    /// Counts the values of a batch where `mask` is not 0: padding is left out.
+    ///
+    /// The mask has the tensor's first dimensions (`[samples, steps]` over `[samples, steps, features]`), or all but the
+    /// channels (`[samples, height, width]` over `[samples, channels, height, width]`).
+    ///
+    /// # Errors
+    ///
+    /// As [`NormaliserFit::observe`], and [`ErrorKind::Schema`] for a mask that does not fit.
+    pub fn observe_masked(&mut self, view: &TensorView<'_>, mask: &TensorView<'_>) -> Result<()> {
+        check_raw(view)?;
+        let mask = Some((numbers(mask)?, mask.shape()));
+        self.observe_numbers(numbers(view)?, view.shape(), mask).map_err(|error| error.at_column(view.name()))
+    }
+
+    /// Counts `values` of `shape`, the samples' dimension first, with perhaps a mask and its shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`NormaliserFit::observe_masked`].
+    pub fn observe_numbers(
+        &mut self,
+        values: Numbers<'_>,
+        shape: &[usize],
+        mask: Option<(Numbers<'_>, &[usize])>,
+    ) -> Result<()> {
+        let schema_error = |message: String| Err(Error::new(ErrorKind::Schema, message));
+        if shape.iter().product::<usize>() != values.len() {
+            return schema_error(format!("{} values do not have the shape {shape:?}", values.len()));
+        }
+        let (entries, run) = match (self.axis, shape.split_first()) {
+            (None, _) => (1, values.len()),
+            (Some(axis), Some((_, row))) if axis < row.len() => (row[axis], row[axis + 1..].iter().product()),
+            (Some(axis), _) => {
+                return schema_error(format!(
+                    "no axis {axis} in a sample of shape {:?}",
+                    shape.get(1..).unwrap_or(&[])
+                ));
+            }
+        };
+        if !self.moments.is_empty() && self.moments.len() != entries {
+            return schema_error(format!("the axis has {entries} indices here, {} before", self.moments.len()));
+        }
+        let mask = match mask {
+            None => None,
+            Some((mask, mask_shape)) => match MaskFit::new(shape, mask_shape) {
+                Some(fit) if mask_shape.iter().product::<usize>() == mask.len() => Some((mask, fit)),
+                _ => return schema_error(format!("a mask of shape {mask_shape:?} does not fit {shape:?}")),
+            },
+        };
+        if values.is_empty() {
+            return Ok(());
+        }
+        let present = |element: usize| mask.is_none_or(|(mask, fit)| mask.at(fit.index(element)) != 0.0);
+
+        self.batch.clear();
+        self.batch.resize(entries, Moments::NONE);
+        let mut missing = 0;
+        for element in 0..values.len() {
+            let value = values.at(element);
+            if !present(element) {
+                continue;
+            }
+            if value.is_nan() {
+                missing += 1;
+                continue;
+            }
+            if value.is_infinite() {
+                let message = format!("infinite value at element {element} of a batch of shape {shape:?}");
+                return Err(Error::new(ErrorKind::Data, message));
+            }
+            let moments = &mut self.batch[element / run % entries];
+            moments.count += 1;
+            moments.mean += value;
+            moments.low = moments.low.min(value);
+            moments.high = moments.high.max(value);
+        }
+        self.batch
+            .iter_mut()
+            .filter(|moments| moments.count > 0)
+            .for_each(|moments| moments.mean /= moments.count as f64);
+        for element in 0..values.len() {
+            let value = values.at(element);
+            if present(element) && !value.is_nan() {
+                let moments = &mut self.batch[element / run % entries];
+                moments.squares += (value - moments.mean).powi(2);
+            }
+        }
+        self.moments.resize(entries, Moments::NONE);
+        self.moments.iter_mut().zip(&self.batch).for_each(|(moments, batch)| moments.merge(batch));
+        self.missing += missing;
+        Ok(())
+    }
+
+    /// Values that were NaN and did not count.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The normaliser of everything that was counted.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] if an index has no values at all; [`ErrorKind::Config`] for an empty range.
+    pub fn finish(&self) -> Result<Normaliser> {
+        if self.moments.is_empty() {
+            return Err(Error::new(ErrorKind::Data, "no values to fit a normaliser to"));
+        }
+        if let Some(index) = self.moments.iter().position(|moments| moments.count == 0) {
+            let message = format!("index {index} of the axis has no values to fit a normaliser to: all are missing");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let of = |value: fn(&Moments) -> f64| self.moments.iter().map(value).collect::<Vec<f64>>();
+        let normaliser = match self.goal {
+            Goal::Standardise => Normaliser::Standardise {
+                axis: self.axis,
+                mean: of(|moments| moments.mean),
+                deviation: of(|moments| (moments.squares / moments.count as f64).sqrt()),
+            },
+            Goal::MinMax(range) => Normaliser::MinMax {
+                axis: self.axis,
+                low: of(|moments| moments.low),
+                high: of(|moments| moments.high),
+                range,
+            },
+        };
+        normaliser.check()?;
+        Ok(normaliser)
+    }
+}
+
+fn check_raw(view: &TensorView<'_>) -> Result<()> {
+    if view.spec().affine.is_some() {
+        let message = "the tensor is normalised already; fit on data without a normaliser";
+        return Err(Error::new(ErrorKind::Schema, message).at_column(view.name()));
+    }
+    Ok(())
+}
+
+fn numbers<'a>(view: &TensorView<'a>) -> Result<Numbers<'a>> {
+    Ok(match view.dtype() {
+        DType::U8 => Numbers::U8(view.as_slice()?),
+        DType::I8 => Numbers::I8(view.as_slice()?),
+        DType::U16 => Numbers::U16(view.as_slice()?),
+        DType::I16 => Numbers::I16(view.as_slice()?),
+        DType::U32 => Numbers::U32(view.as_slice()?),
+        DType::I32 => Numbers::I32(view.as_slice()?),
+        DType::I64 => Numbers::I64(view.as_slice()?),
+        DType::F32 => Numbers::F32(view.as_slice()?),
+        DType::F64 => Numbers::F64(view.as_slice()?),
+    })
+}

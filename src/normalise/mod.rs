@@ -1,0 +1,279 @@
+//! Normalisers: scale and shift that make numbers easy to learn from, fitted on training data, kept as JSON, applied
+//! while decoding, and undone on what a model answers.
+
+mod fit;
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::schema::{Affine, Dim, TensorSpec};
+
+pub use fit::NormaliserFit;
+
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+
+/// An affine transformation of a tensor's values, by what it means.
+///
+/// `axis` counts the dimensions of one sample, without the batch's; each index along it has parameters of its own.
+/// Without an axis, one set of parameters holds for all values. While decoding, `fma(x, scale, bias)` is computed in f32,
+/// so that the end of a range may be missed by a rounding error of f32, on either side.
+///
+/// ```
+/// use ringfeed::{DType, Normaliser, Role, TensorSpec};
+///
+/// let image = TensorSpec::new("image", Role::Feature, DType::F32, &[3, 224, 224]);
+/// let affine = Normaliser::imagenet().affine(&image)?;
+/// assert_eq!(affine.axis, Some(0));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Normaliser {
+    /// `(x - mean) / deviation`. A deviation of 0 (all values are equal) counts as 1, so that they become 0.
+    Standardise {
+        /// The dimension whose indices have parameters of their own.
+        axis: Option<usize>,
+        /// Mean of the values.
+        mean: Vec<f64>,
+        /// Standard deviation of the values (of the population: the squares are divided by the count).
+        deviation: Vec<f64>,
+    },
+    /// From `low..high` to `range`. Where `low` equals `high`, values are only shifted: they become the range's start.
+    MinMax {
+        /// The dimension whose indices have parameters of their own.
+        axis: Option<usize>,
+        /// Smallest value.
+        low: Vec<f64>,
+        /// Largest value.
+        high: Vec<f64>,
+        /// What they become.
+        range: (f64, f64),
+    },
+    /// From a byte's 0 to 255 to `range`.
+    ImageScale {
+        /// What 0 and 255 become.
+        range: (f64, f64),
+    },
+    /// `(x / 255 - mean) / deviation`, a channel each: the means and deviations of images scaled to 0 to 1.
+    Channels {
+        /// The channels' dimension; `None` takes the first or last one if it has as many indices as there are means.
+        #[serde(default)]
+        axis: Option<usize>,
+        /// A mean for each channel.
+        mean: Vec<f64>,
+        /// A deviation for each channel.
+        deviation: Vec<f64>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved<N> {
+    version: u32,
+    normaliser: N,
+}
+
+impl Normaliser {
+    /// A byte's 0 to 255 becomes 0 to 1.
+    pub fn image_scale() -> Self {
+        Self::ImageScale { range: (0.0, 1.0) }
+    }
+
+    /// The means and deviations of ImageNet's red, green and blue that torchvision's models were trained with.
+    pub fn imagenet() -> Self {
+        Self::Channels { axis: None, mean: vec![0.485, 0.456, 0.406], deviation: vec![0.229, 0.224, 0.225] }
+    }
+
+    /// The transformation to apply while decoding a tensor of `spec`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the tensor does not hold fractions, is transformed already, or its shape does not fit the
+    /// parameters; [`ErrorKind::Config`] for parameters that make no sense.
+    pub fn affine(&self, spec: &TensorSpec) -> Result<Affine> {
+        let schema_error = |message: String| Error::new(ErrorKind::Schema, message).at_column(&spec.name);
+        self.check()?;
+        if !spec.dtype.is_float() {
+            let message = format!("a normaliser gives fractions, the tensor holds {}; make it f32", spec.dtype);
+            return Err(schema_error(message));
+        }
+        if spec.affine.is_some() {
+            return Err(schema_error("the tensor is normalised already; a second normaliser can't follow".to_owned()));
+        }
+        let dims: Vec<Option<usize>> = spec
+            .shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Fixed(len) => Some(*len),
+                Dim::Extent(_) => None,
+            })
+            .collect();
+        let axis = self.axis(&dims).map_err(schema_error)?;
+        let (scale, bias) = self.factors().map(|(scale, bias)| (scale as f32, bias as f32)).unzip();
+        Ok(Affine { scale, bias, axis })
+    }
+
+    /// Undoes it: turns normalised `values`, of one or several samples of `row_shape` one after another, back into those
+    /// that they were. Computed in f64.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the shape does not fit the parameters or the number of values.
+    pub fn revert(&self, values: &mut [f32], row_shape: &[usize]) -> Result<()> {
+        self.check()?;
+        let dims: Vec<Option<usize>> = row_shape.iter().copied().map(Some).collect();
+        let axis = self.axis(&dims).map_err(|message| Error::new(ErrorKind::Schema, message))?;
+        let row: usize = row_shape.iter().product();
+        if !values.is_empty() && (row == 0 || !values.len().is_multiple_of(row)) {
+            let message = format!("{} values are not whole samples of shape {row_shape:?}", values.len());
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        let factors: Vec<(f64, f64)> = self.factors().collect();
+        let run = axis.map_or(values.len(), |axis| row_shape[axis + 1..].iter().product());
+        for (index, values) in values.chunks_mut(run.max(1)).enumerate() {
+            let (scale, bias) = factors[index % factors.len()];
+            for value in values {
+                *value = ((f64::from(*value) - bias) / scale) as f32;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes it to `path` as JSON, which [`Normaliser::load`] reads back to the bit. The file appears whole or not at
+    /// all.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`], [`ErrorKind::Config`] for parameters that make no sense.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        self.check().map_err(|error| error.at_path(path))?;
+        let saved = Saved { version: VERSION, normaliser: self };
+        let mut text = serde_json::to_string_pretty(&saved)
+            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error).at_path(path))?;
+        text.push('\n');
+        let io_error = |error: std::io::Error| Error::io(path, error);
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io_error)?;
+        file.write_all(text.as_bytes()).map_err(io_error)?;
+        file.persist(path).map_err(|error| io_error(error.error))?;
+        Ok(())
+    }
+
+    /// Reads what [`Normaliser::save`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, if the file is something
+    /// else; [`ErrorKind::Config`] for parameters that make no sense.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing_path(path),
+            _ => Error::io(path, error),
+        })?;
+        let format_error = |error: serde_json::Error| {
+            let line = error.line() as u64;
+            let message = format!("not a normaliser that ringfeed saved: {error}");
+            Error::new(ErrorKind::Format, message).with_source(error).at_path(path).at_line(line)
+        };
+        let saved: Saved<serde_json::Value> = serde_json::from_slice(&text).map_err(format_error)?;
+        if saved.version != VERSION {
+            let message = format!("version {} of the normaliser's form; this ringfeed reads {VERSION}", saved.version);
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        let saved: Saved<Self> = serde_json::from_slice(&text).map_err(format_error)?;
+        saved.normaliser.check().map_err(|error| error.at_path(path))?;
+        Ok(saved.normaliser)
+    }
+
+    /// Scale and bias of each index.
+    fn factors(&self) -> impl Iterator<Item = (f64, f64)> {
+        let unless_zero = |x: f64| if x == 0.0 { 1.0 } else { x };
+        let (first, second, of): (&[f64], &[f64], _) = match self {
+            Self::Standardise { mean, deviation, .. } => (mean, deviation, None),
+            Self::Channels { mean, deviation, .. } => (mean, deviation, None),
+            Self::MinMax { low, high, range, .. } => (low, high, Some(*range)),
+            Self::ImageScale { range } => (&[0.0], &[255.0], Some(*range)),
+        };
+        let unit = if matches!(self, Self::Channels { .. }) { 255.0 } else { 1.0 };
+        first.iter().zip(second).map(move |(first, second)| match of {
+            None => {
+                let deviation = unless_zero(*second);
+                (1.0 / (unit * deviation), -first / deviation)
+            }
+            Some((start, end)) => {
+                let scale = if first == second { 1.0 } else { (end - start) / (second - first) };
+                (scale, start - first * scale)
+            }
+        })
+    }
+
+    /// The dimension that picks the factors; the lengths of varying dimensions are `None`.
+    fn axis(&self, dims: &[Option<usize>]) -> Result<Option<usize>, String> {
+        let factors = self.factors().count();
+        let axis = match self {
+            Self::ImageScale { .. } => None,
+            Self::Standardise { axis, .. } | Self::MinMax { axis, .. } => *axis,
+            Self::Channels { axis: Some(axis), .. } => Some(*axis),
+            Self::Channels { axis: None, .. } => {
+                let fits = |dim: Option<&Option<usize>>| dim == Some(&Some(factors));
+                match (fits(dims.first()), fits(dims.last())) {
+                    (true, false) => Some(0),
+                    (true, true) if dims.len() == 1 => Some(0),
+                    (false, true) => Some(dims.len() - 1),
+                    (true, true) => {
+                        let message = format!("the channels of shape {dims:?} may be first or last; give the axis");
+                        return Err(message);
+                    }
+                    (false, false) => {
+                        return Err(format!("no dimension of shape {dims:?} has {factors} channels first or last"));
+                    }
+                }
+            }
+        };
+        match axis {
+            Some(axis) if dims.get(axis) != Some(&Some(factors)) => {
+                Err(format!("axis {axis} of shape {dims:?} has not the {factors} indices of the normaliser"))
+            }
+            None if factors != 1 => Err(format!("{factors} parameters without an axis; give the axis")),
+            axis => Ok(axis),
+        }
+    }
+
+    /// Whether the parameters make sense.
+    fn check(&self) -> Result<()> {
+        let fault = |message: &str| Err(Error::new(ErrorKind::Config, format!("a normaliser {message}")));
+        let (first, second): (&[f64], &[f64]) = match self {
+            Self::Standardise { mean, deviation, .. } | Self::Channels { mean, deviation, .. } => {
+                if deviation.iter().any(|deviation| *deviation < 0.0) {
+                    return fault("with a negative deviation");
+                }
+                (mean, deviation)
+            }
+            Self::MinMax { low, high, .. } => {
+                if low.iter().zip(high).any(|(low, high)| low > high) {
+                    return fault("whose low is above its high");
+                }
+                (low, high)
+            }
+            Self::ImageScale { .. } => (&[0.0], &[255.0]),
+        };
+        if let Self::MinMax { range: (start, end), .. } | Self::ImageScale { range: (start, end) } = self
+            && (!start.is_finite() || !end.is_finite() || start == end)
+        {
+            return fault("whose range is empty or infinite");
+        }
+        if first.is_empty() || first.len() != second.len() {
+            return fault(&format!("with {} and {} parameters; as many of each are needed", first.len(), second.len()));
+        }
+        if !first.iter().chain(second).all(|value| value.is_finite()) {
+            return fault("with parameters that are not finite numbers");
+        }
+        Ok(())
+    }
+}

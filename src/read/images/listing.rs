@@ -1,0 +1,257 @@
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, FileType};
+use std::path::{Path, PathBuf};
+
+use crate::decode::image::ImageFormat;
+use crate::error::{Error, ErrorKind, Result};
+use crate::random::mix;
+
+/// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
+#[derive(Default)]
+pub(super) struct PathList {
+    root: PathBuf,
+    bytes: Vec<u8>,
+    /// Where each path ends in `bytes`.
+    ends: Vec<u64>,
+}
+
+impl PathList {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Adds a path relative to the root.
+    pub(super) fn push(&mut self, path: &Path) -> Result<()> {
+        self.bytes.extend_from_slice(path_bytes(path)?);
+        self.ends.push(self.bytes.len() as u64);
+        Ok(())
+    }
+
+    fn relative(&self, index: usize) -> &Path {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        bytes_path(&self.bytes[start as usize..self.ends[index] as usize])
+    }
+
+    /// Writes the path of file `index`, root included, into `into`, reusing its memory.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub(super) fn write(&self, index: u64, into: &mut PathBuf) {
+        into.as_mut_os_string().clear();
+        into.push(&self.root);
+        into.push(self.relative(index as usize));
+    }
+
+    /// A hash of all paths below the root, and their order.
+    pub(super) fn hash(&self) -> u64 {
+        let text = self.bytes.chunks(8).fold(0, |hash, chunk| {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mix(hash ^ u64::from_le_bytes(word))
+        });
+        self.ends.iter().fold(text, |hash, end| mix(hash ^ end))
+    }
+}
+
+#[cfg(unix)]
+fn path_bytes(path: &Path) -> Result<&[u8]> {
+    Ok(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))
+}
+
+#[cfg(unix)]
+fn bytes_path(bytes: &[u8]) -> &Path {
+    Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn path_bytes(path: &Path) -> Result<&[u8]> {
+    let text = path.to_str().map(str::as_bytes);
+    text.ok_or_else(|| Error::new(ErrorKind::Unsupported, "a path that is not Unicode; rename it").at_path(path))
+}
+
+#[cfg(not(unix))]
+fn bytes_path(bytes: &[u8]) -> &Path {
+    Path::new(std::str::from_utf8(bytes).unwrap_or_default())
+}
+
+/// What a listing found.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) files: PathList,
+    /// Index into `names` of each file; empty without classes.
+    pub(super) labels: Vec<u32>,
+    /// The class names, in the order in which they were met.
+    pub(super) names: Vec<String>,
+    pub(super) ignored: u64,
+}
+
+impl Found {
+    /// The same files with classes by `label`, without those that it leaves out.
+    pub(super) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
+        let mut found = Self { ignored: self.ignored, ..Self::default() };
+        found.files.root.clone_from(&self.files.root);
+        let mut index_of: HashMap<String, u32> = HashMap::new();
+        let mut path = PathBuf::new();
+        for index in 0..self.files.len() {
+            self.files.write(index as u64, &mut path);
+            let Some(name) = label(&path).map_err(|error| error.at_path(&path))? else {
+                found.ignored += 1;
+                continue;
+            };
+            let next = index_of.len() as u32;
+            let class = *index_of.entry(name).or_insert_with_key(|name| {
+                found.names.push(name.clone());
+                next
+            });
+            found.files.push(self.files.relative(index))?;
+            found.labels.push(class);
+        }
+        Ok(found)
+    }
+}
+
+/// Everything below `root`, sorted by the bytes of the paths.
+pub(super) fn flat(root: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    found.files.root = root.to_owned();
+    let mut folder = Folder::new(root);
+    folder.list(Path::new(""))?;
+    folder.drain_into(&mut found)?;
+    Ok(found)
+}
+
+/// The subfolders of `root`, sorted by name, and what is below each.
+pub(super) fn by_class(root: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    found.files.root = root.to_owned();
+    let mut classes = Vec::new();
+    for entry in entries(root)? {
+        let (name, kind) = entry?;
+        match kind {
+            Kind::Folder => classes.push(name),
+            Kind::Image | Kind::Other => found.ignored += 1,
+            Kind::HiddenFolder => {}
+        }
+    }
+    classes.sort();
+    for name in classes {
+        let mut folder = Folder::new(root);
+        folder.list(&name)?;
+        found.names.push(unicode_name(&root.join(&name))?);
+        folder.drain_into(&mut found)?;
+        found.labels.resize(found.files.len(), found.names.len() as u32 - 1);
+    }
+    Ok(found)
+}
+
+/// The name of the folder that holds a file.
+pub(super) fn parent_name(path: &Path) -> Result<String> {
+    let parent = path.parent().filter(|parent| parent.file_name().is_some());
+    unicode_name(parent.ok_or_else(|| {
+        let message = "has no folder to take the class from; say where labels come from";
+        Error::new(ErrorKind::Data, message).at_path(path)
+    })?)
+}
+
+fn unicode_name(folder: &Path) -> Result<String> {
+    let name = folder.file_name().and_then(OsStr::to_str).map(str::to_owned);
+    name.ok_or_else(|| Error::new(ErrorKind::Data, "a class name that is not UTF-8; rename it").at_path(folder))
+}
+
+enum Kind {
+    Image,
+    Folder,
+    HiddenFolder,
+    Other,
+}
+
+/// The entries of a folder with their kinds; links are followed.
+fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, Kind)>>> {
+    let entries = fs::read_dir(folder).map_err(|error| Error::io(folder, error))?;
+    let folder = folder.to_owned();
+    Ok(entries.map(move |entry| {
+        let entry = entry.map_err(|error| Error::io(&folder, error))?;
+        let name = PathBuf::from(entry.file_name());
+        let kind = entry.file_type().and_then(|kind| match kind.is_symlink() {
+            true => fs::metadata(entry.path()).map(|metadata| metadata.file_type()),
+            false => Ok(kind),
+        });
+        let is_image = is_image(&name);
+        match kind {
+            Ok(kind) => {
+                let kind = kind_of(&name, kind, is_image);
+                Ok((name, kind))
+            }
+            // A link that leads nowhere matters only where an image was meant.
+            Err(_) if !is_image => Ok((name, Kind::Other)),
+            Err(error) => Err(Error::io(entry.path(), error)),
+        }
+    }))
+}
+
+fn kind_of(name: &Path, kind: FileType, is_image: bool) -> Kind {
+    let is_hidden = name.as_os_str().as_encoded_bytes().starts_with(b".");
+    match (kind.is_dir(), is_hidden) {
+        (true, false) => Kind::Folder,
+        (true, true) => Kind::HiddenFolder,
+        (false, false) if is_image && kind.is_file() => Kind::Image,
+        (false, _) => Kind::Other,
+    }
+}
+
+fn is_image(name: &Path) -> bool {
+    name.extension().and_then(OsStr::to_str).is_some_and(|extension| ImageFormat::of_extension(extension).is_some())
+}
+
+/// What is found below one folder.
+struct Folder<'a> {
+    root: &'a Path,
+    images: Vec<PathBuf>,
+    ignored: u64,
+    /// Where the folders listed so far really are: links may lead to one of them again.
+    seen: HashSet<PathBuf>,
+}
+
+impl<'a> Folder<'a> {
+    fn new(root: &'a Path) -> Self {
+        Self { root, images: Vec::new(), ignored: 0, seen: HashSet::new() }
+    }
+
+    /// Lists `start` below the root and all folders in it.
+    fn list(&mut self, start: &Path) -> Result<()> {
+        // A list instead of recursion: depth costs no stack.
+        let mut open = vec![start.to_owned()];
+        while let Some(below) = open.pop() {
+            let folder = self.root.join(&below);
+            let real = fs::canonicalize(&folder).map_err(|error| Error::io(&folder, error))?;
+            if !self.seen.insert(real) {
+                continue;
+            }
+            // Sorted, so that of several links to a folder always the same one is followed first.
+            let mut folders = Vec::new();
+            for entry in entries(&folder)? {
+                let (name, kind) = entry?;
+                match kind {
+                    Kind::Image => self.images.push(below.join(name)),
+                    Kind::Folder => folders.push(below.join(name)),
+                    Kind::Other => self.ignored += 1,
+                    Kind::HiddenFolder => {}
+                }
+            }
+            folders.sort();
+            open.extend(folders.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    fn drain_into(mut self, found: &mut Found) -> Result<()> {
+        self.images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+        for path in &self.images {
+            found.files.push(path)?;
+        }
+        found.ignored += self.ignored;
+        Ok(())
+    }
+}

@@ -1,0 +1,409 @@
+//! Image files as records: a folder with one subfolder a class, or any list of files.
+
+mod listing;
+mod summary;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::decode::image::{ImageWork, header};
+use crate::decode::{ImageOptions, LabelFormat, PixelOrder};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
+use crate::random::mix;
+use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, TensorSpec};
+
+use listing::{Found, PathList};
+pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
+
+/// Where the class of an image file comes from.
+#[derive(Clone, Copy, Default)]
+pub enum ImageLabels<'a> {
+    /// Its folder: the first below the root of a folder, the one that holds the file for a list of paths. The default.
+    #[default]
+    Folder,
+    /// Nowhere: there is no label tensor.
+    None,
+    /// This function of its path, which gives the class name; `None` leaves the file out.
+    By(&'a dyn Fn(&Path) -> Result<Option<String>>),
+}
+
+/// Image files and their classes, read at random.
+///
+/// Formats are told by content: JPEG, PNG, WebP, BMP, GIF (its first frame) and TIFF (its first page). Pixels become 8-bit
+/// RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended, colour
+/// profiles are not applied. EXIF orientation is honoured. A damaged or truncated file is an error that names it.
+///
+/// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
+/// `[height, width]` if images keep their own sizes, and the label if there are classes.
+///
+/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), and opens one
+/// file at a time. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
+///
+/// ```no_run
+/// use ringfeed::{ImageFolder, ImageOptions, RecordReader};
+///
+/// let options = ImageOptions { size: Some((224, 224)), ..ImageOptions::default() };
+/// let train = ImageFolder::open("photos/train", &options)?;
+/// println!("{} images of {:?}", train.len(), train.classes());
+/// // Test data of the same classes, in the same order:
+/// let options = ImageOptions { classes: Some(train.classes().to_vec()), ..options };
+/// let test = ImageFolder::open("photos/test", &options)?;
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct ImageFolder {
+    files: PathList,
+    /// Class index of each file; empty without classes.
+    labels: Vec<u32>,
+    classes: Arc<[String]>,
+    ignored: u64,
+    options: ImageOptions,
+    tensors: Vec<TensorSpec>,
+    /// Upright height and width of each image as they become known, both in one number; 0 is unknown. Empty if all are
+    /// resized.
+    sizes: Box<[AtomicU64]>,
+}
+
+impl ImageFolder {
+    /// Lists a folder with one subfolder a class.
+    ///
+    /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Files without one of
+    /// the extensions jpg, jpeg, png, webp, bmp, gif, tif and tiff, those outside of a class, and hidden ones are left out
+    /// and counted. Nothing is opened.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] without such a folder (with the nearest name) or without images in it,
+    /// [`ErrorKind::Config`] for options that make no sense, [`ErrorKind::Data`] for a class that `options.classes` does
+    /// not list.
+    pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
+        Self::open_with(path, ImageLabels::Folder, options)
+    }
+
+    /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open`], and those of the label function.
+    pub fn open_with(path: impl AsRef<Path>, labels: ImageLabels<'_>, options: &ImageOptions) -> Result<Self> {
+        let root = path.as_ref();
+        check(options)?;
+        match std::fs::metadata(root) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing_path(root)),
+            Err(error) => return Err(Error::io(root, error)),
+            Ok(metadata) if !metadata.is_dir() => {
+                return Err(Error::new(ErrorKind::Format, "is a file; an image folder is expected").at_path(root));
+            }
+            Ok(_) => {}
+        }
+        let mut found = match labels {
+            ImageLabels::Folder => listing::by_class(root)?,
+            ImageLabels::None | ImageLabels::By(_) => listing::flat(root)?,
+        };
+        if let ImageLabels::By(label) = labels {
+            found = found.relabel(label)?;
+        }
+        if found.files.len() == 0 {
+            return Err(nothing_found(root, labels, found.ignored));
+        }
+        Self::new(found, !matches!(labels, ImageLabels::None), options).map_err(|error| error.at_path(root))
+    }
+
+    /// Takes these files, in this order.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open`]. Whether the files exist is seen when they are read.
+    pub fn from_paths<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        labels: ImageLabels<'_>,
+        options: &ImageOptions,
+    ) -> Result<Self> {
+        check(options)?;
+        let mut found = Found::default();
+        for path in paths {
+            found.files.push(path.as_ref())?;
+        }
+        match labels {
+            ImageLabels::None => {}
+            ImageLabels::By(label) => found = found.relabel(label)?,
+            ImageLabels::Folder => found = found.relabel(&|path: &Path| listing::parent_name(path).map(Some))?,
+        }
+        if found.files.len() == 0 {
+            return Err(Error::new(ErrorKind::NotFound, "an empty list of image files"));
+        }
+        Self::new(found, !matches!(labels, ImageLabels::None), options)
+    }
+
+    fn new(found: Found, labelled: bool, options: &ImageOptions) -> Result<Self> {
+        let Found { files, mut labels, names, ignored } = found;
+        let classes: Arc<[String]> = match (&options.classes, labelled) {
+            (_, false) => Arc::default(),
+            (None, true) => sort_classes(names, &mut labels).into(),
+            (Some(classes), true) => {
+                let mut index_of = Vec::with_capacity(names.len());
+                for name in &names {
+                    let index = classes.iter().position(|class| class == name).ok_or_else(|| {
+                        let near = nearest(name, classes.iter().map(String::as_str));
+                        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+                        let message = format!("class {name:?} is not among the {} listed ones{hint}", classes.len());
+                        Error::new(ErrorKind::Data, message).at_column(&options.label_name)
+                    })?;
+                    index_of.push(index as u32);
+                }
+                labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
+                classes.as_slice().into()
+            }
+        };
+        let sizes = match options.size {
+            Some(_) => Box::default(),
+            None => (0..files.len()).map(|_| AtomicU64::new(0)).collect(),
+        };
+        let tensors = tensors(options, labelled.then_some(&classes));
+        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes })
+    }
+
+    /// The class names, in index order; none without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Files that were left out: not images by their extensions, hidden, outside of a class, or by the label function.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// What was asked for.
+    pub fn options(&self) -> &ImageOptions {
+        &self.options
+    }
+
+    /// The file of record `sample`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such record.
+    pub fn path(&self, sample: u64) -> PathBuf {
+        let mut path = PathBuf::new();
+        self.files.write(sample, &mut path);
+        path
+    }
+
+    /// The class index of record `sample`; `None` without labels.
+    pub fn label(&self, sample: u64) -> Option<u32> {
+        self.labels.get(usize::try_from(sample).ok()?).copied()
+    }
+
+    fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.at_path(self.path(sample)).at_record(sample))
+    }
+
+    fn measure_file(&self, sample: u64, work: &mut Worker) -> Result<(u32, u32)> {
+        // Headers of most files lie within this; a long colour profile or a directory at the end needs all of the file.
+        const START: u64 = 64 << 10;
+        let Worker { path, start, .. } = work;
+        self.files.write(sample, path);
+        let len = read_file(path, start, self.options.max_file_bytes, START)?;
+        let found = match header(start) {
+            // WebP and TIFF hold their orientation anywhere, and a part of a file may hide it.
+            Ok(found) if len <= START || found.orientation_is_known() => found,
+            Err(error) if len <= START => return Err(error),
+            _ => {
+                read_file(path, start, self.options.max_file_bytes, u64::MAX)?;
+                header(start)?
+            }
+        };
+        found.check(self.options.max_pixels)?;
+        Ok(found.upright_size())
+    }
+}
+
+/// A worker's buffers.
+#[derive(Default)]
+struct Worker {
+    path: PathBuf,
+    /// One a position in the job.
+    files: Vec<Vec<u8>>,
+    /// The beginning of a file that is measured, apart from those that are fetched.
+    start: Vec<u8>,
+    image: ImageWork,
+}
+
+/// Reads the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
+fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
+    buffer.clear();
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::Format, "is not an ordinary file"));
+    }
+    let too_large = |len: u64| {
+        let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
+        Error::new(ErrorKind::Limit, message)
+    };
+    let len = metadata.len();
+    if len > max_bytes {
+        return Err(too_large(len));
+    }
+    // Room for the end to be seen without growing; and never more than the limit, should the file grow meanwhile.
+    buffer.reserve(len.min(wanted) as usize + 64);
+    let limit = wanted.min(max_bytes.saturating_add(1));
+    let read = file.by_ref().take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
+    if read > max_bytes {
+        return Err(too_large(read));
+    }
+    Ok(len.max(read))
+}
+
+impl RecordReader for ImageFolder {
+    fn len(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        let Some(size) = self.sizes.get(sample as usize) else {
+            return Ok(Extents::default());
+        };
+        // A value is all there is to share, so the order among them does not matter.
+        let mut known = size.load(Ordering::Relaxed);
+        if known == 0 {
+            let (width, height) = self.located(sample, self.measure_file(sample, scratch.of()))?;
+            known = u64::from(height) << 32 | u64::from(width);
+            size.store(known, Ordering::Relaxed);
+        }
+        Ok(Extents([(known >> 32) as u32, known as u32, 0, 0]))
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let sample = samples[nth];
+        let Worker { path, files, .. } = scratch.of();
+        if files.len() <= nth {
+            files.resize_with(nth + 1, Vec::new);
+        }
+        self.files.write(sample, path);
+        self.located(sample, read_file(path, &mut files[nth], self.options.max_file_bytes, u64::MAX))?;
+        Ok(())
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let Worker { files, image, .. } = scratch.of();
+        let bytes = files.get(nth).map(Vec::as_slice).unwrap_or_default();
+        let written = image.write(bytes, &self.options, &mut row.tensor(0));
+        let (width, height) = self.located(sample.id, written)?;
+        let mut next = 1;
+        if !self.sizes.is_empty() {
+            write_mask(row, next, width, height);
+            next += 1;
+        }
+        if let Some(label) = self.label(sample.id) {
+            self.located(sample.id, write_label(row, next, label))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        let path = (sample < self.len()).then(|| self.path(sample));
+        Location { path, record: Some(sample), ..Location::default() }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
+        Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: 0 }
+    }
+}
+
+fn write_mask(row: &mut RowMut<'_>, index: usize, width: usize, height: usize) {
+    let mut mask = row.tensor(index);
+    let out_width = mask.shape().get(1).copied().unwrap_or(0);
+    for (y, line) in mask.bytes_mut().chunks_exact_mut(out_width.max(1)).enumerate() {
+        let present = if y < height { width } else { 0 };
+        line[..present].fill(1);
+        line[present..].fill(0);
+    }
+}
+
+fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
+    let mut tensor = row.tensor(index);
+    match tensor.dtype() {
+        DType::I64 => tensor.as_mut_slice::<i64>()?[0] = i64::from(label),
+        DType::U32 => tensor.as_mut_slice::<u32>()?[0] = label,
+        _ => {
+            let classes = tensor.as_mut_slice::<f32>()?;
+            classes.fill(0.0);
+            classes[label as usize] = 1.0;
+        }
+    }
+    Ok(())
+}
+
+fn check(options: &ImageOptions) -> Result<()> {
+    match options.faults() {
+        faults if faults.is_empty() => Ok(()),
+        faults => Err(Error::new(ErrorKind::Config, faults.join("; "))),
+    }
+}
+
+fn tensors(options: &ImageOptions, classes: Option<&Arc<[String]>>) -> Vec<TensorSpec> {
+    let (height, width) = match options.size {
+        Some((height, width)) => (Dim::Fixed(height as usize), Dim::Fixed(width as usize)),
+        None => (Dim::Extent(0), Dim::Extent(1)),
+    };
+    let channels = Dim::Fixed(options.colour.channels());
+    let shape = match options.order {
+        PixelOrder::Nchw => vec![channels, height, width],
+        PixelOrder::Nhwc => vec![height, width, channels],
+    };
+    let mut tensors = vec![TensorSpec::with_dims(&options.image_name, Role::Feature, options.dtype, shape)];
+    if options.size.is_none() {
+        let name = format!("{}_mask", options.image_name);
+        tensors.push(TensorSpec::with_dims(name, Role::Mask, DType::U8, vec![height, width]));
+    }
+    if let Some(classes) = classes {
+        let (dtype, shape) = match options.labels {
+            LabelFormat::I64 => (DType::I64, vec![]),
+            LabelFormat::U32 => (DType::U32, vec![]),
+            LabelFormat::OneHot => (DType::F32, vec![classes.len()]),
+        };
+        let mut label = TensorSpec::new(&options.label_name, Role::Label, dtype, &shape);
+        label.classes = Some(Arc::clone(classes));
+        tensors.push(label);
+    }
+    tensors
+}
+
+/// Sorts class names and brings the labels into their new order.
+fn sort_classes(names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|a, b| names[*a].cmp(&names[*b]));
+    let mut index_of = vec![0u32; names.len()];
+    order.iter().enumerate().for_each(|(new, old)| index_of[*old] = new as u32);
+    labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
+    let mut names = names;
+    names.sort();
+    names
+}
+
+#[cold]
+fn nothing_found(root: &Path, labels: ImageLabels<'_>, ignored: u64) -> Error {
+    let looked = "files named .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif or .tiff";
+    let message = match labels {
+        ImageLabels::Folder => format!(
+            "no images: looked for {looked} in subfolders, one a class ({ignored} other files); \
+             for images without class folders, say where labels come from"
+        ),
+        _ => format!("no images: looked for {looked}, at any depth ({ignored} other files)"),
+    };
+    Error::new(ErrorKind::NotFound, message).at_path(root)
+}

@@ -1,0 +1,186 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{ImageFolder, read_file};
+use crate::decode::image::{ImageFormat, ImageWork};
+use crate::decode::{ImageOptions, PixelOrder};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::read::summary::Tally;
+use crate::read::{FieldSummary, RecordReader};
+
+/// What `inspect` says of one image file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImageSummary {
+    /// `jpeg`, `png`, `webp`, `bmp`, `gif` or `tiff`, by the file's content.
+    pub format: &'static str,
+    /// Pixels in a row of the upright image, after EXIF orientation.
+    pub width: u32,
+    /// Rows of the upright image.
+    pub height: u32,
+    /// Channels as stored: grey 1, with alpha 2, colour (palettes too) 3, with alpha or CMYK 4.
+    pub channels: u8,
+    /// EXIF orientation, 1 to 8; 1 if there is none.
+    pub orientation: u8,
+    /// Means of red, green and blue over all pixels, as 8-bit RGB after alpha is dropped, before any resizing.
+    pub channel_means: [f64; 3],
+    /// The pixels as a field: `[3, height, width]`, 8-bit RGB.
+    pub field: FieldSummary,
+}
+
+/// Decodes one image file and sums it up.
+///
+/// # Errors
+///
+/// Those of reading it as a record: missing, too large, not an image, damaged.
+pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
+    let path = path.as_ref();
+    let options = ImageOptions::default();
+    let mut bytes = Vec::new();
+    let mut work = ImageWork::default();
+    read_file(path, &mut bytes, options.max_file_bytes, u64::MAX)
+        .and_then(|_| {
+            let (header, pixels) = work.decode(&bytes, &options)?;
+            let (width, height) = header.upright_size();
+            // 8-bit values are summed exactly, so turning and the order of summation make no difference.
+            let mut counts = [[0u64; 256]; 3];
+            for pixel in pixels.as_chunks::<3>().0 {
+                counts.iter_mut().zip(pixel).for_each(|(counts, value)| counts[usize::from(*value)] += 1);
+            }
+            let total =
+                |counts: &[u64; 256]| counts.iter().zip(0u64..).map(|(count, value)| count * value).sum::<u64>();
+            let sums = counts.each_ref().map(total);
+            let pixels = u64::from(width) * u64::from(height);
+            let present = |value: &usize| counts.iter().any(|counts| counts[*value] > 0);
+            let sum = sums.iter().sum::<u64>() as f64;
+            Ok(ImageSummary {
+                format: header.format.as_str(),
+                width,
+                height,
+                channels: header.channels,
+                orientation: header.orientation.to_exif(),
+                channel_means: sums.map(|sum| sum as f64 / pixels as f64),
+                field: FieldSummary {
+                    name: options.image_name.clone(),
+                    role: "feature".to_owned(),
+                    dtype: DType::U8.as_str().to_owned(),
+                    shape: vec![3, height as usize, width as usize],
+                    count: pixels * 3,
+                    missing: 0,
+                    sum: Some(sum),
+                    min: (0..256).find(present).map(|value| value as f64),
+                    max: (0..256).rev().find(present).map(|value| value as f64),
+                    mean: Some(sum / (pixels * 3) as f64),
+                },
+            })
+        })
+        .map_err(|error| error.at_path(path))
+}
+
+/// A class and how many files it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClassCount {
+    /// The class name.
+    pub name: String,
+    /// Its files.
+    pub count: u64,
+}
+
+/// A format and how many files have its extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FormatCount {
+    /// `jpeg`, `png`, `webp`, `bmp`, `gif` or `tiff`.
+    pub format: &'static str,
+    /// Its files.
+    pub count: u64,
+}
+
+/// An image file as a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageRecord {
+    /// The file.
+    pub path: PathBuf,
+    /// Its class name, if there are classes.
+    pub label: Option<String>,
+}
+
+/// What `inspect` says of an image folder. Nothing is opened for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FolderSummary {
+    /// Image files.
+    pub records: u64,
+    /// Files that were left out.
+    pub ignored: u64,
+    /// The classes in index order.
+    pub classes: Vec<ClassCount>,
+    /// The formats, by extension.
+    pub formats: Vec<FormatCount>,
+    /// The image (no figures; a dimension that differs from file to file is 0) and the label, over class indices.
+    pub fields: Vec<FieldSummary>,
+    /// The first file.
+    pub first: ImageRecord,
+    /// The last file.
+    pub last: ImageRecord,
+}
+
+impl ImageFolder {
+    /// Sums the listing up.
+    pub fn summarise(&self) -> FolderSummary {
+        let mut classes: Vec<ClassCount> =
+            self.classes.iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+        let mut tally = Tally::default();
+        for label in &self.labels {
+            classes[*label as usize].count += 1;
+            tally.add(f64::from(*label));
+        }
+        let mut formats: BTreeMap<ImageFormat, u64> = BTreeMap::new();
+        let mut path = PathBuf::new();
+        for sample in 0..self.len() {
+            self.files.write(sample, &mut path);
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if let Some(format) = extension.and_then(ImageFormat::of_extension) {
+                *formats.entry(format).or_default() += 1;
+            }
+        }
+        let (height, width) = self.options.size.map_or((0, 0), |(height, width)| (height as usize, width as usize));
+        let channels = self.options.colour.channels();
+        let field = |name: &str, role: &str, dtype: DType, shape: Vec<usize>, figures: Tally| FieldSummary {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            dtype: dtype.as_str().to_owned(),
+            shape,
+            count: self.len(),
+            missing: 0,
+            sum: figures.sum(),
+            min: figures.min(),
+            max: figures.max(),
+            mean: figures.mean(),
+        };
+        let shape = match self.options.order {
+            PixelOrder::Nchw => vec![channels, height, width],
+            PixelOrder::Nhwc => vec![height, width, channels],
+        };
+        let mut fields = vec![field(&self.options.image_name, "feature", self.options.dtype, shape, Tally::default())];
+        if !self.labels.is_empty() {
+            fields.push(field(&self.options.label_name, "label", DType::I64, vec![], tally));
+        }
+        let record = |sample: u64| ImageRecord {
+            path: self.path(sample),
+            label: self.label(sample).map(|label| self.classes[label as usize].clone()),
+        };
+        FolderSummary {
+            records: self.len(),
+            ignored: self.ignored,
+            classes,
+            formats: formats
+                .into_iter()
+                .map(|(format, count)| FormatCount { format: format.as_str(), count })
+                .collect(),
+            fields,
+            first: record(0),
+            last: record(self.len() - 1),
+        }
+    }
+}

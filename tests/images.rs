@@ -1,0 +1,685 @@
+//! Image folders: what the pixels are (against Pillow), what is listed, and what damaged files give.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ringfeed::{
+    Affine, CropFit, DType, Error, ErrorKind, Extents, ImageColour, ImageFolder, ImageLabels, ImageOptions,
+    JpegDecoder, LabelFormat, Layout, PixelOrder, RandomKey, RecordReader, Result, Role, RowMut, Sample, Schema,
+    Scratch, TensorSpec, summarise_image,
+};
+
+const WIDTH: usize = 24;
+const HEIGHT: usize = 16;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// The picture that all of fixtures/images shows.
+fn picture() -> Vec<[u8; 3]> {
+    let pixel = |i: usize| [i % WIDTH * 11, i / WIDTH * 17, (i % WIDTH + i / WIDTH) * 6].map(|value| value as u8);
+    (0..WIDTH * HEIGHT).map(pixel).collect()
+}
+
+/// A row as a batch would hold it: poisoned memory, then what the reader wrote.
+struct Filled {
+    slot: Vec<u64>,
+    layout: Layout,
+}
+
+impl Filled {
+    fn tensor<T: ringfeed::Element>(&self, index: usize) -> &[T] {
+        let tensor = &self.layout.tensors()[index];
+        let bytes: &[u8] = bytemuck::cast_slice(&self.slot);
+        bytemuck::cast_slice(&bytes[tensor.offset()..tensor.offset() + tensor.row_bytes()])
+    }
+
+    fn shape(&self, index: usize) -> &[usize] {
+        self.layout.tensors()[index].row_shape()
+    }
+}
+
+fn fill_specs(
+    reader: &dyn RecordReader,
+    specs: &[TensorSpec],
+    sample: u64,
+    room: Extents,
+    scratch: &mut Scratch,
+) -> Result<Filled> {
+    let schema = Schema::new(specs.to_vec())?;
+    let extents = if schema.is_variable() { reader.measure(sample, scratch)?.max(room) } else { Extents::default() };
+    let mut layout = Layout::default();
+    layout.compute(&schema, 1, extents)?;
+    let mut slot = vec![0xaaaa_aaaa_aaaa_aaaau64; layout.bytes().div_ceil(8)];
+    reader.fetch(&[sample], 0, scratch)?;
+    let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
+    reader.decode(Sample { id: sample, key: RandomKey::new(0) }, 0, scratch, &mut row)?;
+    Ok(Filled { slot, layout })
+}
+
+fn fill(reader: &dyn RecordReader, sample: u64) -> Result<Filled> {
+    fill_specs(reader, reader.tensors(), sample, Extents::default(), &mut Scratch::default())
+}
+
+/// One file's pixels, `[height, width, 3]`, at its own size.
+fn pixels_of(path: &Path, jpeg: JpegDecoder) -> Result<(Vec<usize>, Vec<u8>)> {
+    let options = ImageOptions { order: PixelOrder::Nhwc, jpeg, ..ImageOptions::default() };
+    let filled = fill(&ImageFolder::from_paths([path], ImageLabels::None, &options)?, 0)?;
+    Ok((filled.shape(0).to_vec(), filled.tensor::<u8>(0).to_vec()))
+}
+
+fn largest_difference(a: &[u8], b: &[u8]) -> u8 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
+}
+
+fn write_all(folder: &Path, files: &[(&str, &[u8])]) {
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn lossless_formats_give_the_picture_exactly() {
+    let expected = picture();
+    for name in [
+        "rgb.png",
+        "rgb.bmp",
+        "rgb-lossless.webp",
+        "rgb-raw.tiff",
+        "rgb-deflate.tiff",
+        "rgb-packbits.tif",
+        "rgb-16.png",
+        "rgba.png",
+        "rgba.bmp",
+        "rgba.tiff",
+        "rgba.webp",
+        "two-pages.tiff",
+        "orientation-6.png",
+        "orientation-6.webp",
+        "cmyk.tiff",
+    ] {
+        let (shape, pixels) = pixels_of(&fixture("images").join(name), JpegDecoder::default()).unwrap();
+        assert_eq!(shape, [HEIGHT, WIDTH, 3], "{name}");
+        assert_eq!(pixels, expected.as_flattened(), "{name}");
+    }
+}
+
+#[test]
+fn all_eight_orientations_stand_upright_with_both_jpeg_decoders() {
+    let expected = picture();
+    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+        for orientation in 1..=8u8 {
+            let path = fixture(&format!("images/orientation-{orientation}.jpg"));
+            let (shape, pixels) = pixels_of(&path, jpeg).unwrap();
+            assert_eq!(shape, [HEIGHT, WIDTH, 3]);
+            // JPEG at quality 95 changes this picture by at most 3 in Pillow too.
+            assert!(largest_difference(&pixels, expected.as_flattened()) <= 4, "{orientation}");
+            assert_eq!(summarise_image(&path).unwrap().orientation, orientation);
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_pixels_has_the_sums_that_pillow_gives() {
+    // Sums of red, green and blue over 384 pixels by Pillow 13.0's `convert("RGB")`.
+    let palette = [48945, 49206, 43983];
+    let cases: [(&str, [i64; 3], u8, i64); 19] = [
+        ("bilevel.png", [47430; 3], 1, 0),
+        ("grey.png", [48257; 3], 1, 0),
+        ("grey.bmp", [48257; 3], 3, 0),
+        ("grey.tiff", [48257; 3], 1, 0),
+        ("grey-alpha.png", [48257; 3], 2, 0),
+        // Pillow clips 16-bit grey instead of scaling it; the picture was made by `grey * 257`.
+        ("grey-16.png", [48257; 3], 1, 0),
+        ("grey.jpg", [48254; 3], 1, 0),
+        ("palette.png", palette, 3, 0),
+        ("palette.bmp", palette, 3, 0),
+        ("palette.gif", palette, 3, 0),
+        ("palette-transparent.png", palette, 4, 0),
+        ("two-frames.gif", palette, 3, 0),
+        ("rgb-lossless.webp", [48576, 48960, 43776], 3, 0),
+        ("rgb-lossy.webp", [48712, 48856, 44018], 3, 384),
+        ("rgb.jpg", [48508, 49038, 43680], 3, 0),
+        ("progressive.jpg", [48508, 49038, 43680], 3, 0),
+        ("cmyk.jpg", [48576, 48960, 43776], 4, 384),
+        // The same data, said to be YCCK.
+        ("ycck.jpg", [53297, 45599, 49364], 4, 384),
+        ("cmyk.tiff", [48576, 48960, 43776], 4, 0),
+    ];
+    for (name, sums, channels, tolerance) in cases {
+        let path = fixture("images").join(name);
+        let summary = summarise_image(&path).unwrap();
+        assert_eq!(summary.channels, channels, "{name}");
+        for (mean, sum) in summary.channel_means.iter().zip(sums) {
+            let found = (mean * (WIDTH * HEIGHT) as f64).round() as i64;
+            assert!((found - sum).abs() <= tolerance, "{name}: {found} is not {sum}");
+        }
+        let (_, pixels) = pixels_of(&path, JpegDecoder::default()).unwrap();
+        let total: f64 = pixels.iter().map(|value| f64::from(*value)).sum();
+        assert_eq!(summary.field.sum, Some(total), "{name}");
+        assert_eq!(summary.field.max, pixels.iter().max().map(|value| f64::from(*value)), "{name}");
+    }
+}
+
+#[test]
+fn sixteen_bits_are_rounded_to_the_nearest_of_eight() {
+    let (_, pixels) = pixels_of(&fixture("images/rgb-16-noisy.png"), JpegDecoder::default()).unwrap();
+    // The noise stays within half a level, so that rounding takes it away and cutting would not.
+    assert_eq!(pixels, picture().as_flattened());
+}
+
+#[test]
+fn photographs_have_the_means_that_pillow_gives() {
+    // Pillow 13.0 with libjpeg-turbo 3, as f64 means of its pixels.
+    let cases = [
+        ("astronaut.png", (512, 512), [141.56249237060547, 105.75944519042969, 96.4750747680664]),
+        ("chelsea.png", (451, 300), [147.67308943089432, 111.44447893569844, 86.79785661492978]),
+        ("china.jpg", (640, 427), [144.7196831088993, 145.4686768149883, 140.91860728922717]),
+        ("coffee.png", (600, 400), [158.5690875, 85.794025, 51.48475]),
+        ("flower.jpg", (640, 427), [55.13415178571429, 73.57914227166276, 57.000212236533955]),
+        ("rocket.jpg", (640, 427), [52.265742096018734, 61.29429888758782, 82.27113583138173]),
+    ];
+    for (name, size, means) in cases {
+        let summary = summarise_image(fixture("photos").join(name)).unwrap();
+        assert_eq!((summary.width, summary.height), size, "{name}");
+        assert_eq!((summary.channels, summary.orientation), (3, 1), "{name}");
+        for (found, expected) in summary.channel_means.iter().zip(means) {
+            assert!((found - expected).abs() < 1e-9, "{name}: {found} is not {expected}");
+        }
+    }
+}
+
+#[test]
+fn both_jpeg_decoders_see_the_same_picture() {
+    let names = [
+        "photos/china.jpg",
+        "photos/flower.jpg",
+        "photos/rocket.jpg",
+        "images/cmyk.jpg",
+        "images/ycck.jpg",
+        "images/grey.jpg",
+        "images/progressive.jpg",
+    ];
+    for name in names {
+        let (shape, turbo) = pixels_of(&fixture(name), JpegDecoder::LibjpegTurbo).unwrap();
+        let (zune_shape, zune) = pixels_of(&fixture(name), JpegDecoder::Zune).unwrap();
+        assert_eq!(shape, zune_shape);
+        let sum: u64 = turbo.iter().zip(&zune).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+        let mean = sum as f64 / turbo.len() as f64;
+        assert!(mean < 1.0, "{name}: {mean}");
+    }
+}
+
+#[test]
+fn layouts_types_and_colours_are_the_same_pixels() {
+    let path = fixture("images/rgb.png");
+    let rgb = picture();
+    let grey =
+        |[r, g, b]: [u8; 3]| ((19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b) + 0x8000) >> 16) as u8;
+    let size = Some((HEIGHT as u32, WIDTH as u32));
+    for order in [PixelOrder::Nchw, PixelOrder::Nhwc] {
+        for colour in [ImageColour::Rgb, ImageColour::Grey] {
+            let channels = colour.channels();
+            let mut expected = vec![0u8; channels * rgb.len()];
+            for (i, pixel) in rgb.iter().enumerate() {
+                for c in 0..channels {
+                    let at = if order == PixelOrder::Nchw { c * rgb.len() + i } else { i * channels + c };
+                    expected[at] = if colour == ImageColour::Grey { grey(*pixel) } else { pixel[c] };
+                }
+            }
+            let shape = match order {
+                PixelOrder::Nchw => [channels, HEIGHT, WIDTH],
+                PixelOrder::Nhwc => [HEIGHT, WIDTH, channels],
+            };
+            let options = ImageOptions { size, order, colour, ..ImageOptions::default() };
+            let bytes = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+            let bytes = fill(&bytes, 0).unwrap();
+            assert_eq!(bytes.shape(0), shape);
+            assert_eq!(bytes.tensor::<u8>(0), expected);
+
+            let options = ImageOptions { dtype: DType::F32, ..options };
+            let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+            let floats = fill(&reader, 0).unwrap();
+            assert!(floats.tensor::<f32>(0).iter().copied().eq(expected.iter().map(|x| f32::from(*x))));
+
+            // With a transformation, by every axis that there is.
+            for axis in [None, Some(0), Some(1), Some(2)] {
+                let factors = axis.map_or(1, |axis| shape[axis]);
+                let affine = Affine {
+                    scale: (0..factors).map(|i| 0.017 + i as f32).collect(),
+                    bias: (0..factors).map(|i| -1.3 - i as f32 * 0.1).collect(),
+                    axis,
+                };
+                let mut specs = reader.tensors().to_vec();
+                specs[0].affine = Some(Arc::new(affine.clone()));
+                let scaled = fill_specs(&reader, &specs, 0, Extents::default(), &mut Scratch::default()).unwrap();
+                for (i, value) in expected.iter().enumerate() {
+                    let entry = axis.map_or(0, |axis| i / shape[axis + 1..].iter().product::<usize>() % shape[axis]);
+                    let expected = f32::from(*value).mul_add(affine.scale[entry], affine.bias[entry]);
+                    assert_eq!(scaled.tensor::<f32>(0)[i].to_bits(), expected.to_bits());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn native_sizes_are_padded_with_zeros_and_masked() {
+    let paths = [fixture("images/rgb.png"), fixture("photos/chelsea.png")];
+    for (order, dtype) in [PixelOrder::Nchw, PixelOrder::Nhwc].into_iter().zip([DType::U8, DType::F32]) {
+        let options = ImageOptions { order, dtype, ..ImageOptions::default() };
+        let reader = ImageFolder::from_paths(&paths, ImageLabels::None, &options).unwrap();
+        let mut scratch = Scratch::default();
+        assert_eq!(reader.measure(1, &mut scratch).unwrap(), Extents([300, 451, 0, 0]));
+        let room = Extents([20, 451, 0, 0]);
+        let filled = fill_specs(&reader, reader.tensors(), 0, room, &mut scratch).unwrap();
+        assert_eq!(reader.tensors()[1].name, "image_mask");
+        assert_eq!(reader.tensors()[1].role, Role::Mask);
+        assert_eq!(filled.shape(1), [20, 451]);
+        let value = |i: usize| match dtype {
+            DType::U8 => f32::from(filled.tensor::<u8>(0)[i]),
+            _ => filled.tensor::<f32>(0)[i],
+        };
+        let picture = picture();
+        for y in 0..20 {
+            for x in 0..451 {
+                let inside = y < HEIGHT && x < WIDTH;
+                assert_eq!(filled.tensor::<u8>(1)[y * 451 + x], u8::from(inside));
+                for c in 0..3 {
+                    let at = if order == PixelOrder::Nchw { (c * 20 + y) * 451 + x } else { (y * 451 + x) * 3 + c };
+                    let expected = if inside { f32::from(picture[y * WIDTH + x][c]) } else { 0.0 };
+                    assert_eq!(value(at), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn measuring_agrees_with_decoding_for_every_format() {
+    let reader = ImageFolder::open_with(fixture("images"), ImageLabels::None, &ImageOptions::default()).unwrap();
+    assert!(reader.len() > 30);
+    for sample in 0..reader.len() {
+        let extents = reader.measure(sample, &mut Scratch::default()).unwrap();
+        let path = reader.path(sample);
+        let expected = if path.ends_with("orientation-6.tiff") {
+            // Pillow turns the pixels of a TIFF when it saves them, and leaves the tag in.
+            let summary = summarise_image(&path).unwrap();
+            Extents([summary.height, summary.width, 0, 0])
+        } else {
+            Extents([HEIGHT as u32, WIDTH as u32, 0, 0])
+        };
+        assert_eq!(extents, expected, "{}", path.display());
+        fill(&reader, sample).unwrap();
+    }
+}
+
+#[test]
+fn resizing_is_pillows_antialiased_bilinear() {
+    // Every pixel of the fixture is what Pillow 13.0 gives for `resize((32, 32), BILINEAR)`.
+    let expected = fs::read(fixture("images/chelsea-32x32-pillow.rgb")).unwrap();
+    let options = ImageOptions { size: Some((32, 32)), order: PixelOrder::Nhwc, ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([fixture("photos/chelsea.png")], ImageLabels::None, &options).unwrap();
+    let filled = fill(&reader, 0).unwrap();
+    assert!(largest_difference(filled.tensor::<u8>(0), &expected) <= 1);
+    // Enlarged.
+    let expected = fs::read(fixture("images/rgb-50x37-pillow.rgb")).unwrap();
+    let larger = ImageOptions { size: Some((37, 50)), ..options.clone() };
+    let larger = ImageFolder::from_paths([fixture("images/rgb.png")], ImageLabels::None, &larger).unwrap();
+    assert!(largest_difference(fill(&larger, 0).unwrap().tensor::<u8>(0), &expected) <= 1);
+    // The other order goes another way through memory, and holds the same.
+    let options = ImageOptions { order: PixelOrder::Nchw, ..options };
+    let reader = ImageFolder::from_paths([fixture("photos/chelsea.png")], ImageLabels::None, &options).unwrap();
+    let planes = fill(&reader, 0).unwrap();
+    for (i, value) in filled.tensor::<u8>(0).iter().enumerate() {
+        assert_eq!(planes.tensor::<u8>(0)[i % 3 * 1024 + i / 3], *value);
+    }
+}
+
+#[test]
+fn a_centre_crop_is_the_middle_of_the_resized_image() {
+    // Pillow 13.0: `resize((60, 40), BILINEAR).crop((14, 4, 46, 36))`, torchvision's Resize(40) and CenterCrop(32).
+    let expected = fs::read(fixture("images/chelsea-40-crop-32-pillow.rgb")).unwrap();
+    let fit = CropFit::CenterCrop { shorter: 40 };
+    let options = ImageOptions { size: Some((32, 32)), fit, order: PixelOrder::Nhwc, ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([fixture("photos/chelsea.png")], ImageLabels::None, &options).unwrap();
+    assert!(largest_difference(fill(&reader, 0).unwrap().tensor::<u8>(0), &expected) <= 1);
+    // An uneven cut of a turned image is the same cut of the upright one.
+    let fit = CropFit::CenterCrop { shorter: 12 };
+    let options = ImageOptions { size: Some((7, 11)), fit, ..options };
+    let cut = |name: &str| {
+        let reader = ImageFolder::from_paths([fixture(name)], ImageLabels::None, &options).unwrap();
+        fill(&reader, 0).unwrap().tensor::<u8>(0).to_vec()
+    };
+    let upright = cut("images/rgb.png");
+    assert!(largest_difference(&cut("images/orientation-6.png"), &upright) <= 1);
+    for orientation in 1..=8 {
+        assert!(largest_difference(&cut(&format!("images/orientation-{orientation}.jpg")), &upright) <= 4);
+    }
+}
+
+#[test]
+fn folders_are_classes_in_sorted_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = fs::read(fixture("images/rgb.png")).unwrap();
+    write_all(
+        folder.path(),
+        &[
+            ("dog/b.png", &image),
+            ("dog/a.PNG", &image),
+            ("dog/deep/er/c.png", &image),
+            ("cat/z.jpeg", &image),
+            ("cat/notes.txt", b"none"),
+            ("cat/.hidden.png", &image),
+            (".git/x.png", &image),
+            ("zebra/readme.md", b"empty class"),
+            ("loose.png", &image),
+        ],
+    );
+    let options = ImageOptions { size: Some((8, 8)), ..ImageOptions::default() };
+    let reader = ImageFolder::open(folder.path(), &options).unwrap();
+    assert_eq!(reader.classes(), ["cat", "dog", "zebra"]);
+    let names: Vec<PathBuf> =
+        (0..reader.len()).map(|i| reader.path(i).strip_prefix(folder.path()).unwrap().to_owned()).collect();
+    assert_eq!(names, ["cat/z.jpeg", "dog/a.PNG", "dog/b.png", "dog/deep/er/c.png"].map(PathBuf::from));
+    assert_eq!((0..4).map(|i| reader.label(i)).collect::<Vec<_>>(), [0, 1, 1, 1].map(Some));
+    assert_eq!(reader.ignored(), 4);
+    let filled = fill(&reader, 2).unwrap();
+    assert_eq!(filled.tensor::<i64>(1), [1]);
+    assert_eq!(reader.tensors()[1].classes.as_deref(), Some(reader.classes()));
+    assert_eq!(reader.place(2).path, Some(reader.path(2)));
+    assert_ne!(reader.fingerprint(), ImageFolder::open(folder.path().join("dog"), &options).unwrap().fingerprint());
+
+    let summary = reader.summarise();
+    assert_eq!((summary.records, summary.ignored), (4, 4));
+    let counts: Vec<_> = summary.classes.iter().map(|class| (class.name.as_str(), class.count)).collect();
+    assert_eq!(counts, [("cat", 1), ("dog", 3), ("zebra", 0)]);
+    assert_eq!(summary.fields[1].sum, Some(3.0));
+    assert_eq!(summary.fields[0].mean, None);
+    assert_eq!(summary.last.label.as_deref(), Some("dog"));
+}
+
+#[test]
+fn one_class_list_serves_training_and_test() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = fs::read(fixture("images/rgb.png")).unwrap();
+    write_all(folder.path(), &[("cat/a.png", &image), ("dog/b.png", &image)]);
+    let classes = Some(["dog", "bird", "cat"].map(str::to_owned).to_vec());
+    let options = ImageOptions { size: Some((4, 4)), classes, labels: LabelFormat::OneHot, ..ImageOptions::default() };
+    let reader = ImageFolder::open(folder.path(), &options).unwrap();
+    assert_eq!(fill(&reader, 0).unwrap().tensor::<f32>(1), [0.0, 0.0, 1.0]);
+    assert_eq!(fill(&reader, 1).unwrap().tensor::<f32>(1), [1.0, 0.0, 0.0]);
+    let options = ImageOptions { labels: LabelFormat::U32, ..options };
+    let reader = ImageFolder::open(folder.path(), &options).unwrap();
+    assert_eq!(fill(&reader, 0).unwrap().tensor::<u32>(1), [2]);
+
+    let options = ImageOptions { classes: Some(vec!["cats".to_owned(), "dog".to_owned()]), ..options };
+    let error = ImageFolder::open(folder.path(), &options).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    assert!(error.to_string().contains("did you mean \"cats\"?"), "{error}");
+}
+
+#[test]
+fn labels_come_from_a_function_or_the_parent_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = fs::read(fixture("images/rgb.png")).unwrap();
+    write_all(folder.path(), &[("dog.1.png", &image), ("cat.2.png", &image), ("unknown.png", &image)]);
+    let options = ImageOptions { size: Some((4, 4)), ..ImageOptions::default() };
+    let by_name = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        Ok(name.split_once('.').map(|(class, _)| class.to_owned()).filter(|class| class != "unknown"))
+    };
+    let reader = ImageFolder::open_with(folder.path(), ImageLabels::By(&by_name), &options).unwrap();
+    assert_eq!((reader.len(), reader.ignored()), (2, 1));
+    assert_eq!(reader.classes(), ["cat", "dog"]);
+    assert_eq!((reader.label(0), reader.label(1)), (Some(0), Some(1)));
+
+    let failing = |_: &Path| Err(Error::new(ErrorKind::Data, "no such entry in the table"));
+    let error = ImageFolder::open_with(folder.path(), ImageLabels::By(&failing), &options).err().unwrap();
+    assert!(error.path().is_some(), "{error}");
+
+    let paths = ["b/x.png", "a/y.png", "b/z.png"];
+    let reader = ImageFolder::from_paths(paths, ImageLabels::Folder, &options).unwrap();
+    assert_eq!(reader.classes(), ["a", "b"]);
+    assert_eq!((0..3).map(|i| reader.label(i)).collect::<Vec<_>>(), [1, 0, 1].map(Some));
+    assert_eq!(reader.path(1), Path::new("a/y.png"));
+    assert!(ImageFolder::from_paths(["x.png"], ImageLabels::Folder, &options).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn symbolic_links_are_followed_and_loops_end() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let image = fs::read(fixture("images/rgb.png")).unwrap();
+    write_all(folder.path(), &[("data/a/x.png", &image), ("elsewhere/y.png", &image)]);
+    let class = folder.path().join("data/a");
+    symlink(&class, class.join("loop")).unwrap();
+    symlink(folder.path(), class.join("up")).unwrap();
+    symlink(folder.path().join("elsewhere"), class.join("other")).unwrap();
+    symlink(folder.path().join("elsewhere/y.png"), class.join("z.png")).unwrap();
+    let reader = ImageFolder::open(folder.path().join("data"), &ImageOptions::default()).unwrap();
+    let mut names: Vec<PathBuf> = (0..reader.len()).map(|i| fs::canonicalize(reader.path(i)).unwrap()).collect();
+    names.sort();
+    // x once; y through the folder and through the file link.
+    assert_eq!(names.len(), 3, "{names:?}");
+    symlink("nowhere", class.join("broken.png")).unwrap();
+    let error = ImageFolder::open(folder.path().join("data"), &ImageOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("broken.png"), "{error}");
+}
+
+#[test]
+fn missing_and_empty_places_say_what_was_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("train")).unwrap();
+    let options = ImageOptions::default();
+    let error = ImageFolder::open(folder.path().join("trian"), &options).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("train"), "{error}");
+    let error = ImageFolder::open(folder.path().join("train"), &options).err().unwrap();
+    assert!(error.to_string().contains(".webp"), "{error}");
+    let error = ImageFolder::open(fixture("images/rgb.png"), &options).err().unwrap();
+    assert!(error.to_string().contains("is a file"), "{error}");
+    let error = summarise_image(fixture("images/rgb.pmg")).unwrap_err();
+    assert!(error.to_string().contains("rgb.png"), "{error}");
+}
+
+#[test]
+fn contents_decide_and_not_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.jpg");
+    fs::copy(fixture("images/rgb.png"), &path).unwrap();
+    assert_eq!(summarise_image(&path).unwrap().format, "png");
+    fs::write(&path, "<html>not found</html>").unwrap();
+    let error = summarise_image(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format);
+    assert!(error.to_string().contains("wrong.jpg"), "{error}");
+    fs::write(&path, "").unwrap();
+    assert!(summarise_image(&path).unwrap_err().to_string().contains("empty"));
+}
+
+#[test]
+fn limits_hold_before_anything_is_decoded() {
+    let path = fixture("photos/china.jpg");
+    let options = ImageOptions { max_pixels: 1000, ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+    assert_eq!(reader.measure(0, &mut Scratch::default()).unwrap_err().kind(), ErrorKind::Limit);
+    let options = ImageOptions { max_pixels: 1000, size: Some((8, 8)), ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+    let error = fill(&reader, 0).err().unwrap();
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Limit, Some(0)));
+    let options = ImageOptions { max_file_bytes: 1000, size: Some((8, 8)), ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+    assert_eq!(fill(&reader, 0).err().unwrap().kind(), ErrorKind::Limit);
+
+    // A row of 60,000 pixels takes little room, until it is made 5,000 high.
+    let row = tempfile::Builder::new().suffix(".bmp").tempfile().unwrap();
+    let mut bmp = fs::read(fixture("images/grey.bmp")).unwrap();
+    bmp[18..22].copy_from_slice(&60_000u32.to_le_bytes());
+    bmp[22..26].copy_from_slice(&1u32.to_le_bytes());
+    bmp.resize(500_000, 7);
+    fs::write(row.path(), bmp).unwrap();
+    let options = ImageOptions { size: Some((5000, 2)), ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([row.path()], ImageLabels::None, &options).unwrap();
+    let error = fill(&reader, 0).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    let options = ImageOptions { size: Some((2, 5)), ..ImageOptions::default() };
+    fill(&ImageFolder::from_paths([row.path()], ImageLabels::None, &options).unwrap(), 0).unwrap();
+
+    // A header that promises 60,000 x 60,000 pixels.
+    let folder = tempfile::tempdir().unwrap();
+    let bomb = folder.path().join("bomb.jpg");
+    let mut bytes = fs::read(&path).unwrap();
+    let frame = bytes.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+    bytes[frame + 5..frame + 9].copy_from_slice(&[0xea, 0x60, 0xea, 0x60]);
+    fs::write(&bomb, bytes).unwrap();
+    assert_eq!(summarise_image(&bomb).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+#[test]
+fn options_say_all_their_faults_and_survive_toml_and_json() {
+    let options = ImageOptions {
+        size: Some((10, 20)),
+        fit: CropFit::CenterCrop { shorter: 15 },
+        dtype: DType::I64,
+        classes: Some(["a", "a"].map(str::to_owned).to_vec()),
+        ..ImageOptions::default()
+    };
+    assert_eq!(options.faults().len(), 3);
+    let error = ImageFolder::open(fixture("images"), &options).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert_eq!(toml::from_str::<ImageOptions>(&toml::to_string(&options).unwrap()).unwrap(), options);
+    assert_eq!(serde_json::from_str::<ImageOptions>(&serde_json::to_string(&options).unwrap()).unwrap(), options);
+    let text = "size = [224, 224]\nfit = { center_crop = { shorter = 256 } }\ndtype = \"f32\"\norder = \"nhwc\"";
+    let options: ImageOptions = toml::from_str(text).unwrap();
+    assert_eq!((options.size, options.fit), (Some((224, 224)), CropFit::CenterCrop { shorter: 256 }));
+    assert!(toml::from_str::<ImageOptions>("sise = [1, 1]").is_err());
+}
+
+/// Decodes bytes as a file; the buffers are kept from call to call.
+struct Bench {
+    folder: tempfile::TempDir,
+    reader: ImageFolder,
+    scratch: Scratch,
+}
+
+impl Bench {
+    fn new(jpeg: JpegDecoder) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jpg");
+        fs::write(&path, "").unwrap();
+        let options = ImageOptions { size: Some((16, 16)), jpeg, ..ImageOptions::default() };
+        let reader = ImageFolder::from_paths([path], ImageLabels::None, &options).unwrap();
+        Self { folder, reader, scratch: Scratch::default() }
+    }
+
+    fn decode(&mut self, bytes: &[u8]) -> Result<Filled> {
+        // A new file each time: some file systems write a file to disk at once when it is emptied and filled again.
+        let path = self.folder.path().join("x.jpg");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+        fill_specs(&self.reader, self.reader.tensors(), 0, Extents::default(), &mut self.scratch)
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_an_error_that_names_it() {
+    let photos = ["china.jpg", "flower.jpg", "rocket.jpg", "chelsea.png", "coffee.png"];
+    let photos = photos.map(|name| (fs::read(fixture("photos").join(name)).unwrap(), 12));
+    let small = [
+        "rgb.jpg",
+        "progressive.jpg",
+        "cmyk.jpg",
+        "grey.jpg",
+        "rgb.png",
+        "rgb-16.png",
+        "palette.gif",
+        "two-frames.gif",
+        "rgb-raw.tiff",
+        "rgb-deflate.tiff",
+        "rgb-packbits.tif",
+        "cmyk.tiff",
+        "rgb-lossless.webp",
+        "rgb-lossy.webp",
+        "rgba.webp",
+        "rgb.bmp",
+    ];
+    let small = small.map(|name| {
+        let bytes = fs::read(fixture("images").join(name)).unwrap();
+        let cuts = bytes.len();
+        (bytes, cuts)
+    });
+    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+        let mut bench = Bench::new(jpeg);
+        for (bytes, cuts) in photos.iter().chain(&small) {
+            bench.decode(bytes).unwrap();
+            let spread = (0..*cuts).map(|cut| cut * bytes.len() / cuts);
+            for cut in spread.chain(bytes.len() - 20..bytes.len()) {
+                let Err(error) = bench.decode(&bytes[..cut]) else {
+                    panic!("{cut} of {} bytes that start with {:02x?} passed", bytes.len(), &bytes[..4]);
+                };
+                assert!(error.path().is_some_and(|path| path.ends_with("x.jpg")), "{error}");
+                assert_eq!(error.location().record, Some(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_files_never_panic() {
+    let mut files: Vec<Vec<u8>> = Vec::new();
+    for entry in fs::read_dir(fixture("images")).unwrap() {
+        files.push(fs::read(entry.unwrap().path()).unwrap());
+    }
+    files.sort();
+    let key = RandomKey::new(11);
+    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+        let mut bench = Bench::new(jpeg);
+        let mut refused = 0;
+        for round in 0..1500u64 {
+            let key = key.with(round);
+            let mut bytes = files[round as usize % files.len()].clone();
+            for change in 0..1 + key.bits(0) % 4 {
+                let at = (key.bits(2 * change + 1) % bytes.len() as u64) as usize;
+                bytes[at] = key.bits(2 * change + 2) as u8;
+            }
+            refused += u32::from(bench.decode(&bytes).is_err());
+        }
+        assert!(refused > 500, "{refused}");
+    }
+}
+
+#[test]
+fn damage_inside_of_a_scan_is_seen() {
+    let bytes = fs::read(fixture("photos/china.jpg")).unwrap();
+    // A marker in the middle of the entropy-coded data: half of the picture would be grey.
+    let mut broken = bytes.clone();
+    let middle = bytes.len() / 2;
+    broken[middle..middle + 2].copy_from_slice(&[0xff, 0xd9]);
+    // The middle left out.
+    let mut shorter = bytes[..middle].to_vec();
+    shorter.extend_from_slice(&bytes[middle + 3000..]);
+    // A restart marker where none belongs.
+    let mut restart = bytes.clone();
+    restart[middle..middle + 2].copy_from_slice(&[0xff, 0xd3]);
+    let mut bench = Bench::new(JpegDecoder::LibjpegTurbo);
+    for (what, damaged) in [("marker", &broken), ("gap", &shorter), ("restart", &restart)] {
+        assert!(bench.decode(damaged).is_err(), "a {what} is passed over");
+    }
+    // The other decoder sees a part of it, as its documentation here says.
+    let mut zune = Bench::new(JpegDecoder::Zune);
+    for (what, damaged) in [("marker", &broken), ("gap", &shorter)] {
+        assert!(zune.decode(damaged).is_err(), "a {what} is passed over");
+    }
+    // A PNG whose last check sum is wrong.
+    let mut png = fs::read(fixture("photos/chelsea.png")).unwrap();
+    let at = png.len() - 16;
+    png[at] ^= 1;
+    let error = bench.decode(&png).err().unwrap();
+    assert!(error.to_string().contains("IDAT"), "{error}");
+}

@@ -1,0 +1,249 @@
+//! Normalisers: fitting against the naive two passes, applying while decoding, undoing, and the JSON form.
+
+use std::fs;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use ringfeed::{
+    DType, Dim, ErrorKind, Extents, Layout, Normaliser, NormaliserFit, Numbers, RandomKey, Role, RowMut, Schema,
+    TensorSpec, write_numbers,
+};
+
+/// Mean and deviation as numpy computes them: two passes over all values.
+fn two_passes(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
+}
+
+/// What decoding with `normaliser` writes for one sample.
+fn normalised(normaliser: &Normaliser, values: &[f32], shape: &[usize]) -> Vec<f32> {
+    let mut spec = TensorSpec::new("x", Role::Feature, DType::F32, shape);
+    spec.affine = Some(Arc::new(normaliser.affine(&spec).unwrap()));
+    let schema = Schema::new(vec![spec]).unwrap();
+    let mut layout = Layout::default();
+    layout.compute(&schema, 1, Extents::default()).unwrap();
+    let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
+    let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
+    // In uneven pieces, as readers may write them.
+    let mut at = 0;
+    for piece in values.chunks(7) {
+        write_numbers(&mut row.tensor(0), at, Numbers::F32(piece)).unwrap();
+        at += piece.len();
+    }
+    row.tensor(0).as_mut_slice::<f32>().unwrap().to_vec()
+}
+
+proptest! {
+    #[test]
+    fn batches_merge_to_what_two_passes_over_all_rows_give(
+        rows in proptest::collection::vec(proptest::array::uniform3(-1e3f64..1e3), 1..200),
+        offset in -1e6f64..1e6,
+        batch in 1usize..50,
+    ) {
+        let rows: Vec<[f64; 3]> = rows.iter().map(|row| row.map(|value| value + offset)).collect();
+        let mut standardise = NormaliserFit::standardise(Some(0));
+        let mut min_max = NormaliserFit::min_max(Some(0), (-1.0, 1.0));
+        for rows in rows.chunks(batch) {
+            standardise.observe_numbers(Numbers::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
+            min_max.observe_numbers(Numbers::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
+        }
+        let Normaliser::Standardise { mean, deviation, .. } = standardise.finish().unwrap() else { panic!() };
+        let Normaliser::MinMax { low, high, .. } = min_max.finish().unwrap() else { panic!() };
+        for column in 0..3 {
+            let values: Vec<f64> = rows.iter().map(|row| row[column]).collect();
+            let (expected_mean, expected_deviation) = two_passes(&values);
+            prop_assert!((mean[column] - expected_mean).abs() <= 1e-9 * (1.0 + expected_mean.abs()));
+            prop_assert!((deviation[column] - expected_deviation).abs() <= 1e-8 * (1.0 + expected_deviation));
+            prop_assert_eq!(low[column], values.iter().copied().fold(f64::INFINITY, f64::min));
+            prop_assert_eq!(high[column], values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        }
+    }
+}
+
+#[test]
+fn a_million_rows_far_from_zero_keep_their_deviation() {
+    let mut fit = NormaliserFit::standardise(None);
+    let mut values = vec![0.0f64; 1000];
+    for batch in 0..1000u64 {
+        values.iter_mut().zip(0..).for_each(|(value, i)| *value = 1e9 + RandomKey::new(batch).normal(i));
+        fit.observe_numbers(Numbers::F64(&values), &[1000], None).unwrap();
+    }
+    let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
+    // In one pass with f64 sums of squares, 1e18 would swallow the 1 altogether.
+    assert!((mean[0] - 1e9).abs() < 0.01 && (deviation[0] - 1.0).abs() < 0.01, "{mean:?} {deviation:?}");
+}
+
+#[test]
+fn standardised_data_has_mean_zero_and_deviation_one_on_every_axis() {
+    let shape = [4, 3, 5];
+    let values: Vec<f32> = (0..60u64).map(|i| RandomKey::new(5).normal(i) as f32 * 7.0 + i as f32).collect();
+    for axis in [None, Some(0), Some(1), Some(2)] {
+        let mut fit = NormaliserFit::standardise(axis);
+        fit.observe_numbers(Numbers::F32(&values), &[1, 4, 3, 5], None).unwrap();
+        let normaliser = fit.finish().unwrap();
+        let mut out = normalised(&normaliser, &values, &shape);
+        let entries = axis.map_or(1, |axis| shape[axis]);
+        for entry in 0..entries {
+            let of_entry: Vec<f64> = (0..60)
+                .filter(|i| {
+                    axis.is_none_or(|axis| i / shape[axis + 1..].iter().product::<usize>() % shape[axis] == entry)
+                })
+                .map(|i| f64::from(out[i]))
+                .collect();
+            let (mean, deviation) = two_passes(&of_entry);
+            assert!(mean.abs() < 1e-5 && (deviation - 1.0).abs() < 1e-5, "{axis:?} {entry}: {mean} {deviation}");
+        }
+        normaliser.revert(&mut out, &shape).unwrap();
+        for (back, value) in out.iter().zip(&values) {
+            assert!((back - value).abs() <= 1e-4, "{back} {value}");
+        }
+        // Several samples at once are undone as one by one.
+        let mut twice: Vec<f32> = [1.5f32; 120].to_vec();
+        let mut once = twice[..60].to_vec();
+        normaliser.revert(&mut twice, &shape).unwrap();
+        normaliser.revert(&mut once, &shape).unwrap();
+        assert_eq!(twice[60..], once);
+    }
+}
+
+#[test]
+fn masked_padding_missing_values_and_infinities_do_not_count() {
+    // Two sequences of lengths 3 and 1, padded to 3 steps of 2 features.
+    let values = [1.0, 10.0, 2.0, f32::NAN, 3.0, 30.0, 5.0, 20.0, 0.0, 0.0, 0.0, 0.0];
+    let mask = [1.0f32, 1.0, 1.0, 1.0, 0.0, 0.0];
+    let mut fit = NormaliserFit::min_max(Some(1), (0.0, 1.0));
+    fit.observe_numbers(Numbers::F32(&values), &[2, 3, 2], Some((Numbers::F32(&mask), &[2, 3]))).unwrap();
+    assert_eq!(fit.missing(), 1);
+    let Normaliser::MinMax { low, high, .. } = fit.finish().unwrap() else { panic!() };
+    assert_eq!((low, high), (vec![1.0, 10.0], vec![5.0, 30.0]));
+
+    // An image with the mask of its pixels: channels come first, the mask has none.
+    let pixels: Vec<u8> = (1..=8).chain(11..=18).collect();
+    let mask = [1u8, 0, 1, 0, 0, 0, 0, 0];
+    let mut fit = NormaliserFit::standardise(Some(0));
+    fit.observe_numbers(Numbers::U8(&pixels), &[1, 2, 2, 4], Some((Numbers::U8(&mask), &[1, 2, 4]))).unwrap();
+    let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
+    assert_eq!((mean, deviation), (vec![2.0, 12.0], vec![1.0, 1.0]));
+
+    let before = fit.finish().unwrap();
+    let error = fit.observe_numbers(Numbers::F32(&[f32::INFINITY; 16]), &[1, 2, 2, 4], None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    assert_eq!(fit.finish().unwrap(), before);
+    assert!(fit.observe_numbers(Numbers::F32(&[0.0; 3]), &[1, 3], None).is_err());
+    assert!(fit.observe_numbers(Numbers::U8(&pixels), &[1, 2, 2, 4], Some((Numbers::U8(&mask), &[2, 4]))).is_err());
+}
+
+#[test]
+fn what_can_not_be_fitted_is_an_error() {
+    assert_eq!(NormaliserFit::standardise(None).finish().unwrap_err().kind(), ErrorKind::Data);
+    let mut fit = NormaliserFit::standardise(Some(0));
+    fit.observe_numbers(Numbers::F32(&[1.0, f32::NAN]), &[1, 2], None).unwrap();
+    assert!(fit.finish().unwrap_err().to_string().contains("index 1"));
+    let mut fit = NormaliserFit::min_max(None, (1.0, 1.0));
+    fit.observe_numbers(Numbers::F32(&[1.0]), &[1], None).unwrap();
+    assert_eq!(fit.finish().unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn constant_values_are_shifted_and_come_back() {
+    for mut fit in [NormaliserFit::standardise(None), NormaliserFit::min_max(None, (-1.0, 1.0))] {
+        fit.observe_numbers(Numbers::I64(&[7, 7, 7]), &[3], None).unwrap();
+        let normaliser = fit.finish().unwrap();
+        let mut out = normalised(&normaliser, &[7.0], &[]);
+        assert!(out == [0.0] || out == [-1.0]);
+        normaliser.revert(&mut out, &[]).unwrap();
+        assert_eq!(out, [7.0]);
+    }
+}
+
+#[test]
+fn images_are_scaled_and_channels_normalised() {
+    assert_eq!(normalised(&Normaliser::image_scale(), &[0.0, 255.0], &[2]), [0.0, 1.0]);
+    let symmetric = Normaliser::ImageScale { range: (-1.0, 1.0) };
+    let out = normalised(&symmetric, &[0.0, 255.0], &[2]);
+    assert!(out[0] == -1.0 && (out[1] - 1.0).abs() <= f32::EPSILON, "{out:?}");
+    // torchvision's Normalize of a white pixel after ToTensor: (1 - mean) / deviation.
+    let expected = [2.2489083, 2.428571, 2.64];
+    for shape in [[3, 1, 1], [1, 1, 3]] {
+        for (found, expected) in normalised(&Normaliser::imagenet(), &[255.0; 3], &shape).iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-5f32, "{found} {expected}");
+        }
+    }
+    let spec = |dims: Vec<Dim>, dtype| TensorSpec::with_dims("image", Role::Feature, dtype, dims);
+    let native = spec(vec![Dim::Extent(0), Dim::Extent(1), Dim::Fixed(3)], DType::F32);
+    assert_eq!(Normaliser::imagenet().affine(&native).unwrap().axis, Some(2));
+    let ambiguous = spec([3, 9, 3].map(Dim::Fixed).to_vec(), DType::F32);
+    assert!(Normaliser::imagenet().affine(&ambiguous).unwrap_err().to_string().contains("give the axis"));
+    let bytes = spec([3, 9, 9].map(Dim::Fixed).to_vec(), DType::U8);
+    assert!(Normaliser::imagenet().affine(&bytes).unwrap_err().to_string().contains("make it f32"));
+    let grey = spec([1, 9, 9].map(Dim::Fixed).to_vec(), DType::F32);
+    assert_eq!(Normaliser::imagenet().affine(&grey).unwrap_err().kind(), ErrorKind::Schema);
+    let mut done = native.clone();
+    done.affine = Some(Arc::new(Normaliser::imagenet().affine(&native).unwrap()));
+    assert!(Normaliser::image_scale().affine(&done).is_err());
+}
+
+#[test]
+fn the_json_form_is_fixed_and_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scale.json");
+    let normaliser =
+        Normaliser::Standardise { axis: Some(0), mean: vec![0.1, 1.0 / 3.0], deviation: vec![2.0, 1e-300] };
+    normaliser.save(&path).unwrap();
+    let golden = r#"{
+  "version": 1,
+  "normaliser": {
+    "kind": "standardise",
+    "axis": 0,
+    "mean": [
+      0.1,
+      0.3333333333333333
+    ],
+    "deviation": [
+      2.0,
+      1e-300
+    ]
+  }
+}
+"#;
+    assert_eq!(fs::read_to_string(&path).unwrap(), golden);
+    assert_eq!(Normaliser::load(&path).unwrap(), normaliser);
+    let many: Vec<f64> = (0..1000).map(|i| RandomKey::new(1).normal(i) * 1e3).collect();
+    let others = [
+        Normaliser::MinMax { axis: None, low: vec![-1.5], high: vec![2.5], range: (0.0, 1.0) },
+        Normaliser::image_scale(),
+        Normaliser::imagenet(),
+        Normaliser::Standardise {
+            axis: Some(1),
+            mean: many.clone(),
+            deviation: many.iter().map(|x| x.abs()).collect(),
+        },
+    ];
+    for normaliser in others {
+        normaliser.save(&path).unwrap();
+        assert_eq!(Normaliser::load(&path).unwrap(), normaliser);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_normaliser_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scale.json");
+    let load = |text: &str| {
+        fs::write(&path, text).unwrap();
+        Normaliser::load(&path).unwrap_err()
+    };
+    let error = load("{\n\"version\": 1,\n oops");
+    assert_eq!((error.kind(), error.location().line), (ErrorKind::Format, Some(3)));
+    assert!(load(r#"{"version": 2, "normaliser": {"kind": "later"}}"#).to_string().contains("version 2"));
+    assert!(load(r#"{"version": 1, "normaliser": {"kind": "later"}}"#).to_string().contains("later"));
+    let extra = r#"{"version": 1, "normaliser": {"kind": "image_scale", "range": [0, 1], "extra": 3}}"#;
+    assert!(load(extra).to_string().contains("extra"));
+    let uneven =
+        r#"{"version": 1, "normaliser": {"kind": "standardise", "axis": 0, "mean": [1, 2], "deviation": [1]}}"#;
+    assert_eq!(load(uneven).kind(), ErrorKind::Config);
+    let error = Normaliser::load(folder.path().join("scales.json")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("scale.json"), "{error}");
+}
