@@ -1,5 +1,7 @@
 //! Normalisers: fitting against the naive two passes, applying while decoding, undoing, and the JSON form.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
+
 use std::fs;
 use std::sync::Arc;
 

@@ -269,3 +269,39 @@ fn numbers<'a>(view: &TensorView<'a>) -> Result<Numbers<'a>> {
         DType::F64 => Numbers::F64(view.as_slice()?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+    use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+
+    #[test]
+    fn a_batch_is_observed_through_its_views_and_their_mask() {
+        let steps = TensorSpec::with_dims("x", Role::Feature, DType::F32, vec![Dim::Extent(0), Dim::Fixed(2)]);
+        let mask = TensorSpec::with_dims("x_mask", Role::Mask, DType::U8, vec![Dim::Extent(0)]);
+        let schema = Schema::new(vec![steps, mask]).unwrap();
+        let mut layout = Layout::default();
+        layout.compute(&schema, 2, Extents::of_length(2)).unwrap();
+        let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut slot);
+        let values: [f32; 8] = [1.0, 10.0, 3.0, 30.0, 5.0, 50.0, 0.0, 0.0];
+        bytes[..32].copy_from_slice(bytemuck::cast_slice(&values));
+        bytes[256..260].copy_from_slice(&[1, 1, 1, 0]);
+        let view = |index: usize| TensorView::new(&schema.tensors()[index], &layout.tensors()[index], 2, bytes);
+
+        let mut fit = NormaliserFit::min_max(Some(1), (0.0, 1.0));
+        fit.observe_masked(&view(0), &view(1)).unwrap();
+        let Normaliser::MinMax { low, .. } = fit.finish().unwrap() else { panic!() };
+        assert_eq!(low, [1.0, 10.0]);
+        fit.observe(&view(0)).unwrap();
+        let Normaliser::MinMax { low, high, .. } = fit.finish().unwrap() else { panic!() };
+        assert_eq!((low, high), (vec![0.0, 0.0], vec![5.0, 50.0]));
+
+        let mut done = schema.tensors()[0].clone();
+        done.affine = Some(std::sync::Arc::new(Normaliser::image_scale().affine(&done).unwrap()));
+        let normalised = TensorView::new(&done, &layout.tensors()[0], 2, bytes);
+        let error = fit.observe(&normalised).unwrap_err();
+        assert!(error.to_string().contains("normalised already"), "{error}");
+    }
+}
