@@ -10,6 +10,8 @@ use memchr::{memchr, memchr_iter, memchr2};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::input::inflate_error;
 
+use super::value::FieldNumber;
+
 /// The bytes that structure a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
@@ -150,6 +152,21 @@ impl<'a> Fields<'a> {
         let end = self.at + len;
         self.done = end >= self.raw.len();
         self.at = end + 1;
+    }
+
+    /// Reads fields that are simply a number and no NaN, until one is not or `into` is full; returns how many.
+    pub(crate) fn numbers<T: FieldNumber>(&mut self, into: &mut [T]) -> usize {
+        let mut count = 0;
+        while let (Some(target), Some(rest)) = (into.get_mut(count), self.rest()) {
+            let Some((number, len)) = T::leading(rest) else { break };
+            if rest.get(len).is_some_and(|next| *next != self.dialect.delimiter) || number.is_nan() {
+                break;
+            }
+            *target = number;
+            self.pass(len);
+            count += 1;
+        }
+        count
     }
 
     /// The next field as it means, unquoted: from the record itself, or from `buffer` if quotes are doubled in it.
