@@ -6,8 +6,8 @@ use crate::row::{RowMut, TensorMut};
 use crate::schema::Affine;
 
 use super::columns::{Plan, Run, RunClasses};
+use super::fields::Fields;
 use super::options::Missing;
-use super::scan::Fields;
 use super::value::{FieldNumber, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
@@ -69,7 +69,9 @@ impl Plan {
             let placed = place(run.tensor);
             let skipped = if placed.is_some() { run.column } else { run.column + run.count };
             for _ in column..skipped {
-                fields.next(buffer).ok_or(Stop::Short)?;
+                if !fields.skip() {
+                    return Err(Stop::Short);
+                }
             }
             column = run.column + run.count;
             let Some((tensor, base)) = placed else { continue };
