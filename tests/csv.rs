@@ -211,13 +211,14 @@ fn delimiters_are_detected() {
         ("a.csv", "a|b|c\n1|2|3\n", '|'),
         ("a.tsv", "a,b\tc,d\n1\t2\n", '\t'),
         ("a.csv", "a;b\nx, y;1\nz;2\n", ';'),
+        ("a.TSV", "a,b\tc\td\n1,2\t3\n", '\t'),
         ("a.csv", "one\ntwo\n", ','),
         ("a.csv", "a;b;c\n1;2;3\n4;5\n", ';'),
     ] {
         let (_folder, path) = named(name, text);
         match CsvSummary::of(&path, &CsvOptions::default()) {
             Ok(summary) => assert_eq!(summary.delimiter, delimiter, "{text:?}"),
-            // The last file has a record that is too short: for its delimiter.
+            // Two files have a record that is too short: for their delimiter.
             Err(error) => assert!(error.to_string().contains("expected 3 fields, found 2"), "{error}"),
         }
     }
@@ -488,7 +489,10 @@ fn what_comes_before_a_truncation_is_read_before_the_error() {
         }
     };
     assert_eq!((error.kind(), error.location().record), (ErrorKind::Format, Some(record.index + 1)));
-    assert!(record.index > 95_000, "{error}");
+    let mut inflated = Vec::new();
+    let cut = std::fs::read(&path).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&cut[..]), &mut inflated).unwrap_err();
+    assert_eq!(record.index + 1, inflated.iter().filter(|byte| **byte == b'\n').count() as u64);
     assert!(!stream.read(&mut record).unwrap());
 }
 

@@ -7,9 +7,10 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Role, Schema, TensorSpec};
 
+use super::dialect::Dialect;
+use super::fields::Fields;
 use super::format::Format;
 use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Missing};
-use super::scan::{Dialect, Fields};
 use super::value::{Classes, Kind, Missings, holds, shown};
 
 /// Most elements of a one-hot label whose classes are counted in the data.

@@ -3,10 +3,11 @@
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
+use crate::schema::Affine;
 
 use super::columns::{Plan, Run, RunClasses};
+use super::fields::Fields;
 use super::options::Missing;
-use super::scan::Fields;
 use super::value::{FieldNumber, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
@@ -68,7 +69,9 @@ impl Plan {
             let placed = place(run.tensor);
             let skipped = if placed.is_some() { run.column } else { run.column + run.count };
             for _ in column..skipped {
-                fields.next(buffer).ok_or(Stop::Short)?;
+                if !fields.skip() {
+                    return Err(Stop::Short);
+                }
             }
             column = run.column + run.count;
             let Some((tensor, base)) = placed else { continue };
@@ -95,31 +98,21 @@ impl Plan {
         let (affine, shape) = (tensor.affine(), tensor.shape());
         let first = base + run.at;
         let target = &mut tensor.as_mut_slice::<T>()?[first..first + run.count];
-        for (nth, target) in target.iter_mut().enumerate() {
-            let rest = fields.rest().ok_or(Stop::Short)?;
-            *target = match T::leading(rest) {
-                Some((number, len))
-                    if rest.get(len).is_none_or(|next| *next == self.dialect.delimiter)
-                        && !number.is_nan()
-                        && !self.missings.numeric =>
-                {
-                    fields.pass(len);
-                    number
-                }
-                _ => {
-                    let at = fields.at();
-                    let field = fields.next(buffer).ok_or(Stop::Short)?;
-                    self.number(field)
-                        .map_err(|error| Fault { error: error.at_column(&self.names[run.column + nth]), at })
-                        .map_err(Stop::Bad)?
-                }
-            };
+        let mut done = 0;
+        loop {
+            if !self.missings.numeric {
+                done += fields.numbers(&mut target[done..]);
+            }
+            let Some(target) = target.get_mut(done) else { break };
+            let at = fields.at();
+            let field = fields.next(buffer).ok_or(Stop::Short)?;
+            *target = self
+                .number(field)
+                .map_err(|error| Stop::Bad(Fault { error: error.at_column(&self.names[run.column + done]), at }))?;
+            done += 1;
         }
         if let Some(affine) = affine {
-            for (nth, target) in target.iter_mut().enumerate() {
-                let entry = affine.entry(first + nth, shape);
-                *target = target.scaled(affine.scale[entry], affine.bias[entry]);
-            }
+            transform(target, first, shape, affine);
         }
         Ok(())
     }
@@ -179,10 +172,7 @@ impl Plan {
             }
         }
         if let Some(affine) = affine {
-            for (nth, target) in target.iter_mut().enumerate() {
-                let entry = affine.entry(first + nth, shape);
-                *target = target.scaled(affine.scale[entry], affine.bias[entry]);
-            }
+            transform(target, first, shape, affine);
         }
         Ok(())
     }
@@ -206,6 +196,14 @@ impl Plan {
             }
         };
         Error::new(ErrorKind::Data, message)
+    }
+}
+
+/// Applies the transformation to the elements from `first` on.
+fn transform<T: FieldNumber>(target: &mut [T], first: usize, shape: &[usize], affine: &Affine) {
+    for (nth, target) in target.iter_mut().enumerate() {
+        let entry = affine.entry(first + nth, shape);
+        *target = target.scaled(affine.scale[entry], affine.bias[entry]);
     }
 }
 

@@ -10,8 +10,10 @@ use memchr::memchr;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::read::input::inflate_error;
 
+use super::dialect::Dialect;
+use super::fields::Fields;
 use super::options::{ColumnRef, CsvOptions, Header};
-use super::scan::{Dialect, Fields, Scan, Span};
+use super::scan::{Scan, Span};
 use super::value::{Missings, Value, shown};
 
 /// How a file is laid out.

@@ -1,11 +1,14 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
-//! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `scan` (text to records and fields), `format`
-//! (delimiter and header), `value` (a field), `columns` (what feeds what), `decode` (a record to numbers); then the
-//! sources: [`CsvReader`] here with `rows` and `index`, [`CsvStream`] in `stream`, and `summary` for `inspect`.
+//! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
+//! to fields), `format` (delimiter and header), `value` (what a field is), `columns` (what feeds what), `decode` (a record
+//! to numbers); then the sources: [`CsvReader`] here with `rows` and `index`, [`CsvStream`] in `stream`, and `summary` for
+//! `inspect`.
 
 mod columns;
 mod decode;
+mod dialect;
+mod fields;
 mod format;
 mod index;
 mod options;
@@ -32,10 +35,11 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 pub(crate) use columns::{Inference, Plan, needs_inference};
 pub(crate) use decode::Fault;
+pub(crate) use dialect::Dialect;
+pub(crate) use fields::Fields;
 pub(crate) use format::Format;
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Missing};
 pub(crate) use rows::{RowBytes, Rows};
-pub(crate) use scan::{Dialect, Fields};
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use text::Text;

@@ -4,10 +4,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::Input;
 
+use super::dialect::Dialect;
 use super::format::Format;
 use super::index::RowIndex;
 use super::options::CsvOptions;
-use super::scan::Dialect;
 use super::text::{InputReader, Text};
 
 /// Neighbouring records are read together up to this many bytes.

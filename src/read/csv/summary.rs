@@ -8,9 +8,10 @@ use crate::read::summary::Tally;
 use crate::schema::Role;
 
 use super::columns::label_columns;
+use super::fields::Fields;
 use super::format::Format;
 use super::options::CsvOptions;
-use super::scan::{Fields, Scan, Span};
+use super::scan::{Scan, Span};
 use super::text::Text;
 use super::value::{Kind, Missings, Value, shown};
 

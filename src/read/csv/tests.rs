@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::scan::{Dialect, Fields, Scan};
+use super::scan::Scan;
 use super::*;
 use crate::error::ErrorKind;
 use crate::read::csv::rows::RowBytes;

@@ -74,11 +74,11 @@ pub(crate) trait FieldNumber: Element {
 }
 
 macro_rules! field_numbers {
-    ($($type:ty: $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
+    ($($type:ty: $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
         impl FieldNumber for $type {
             #[inline]
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
-                lexical_core::parse_partial(bytes).ok()
+                $leading(bytes).ok()
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
@@ -118,15 +118,15 @@ macro_rules! whole {
 }
 
 field_numbers! {
-    u8: |_| false, |x, _, _| x, whole!(u8);
-    i8: |_| false, |x, _, _| x, whole!(i8);
-    u16: |_| false, |x, _, _| x, whole!(u16);
-    i16: |_| false, |x, _, _| x, whole!(i16);
-    u32: |_| false, |x, _, _| x, whole!(u32);
-    i32: |_| false, |x, _, _| x, whole!(i32);
-    i64: |_| false, |x, _, _| x, whole!(i64);
-    f32: f32::is_nan, f32::mul_add, |value| Some(value as f32);
-    f64: f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
+    u8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
+    i8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
+    u16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
+    i16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
+    u32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
+    i32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
+    i64: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
+    f32: fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
+    f64: fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
 }
 
 /// Runs `$body` with `$T` standing for the element type `$dtype`.

@@ -166,7 +166,7 @@ pub(super) fn open_grouped(
         }
         let mut fields = Fields::new(raw, quoted, &format.dialect);
         for _ in 0..group_column {
-            fields.next(&mut buffer);
+            fields.skip();
         }
         // A record so short that it has no such field is bad; it goes where it can be reported.
         let new = groups.add(fields.next(&mut buffer).unwrap_or_default());
