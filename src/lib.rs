@@ -6,6 +6,7 @@ mod decode;
 mod dtype;
 mod error;
 mod layout;
+mod loader;
 mod memory;
 mod normalise;
 mod order;
@@ -27,6 +28,7 @@ pub use decode::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, P
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
+pub use loader::{Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
 pub use order::Permutation;
@@ -38,10 +40,10 @@ pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
     Access, Align, AlignedSequences, Array, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions,
-    CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, FormatCount, Header,
-    IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, Record,
+    CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount,
+    Header, IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, Record,
     RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, Unpaired,
-    summarise_image,
+    detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Waves;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, IdxOptions, IdxReader, MemoryReader,
-    ReaderSource, Role, Workspace,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
+    IdxOptions, IdxReader, MemoryReader, ReaderSource, RecordReader, Role, StreamSource, Workspace,
 };
 
 struct Counting;
@@ -86,6 +86,40 @@ fn idx_files_allocate_nothing_per_batch() {
             if shuffled { source.shuffle(1) } else { source }
         });
     }
+}
+
+#[test]
+fn csv_files_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    let rows: String =
+        (0..10_000).map(|i| format!("{}.5,{},\"{}\",{}\n", i % 977, i * 7, i % 1000, ["no", "yes"][i % 2])).collect();
+    std::fs::write(&path, format!("a,b,c,class\n{rows}")).unwrap();
+    for (shuffled, access) in [(false, Access::Read), (true, Access::Read), (true, Access::Map)] {
+        assert_none("csv", || {
+            let reader = CsvReader::open(&path, &CsvOptions { access, ..CsvOptions::default() }).unwrap();
+            assert_eq!(reader.tensors().len(), 2);
+            let source = ReaderSource::new(reader).batch_size(64);
+            if shuffled { source.shuffle(1) } else { source }
+        });
+    }
+}
+
+#[test]
+fn streamed_csv_files_allocate_nothing_per_batch() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    let rows: String = (0..200_000).map(|i| format!("{}.5,{}\n", i % 977, 100_000 + i)).collect();
+    std::fs::write(&path, format!("a,b\n{rows}")).unwrap();
+    let (stream, decoder) = CsvStream::open(&path, &CsvOptions::default()).unwrap();
+    let source = StreamSource::new(stream, decoder).batch_size(64);
+    let workspace = Workspace::builder().workers(2).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();
+    assert_eq!(iterator.by_ref().take(1500).map(|batch| batch.unwrap().len()).sum::<usize>(), 96_000);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    assert_eq!(iterator.by_ref().take(1500).map(|batch| batch.unwrap().len()).sum::<usize>(), 96_000);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod batch;
 mod contract;
 mod fill;
+mod fit;
 mod iterator;
 mod reader_source;
 mod settle;

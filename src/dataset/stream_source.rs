@@ -98,7 +98,7 @@ impl Source for StreamSource {
             let index = Schema::new(tensors.clone())?.index_of(name)?;
             tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
         }
-        let samples = self.stream.len();
+        let samples = self.stream.known_len();
         Ok(Opened {
             filler: Arc::new(StreamFiller { schema: Arc::new(Schema::new(tensors)?), decoder: self.decoder }),
             bad_records: self.bad_records,

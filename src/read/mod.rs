@@ -4,6 +4,7 @@
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
 mod csv;
+mod detect;
 mod fixed;
 mod idx;
 mod images;
@@ -25,6 +26,7 @@ use crate::schema::{Extents, TensorSpec};
 pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
+pub use detect::{Format, detect};
 pub use idx::{IdxOptions, IdxReader};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
@@ -117,13 +119,13 @@ pub trait RecordStream: Send {
     }
 
     /// Number of records, where it is known without reading them.
-    fn len(&self) -> Option<u64> {
+    fn known_len(&self) -> Option<u64> {
         None
     }
 
     /// What tells this source from another or a changed one.
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { count: self.len(), names: 0, sizes: 0 }
+        Fingerprint { count: self.known_len(), names: 0, sizes: 0 }
     }
 }
 

@@ -48,6 +48,11 @@ pub struct CsvDecoder {
 }
 
 impl CsvStream {
+    /// Whether the file at `path` would have to be unpacked before it could be read at random.
+    pub(crate) fn suits(path: &Path, options: &CsvOptions) -> Result<bool> {
+        Ok(Text::open(path, options.encoding.as_deref())?.is_packed())
+    }
+
     /// Opens the file at `path`. Unless the options name everything (see [`CsvOptions`]), it is read through once to
     /// infer the kinds of its columns.
     ///

@@ -49,6 +49,11 @@ impl Text {
         &self.path
     }
 
+    /// Whether its text differs from the file's bytes: compressed, or in another encoding.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.gzip || self.encoding.is_some()
+    }
+
     /// The encoding's name.
     pub(crate) fn encoding(&self) -> &'static str {
         self.encoding.unwrap_or(UTF_8).name()
@@ -69,7 +74,7 @@ impl Text {
 
     /// The text at any offset; unpacked at once unless it is a plain file.
     pub(crate) fn input(&self, options: &CsvOptions, budget: &MemoryBudget) -> Result<Input> {
-        if !self.gzip && self.encoding.is_none() {
+        if !self.is_packed() {
             return Input::open(&self.path, options.access);
         }
         let spool = Spool { budget: budget.clone(), limit_bytes: options.max_unpacked_bytes, ..Spool::default() };

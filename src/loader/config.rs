@@ -1,0 +1,344 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{BadRecords, LastBatch};
+use crate::decode::ImageOptions;
+use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::normalise::Normaliser;
+use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxOptions, SequenceOptions, Unpaired, detect};
+use crate::ring::Overflow;
+
+/// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
+/// that does not exist is an error.
+///
+/// ```
+/// let config: ringfeed::LoaderConfig = toml::from_str(r#"
+///     batch_size = 64
+///     shuffle = 42
+///     bad_records = { skip = { share = 0.001 } }
+///
+///     [[sources]]
+///     format = "images"
+///     path = "photos"
+///     options = { size = [224, 224], dtype = "f32" }
+///
+///     [normalise]
+///     image = { kind = "channels", mean = [0.485, 0.456, 0.406], deviation = [0.229, 0.224, 0.225] }
+///
+///     [memory]
+///     budget_bytes = 1_000_000_000
+/// "#).expect("the example is valid");
+/// assert_eq!((config.batch_size, config.prefetch), (64, 2));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoaderConfig {
+    /// What is read: one source, or several that each give some tensors of every sample.
+    pub sources: Vec<SourceConfig>,
+    /// Samples a batch.
+    #[serde(default = "default_batch_size")]
+    pub batch_size: usize,
+    /// Seed of the shuffle; without one, the source's own order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<u64>,
+    /// What becomes of a last batch that is not full.
+    #[serde(default)]
+    pub last_batch: LastBatch,
+    /// What becomes of bad records.
+    #[serde(default)]
+    pub bad_records: BadRecords,
+    /// Whether several sources of unequal length end with the shortest; otherwise they are an error.
+    #[serde(default)]
+    pub shorter: bool,
+    /// Normalisers by tensor name: a file that [`Normaliser::save`] wrote, or the parameters themselves.
+    #[serde(default)]
+    pub normalise: BTreeMap<String, NormaliserConfig>,
+    /// Threads that fill batches; by default one for each core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// How many finished batches may wait for the trainer.
+    #[serde(default = "default_prefetch")]
+    pub prefetch: usize,
+    /// Whether batches are made without prefetch, on the caller's thread.
+    #[serde(default)]
+    pub shield: bool,
+    /// Batch memory.
+    #[serde(default)]
+    pub memory: MemoryConfig,
+}
+
+fn default_batch_size() -> usize {
+    32
+}
+
+fn default_prefetch() -> usize {
+    2
+}
+
+/// One source: its format, its place and its options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "format", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SourceConfig {
+    /// A CSV or TSV file, plain or gzip-compressed.
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// How it is read.
+        #[serde(default)]
+        options: CsvOptions,
+    },
+    /// Sequences of CSV records.
+    CsvSequences {
+        /// A folder with a file for each sequence, or with `group_by` a file.
+        path: PathBuf,
+        /// The column whose equal values make a sequence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group_by: Option<ColumnRef>,
+        /// Where the labels come from, if not from the same files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        labels: Option<PathBuf>,
+        /// How features and labels of different length lie to each other.
+        #[serde(default)]
+        align: Align,
+        /// What becomes of sequences without a partner.
+        #[serde(default)]
+        unpaired: Unpaired,
+        /// How the files are read.
+        #[serde(default)]
+        options: SequenceOptions,
+    },
+    /// An IDX file, plain or gzip-compressed.
+    Idx {
+        /// The file.
+        path: PathBuf,
+        /// How it is read.
+        #[serde(default)]
+        options: IdxOptions,
+    },
+    /// A folder with one subfolder of images a class, or a single image.
+    Images {
+        /// The folder or file.
+        path: PathBuf,
+        /// How they are read.
+        #[serde(default)]
+        options: ImageOptions,
+    },
+}
+
+/// Where a normaliser comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NormaliserConfig {
+    /// A file that [`Normaliser::save`] wrote.
+    File(PathBuf),
+    /// Its parameters.
+    Inline(Normaliser),
+}
+
+/// Batch memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// Most bytes for the ring, row indexes and unpacked files together; without one, unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_bytes: Option<u64>,
+    /// What happens to a batch that no slot may hold.
+    pub overflow: Overflow,
+    /// What kind of memory slots are.
+    pub kind: MemoryKind,
+    /// How long `next` waits when every slot is in the caller's hands.
+    pub lease_wait_ms: u64,
+    /// How long `reset` and dropping wait for work in progress.
+    pub close_wait_ms: u64,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self {
+            budget_bytes: None,
+            overflow: Overflow::Fail,
+            kind: MemoryKind::Anonymous,
+            lease_wait_ms: 10_000,
+            close_wait_ms: 10_000,
+        }
+    }
+}
+
+/// What kind of memory slots are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MemoryKind {
+    /// Anonymous pages.
+    #[default]
+    Anonymous,
+    /// Mapped temporary files.
+    TempFile {
+        /// Most bytes of files.
+        limit_bytes: u64,
+        /// Where they are made; by default in the system's temporary folder.
+        #[serde(default)]
+        folder: Option<PathBuf>,
+    },
+}
+
+impl LoaderConfig {
+    /// The settings of one source, all others at their defaults.
+    pub fn new(source: SourceConfig) -> Self {
+        Self {
+            sources: vec![source],
+            batch_size: default_batch_size(),
+            shuffle: None,
+            last_batch: LastBatch::default(),
+            bad_records: BadRecords::default(),
+            shorter: false,
+            normalise: BTreeMap::new(),
+            workers: None,
+            prefetch: default_prefetch(),
+            shield: false,
+            memory: MemoryConfig::default(),
+        }
+    }
+
+    /// The settings for whatever lies at `path`: its format is detected, everything else has its default.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] if it is nothing that Ringfeed reads.
+    pub fn for_path(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        Ok(Self::new(match detect(&path)? {
+            Format::Csv => SourceConfig::Csv { path, options: CsvOptions::default() },
+            Format::CsvSequences => SourceConfig::CsvSequences {
+                path,
+                group_by: None,
+                labels: None,
+                align: Align::default(),
+                unpaired: Unpaired::default(),
+                options: SequenceOptions::default(),
+            },
+            Format::IdxFolder => {
+                let message = "a folder of IDX files: name one file, or name several as sources of a configuration";
+                return Err(Error::new(ErrorKind::Config, message).at_path(path));
+            }
+            Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
+            Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
+        }))
+    }
+
+    /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Config`], with the line, for what is no such setting.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing_path(path),
+            _ => Error::io(path, error),
+        })?;
+        let mut config: Self = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+            serde_json::from_str(&text).map_err(|error| {
+                Error::new(ErrorKind::Config, error.to_string()).at_line(error.line() as u64).with_source(error)
+            })
+        } else {
+            toml::from_str(&text).map_err(|error| {
+                let made = Error::new(ErrorKind::Config, error.message().to_owned());
+                match error.span() {
+                    Some(span) => made.at_line(1 + text[..span.start].matches('\n').count() as u64),
+                    None => made,
+                }
+            })
+        }
+        .map_err(|error| error.at_path(path))?;
+        if let Some(folder) = path.parent() {
+            config.paths_mut().for_each(|path| *path = folder.join(&*path));
+        }
+        Ok(config)
+    }
+
+    fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let files = self.normalise.values_mut().filter_map(|normaliser| match normaliser {
+            NormaliserConfig::File(path) => Some(path),
+            NormaliserConfig::Inline(_) => None,
+        });
+        self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(files)
+    }
+
+    /// Everything that is wrong with the settings, found without opening a file's contents.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.sources.is_empty() {
+            faults.push("sources: there is none; name at least one".to_owned());
+        }
+        for source in &self.sources {
+            source.faults(&mut faults);
+        }
+        if self.batch_size == 0 {
+            faults.push("batch_size: a batch has at least one sample".to_owned());
+        }
+        if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
+            faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
+        }
+        if self.prefetch > 4096 {
+            faults.push(format!("prefetch: {}; at most 4096 batches may wait", self.prefetch));
+        }
+        if let BadRecords::Skip { share: Some(share), .. } = self.bad_records
+            && !(0.0..=1.0).contains(&share)
+        {
+            faults.push(format!("bad_records: a share of {share}; it is between 0 and 1"));
+        }
+        if self.memory.budget_bytes == Some(0) {
+            faults.push("memory.budget_bytes: nothing fits into 0 bytes".to_owned());
+        }
+        if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind
+            && !folder.is_dir()
+        {
+            faults.push(format!("memory.kind.temp_file.folder: {} is no folder", folder.display()));
+        }
+        for (tensor, normaliser) in &self.normalise {
+            if let NormaliserConfig::File(path) = normaliser
+                && !path.exists()
+            {
+                faults.push(format!("normalise.{tensor}: {}", missing_path(path)));
+            }
+        }
+        faults
+    }
+}
+
+impl SourceConfig {
+    /// Where it is read from.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Csv { path, .. }
+            | Self::CsvSequences { path, .. }
+            | Self::Idx { path, .. }
+            | Self::Images { path, .. } => path,
+        }
+    }
+
+    fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let (path, labels) = match self {
+            Self::CsvSequences { path, labels, .. } => (path, labels.as_mut()),
+            Self::Csv { path, .. } | Self::Idx { path, .. } | Self::Images { path, .. } => (path, None),
+        };
+        std::iter::once(path).chain(labels)
+    }
+
+    fn faults(&self, faults: &mut Vec<String>) {
+        let mut paths = vec![self.path()];
+        if let Self::CsvSequences { labels: Some(labels), .. } = self {
+            paths.push(labels);
+        }
+        faults.extend(paths.into_iter().filter(|path| !path.exists()).map(|path| missing_path(path).to_string()));
+        match self {
+            Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
+                faults.extend(options.validate().err().map(|error| error.to_string()));
+            }
+            Self::Images { options, .. } => faults.extend(options.faults()),
+            Self::Idx { .. } => {}
+        }
+    }
+}

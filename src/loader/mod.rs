@@ -1,0 +1,333 @@
+//! One builder for everything, over plain-data configuration.
+
+mod config;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::dataset::{BadRecords, DataSetIterator, LastBatch, ReaderSource, Source, StreamSource};
+use crate::decode::ImageOptions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{MemoryBudget, TempFilePages};
+use crate::normalise::Normaliser;
+use crate::prefetch::{Workspace, shield, wrap};
+use crate::read::{
+    ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder, ImageLabels,
+    RecordReader, SequenceOptions,
+};
+
+pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
+
+/// From a path to batches: checks every setting together, opens the readers, and makes the iterator.
+///
+/// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. For readers or iterators of your
+/// own use [`ReaderSource`] or [`StreamSource`] with [`AsyncDataSetIterator`](crate::AsyncDataSetIterator).
+///
+/// ```
+/// use ringfeed::Loader;
+///
+/// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(16).shuffle(42).build()?;
+/// for batch in &mut train {
+///     let batch = batch?;
+///     let (measures, species) = (batch.features()?.as_slice::<f32>()?, batch.labels()?.as_slice::<i64>()?);
+///     assert_eq!(measures.len(), 4 * species.len());
+/// }
+/// train.reset()?; // the next epoch, in another order
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Loader {
+    config: LoaderConfig,
+    faults: Vec<String>,
+}
+
+impl From<LoaderConfig> for Loader {
+    fn from(config: LoaderConfig) -> Self {
+        Self { config, faults: Vec::new() }
+    }
+}
+
+impl Loader {
+    /// Batches of one source, with every setting at its default.
+    pub fn new(source: SourceConfig) -> Self {
+        LoaderConfig::new(source).into()
+    }
+
+    /// A CSV file: every number column is a feature, unless told otherwise.
+    pub fn csv(path: impl Into<PathBuf>) -> Self {
+        Self::csv_with(path, CsvOptions::default())
+    }
+
+    /// A CSV file, with options.
+    pub fn csv_with(path: impl Into<PathBuf>, options: CsvOptions) -> Self {
+        Self::new(SourceConfig::Csv { path: path.into(), options })
+    }
+
+    /// A folder of CSV files, each one a sequence.
+    pub fn csv_sequences(path: impl Into<PathBuf>, options: SequenceOptions) -> Self {
+        let (group_by, labels, align, unpaired) = Default::default();
+        Self::new(SourceConfig::CsvSequences { path: path.into(), group_by, labels, align, unpaired, options })
+    }
+
+    /// An IDX file of features and one of labels.
+    pub fn idx(features: impl Into<PathBuf>, labels: impl Into<PathBuf>) -> Self {
+        Self::new(SourceConfig::Idx { path: features.into(), options: IdxOptions::default() })
+            .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
+    }
+
+    /// A folder with one subfolder of images a class.
+    pub fn images(path: impl Into<PathBuf>) -> Self {
+        Self::images_with(path, ImageOptions::default())
+    }
+
+    /// A folder of images, with options.
+    pub fn images_with(path: impl Into<PathBuf>, options: ImageOptions) -> Self {
+        Self::new(SourceConfig::Images { path: path.into(), options })
+    }
+
+    /// Adds the tensors of a further source to each sample.
+    #[must_use]
+    pub fn and(mut self, source: SourceConfig) -> Self {
+        self.config.sources.push(source);
+        self
+    }
+
+    /// The columns, by name or position, that are labels. For a CSV source.
+    #[must_use]
+    pub fn labels<C: Into<ColumnRef>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        match self.config.sources.last_mut() {
+            Some(SourceConfig::Csv { options, .. }) => options.labels = columns.into_iter().map(Into::into).collect(),
+            _ => self.faults.push("labels: only a CSV source has label columns".to_owned()),
+        }
+        self
+    }
+
+    /// The size in pixels that images are resized to. For an image source.
+    #[must_use]
+    pub fn size(mut self, height: u32, width: u32) -> Self {
+        match self.config.sources.last_mut() {
+            Some(SourceConfig::Images { options, .. }) => options.size = Some((height, width)),
+            _ => self.faults.push("size: only images have a size".to_owned()),
+        }
+        self
+    }
+
+    /// Samples a batch. Default: 32.
+    #[must_use]
+    pub fn batch_size(mut self, samples: usize) -> Self {
+        self.config.batch_size = samples;
+        self
+    }
+
+    /// Shuffles with this seed, anew in every epoch. Default: the source's own order.
+    #[must_use]
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.config.shuffle = Some(seed);
+        self
+    }
+
+    /// What becomes of a last batch that is not full. Default: it is kept.
+    #[must_use]
+    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
+        self.config.last_batch = last_batch;
+        self
+    }
+
+    /// What becomes of bad records. Default: the first ends the epoch with its error.
+    #[must_use]
+    pub fn bad_records(mut self, policy: BadRecords) -> Self {
+        self.config.bad_records = policy;
+        self
+    }
+
+    /// Normalises the tensor of this name while it is decoded.
+    #[must_use]
+    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
+        self.config.normalise.insert(tensor.into(), NormaliserConfig::Inline(normaliser));
+        self
+    }
+
+    /// Threads that fill batches. Default: one for each core.
+    #[must_use]
+    pub fn workers(mut self, threads: usize) -> Self {
+        self.config.workers = Some(threads);
+        self
+    }
+
+    /// How many finished batches may wait for the trainer. Default: 2.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.config.prefetch = batches;
+        self
+    }
+
+    /// Makes batches without prefetch, on the caller's thread.
+    #[must_use]
+    pub fn shield(mut self) -> Self {
+        self.config.shield = true;
+        self
+    }
+
+    /// Most bytes of memory for the ring, row indexes and unpacked files together. Default: unlimited.
+    #[must_use]
+    pub fn budget(mut self, bytes: u64) -> Self {
+        self.config.memory.budget_bytes = Some(bytes);
+        self
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &LoaderConfig {
+        &self.config
+    }
+
+    /// Everything that is wrong with the settings, found without opening a file's contents.
+    pub fn faults(&self) -> Vec<String> {
+        [self.faults.clone(), self.config.faults()].concat()
+    }
+
+    /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with every fault of the settings.
+    pub fn workspace(&self) -> Result<Workspace> {
+        self.check()?;
+        let memory = &self.config.memory;
+        let mut builder = Workspace::builder()
+            .prefetch(self.config.prefetch)
+            .overflow(memory.overflow)
+            .lease_wait(Duration::from_millis(memory.lease_wait_ms))
+            .close_wait(Duration::from_millis(memory.close_wait_ms));
+        if let Some(workers) = self.config.workers {
+            builder = builder.workers(workers);
+        }
+        if let Some(bytes) = memory.budget_bytes {
+            builder = builder.budget(MemoryBudget::new(bytes));
+        }
+        if let MemoryKind::TempFile { limit_bytes, folder } = &memory.kind {
+            builder = builder.pages(TempFilePages::new(folder.clone(), *limit_bytes));
+        }
+        builder.build()
+    }
+
+    /// The iterator, in a workspace of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with every fault of the settings, and what the readers object to.
+    pub fn build(&self) -> Result<Box<dyn DataSetIterator>> {
+        self.build_in(&self.workspace()?)
+    }
+
+    /// The iterator, in a workspace that it shares with others: training and evaluation in the same memory. The
+    /// settings of the workspace hold, not those of this loader.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_in(&self, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
+        let source = self.source(workspace.budget())?;
+        if self.config.shield { wrap(shield(source), workspace) } else { wrap(source, workspace) }
+    }
+
+    /// The readers, opened and composed. What they hold in memory counts against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
+        self.check()?;
+        let config = &self.config;
+        let normalisers = self.normalisers()?;
+        if let ([SourceConfig::Csv { path, options }], None, false) =
+            (config.sources.as_slice(), config.shuffle, config.last_batch == LastBatch::Pad)
+            && CsvStream::suits(path, options)?
+        {
+            let (stream, decoder) = CsvStream::open(path, options)?;
+            let mut source = StreamSource::new(stream, decoder)
+                .batch_size(config.batch_size)
+                .last_batch(config.last_batch)
+                .bad_records(config.bad_records);
+            for (tensor, normaliser) in normalisers {
+                source = source.normalise(tensor, normaliser);
+            }
+            return Ok(Box::new(source));
+        }
+        let mut readers = config.sources.iter().map(|source| open(source, budget));
+        let first = readers.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Config, "there is no source")))?;
+        let mut source = ReaderSource::new(first)
+            .batch_size(config.batch_size)
+            .last_batch(config.last_batch)
+            .bad_records(config.bad_records);
+        for reader in readers {
+            source = source.and(reader?);
+        }
+        if let Some(seed) = config.shuffle {
+            source = source.shuffle(seed);
+        }
+        if config.shorter {
+            source = source.shorter();
+        }
+        for (tensor, normaliser) in normalisers {
+            source = source.normalise(tensor, normaliser);
+        }
+        Ok(Box::new(source))
+    }
+
+    fn check(&self) -> Result<()> {
+        let faults = self.faults();
+        match faults.as_slice() {
+            [] => Ok(()),
+            [fault] => Err(Error::new(ErrorKind::Config, fault.clone())),
+            faults => {
+                let message = format!("{} faults in the settings:\n  {}", faults.len(), faults.join("\n  "));
+                Err(Error::new(ErrorKind::Config, message))
+            }
+        }
+    }
+
+    fn normalisers(&self) -> Result<Vec<(String, Normaliser)>> {
+        let load = |(tensor, config): (&String, &NormaliserConfig)| {
+            let normaliser = match config {
+                NormaliserConfig::Inline(normaliser) => normaliser.clone(),
+                NormaliserConfig::File(path) => Normaliser::load(path)?,
+            };
+            Ok((tensor.clone(), normaliser))
+        };
+        self.config.normalise.iter().map(load).collect()
+    }
+}
+
+fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordReader>> {
+    Ok(match source {
+        SourceConfig::Csv { path, options } => Arc::new(CsvReader::open_within(path, options, budget)?),
+        SourceConfig::CsvSequences { path, group_by, labels, align, unpaired, options } => {
+            let features = open_sequences(path, group_by.as_ref(), options, budget)?;
+            match labels {
+                None => Arc::new(features),
+                Some(labels) => {
+                    let labels = open_sequences(labels, group_by.as_ref(), options, budget)?;
+                    Arc::new(CsvSequenceReader::aligned(features, labels, *align, *unpaired)?)
+                }
+            }
+        }
+        SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
+        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::open(path, options)?),
+        SourceConfig::Images { path, options } => {
+            Arc::new(ImageFolder::from_paths(&[path], ImageLabels::None, options)?)
+        }
+    })
+}
+
+fn open_sequences(
+    path: &Path,
+    group_by: Option<&ColumnRef>,
+    options: &SequenceOptions,
+    budget: &MemoryBudget,
+) -> Result<CsvSequenceReader> {
+    match group_by {
+        None => CsvSequenceReader::open_folder(path, options),
+        Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
+    }
+}

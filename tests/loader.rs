@@ -1,0 +1,212 @@
+//! From configuration to batches.
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::see_all;
+use ringfeed::{
+    BadRecords, CsvOptions, DType, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig, MemoryKind, Normaliser,
+    NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// A folder of classes made of the fixture photos.
+fn photos() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (class, name) in [
+        ("space", "astronaut.png"),
+        ("space", "rocket.jpg"),
+        ("still", "coffee.png"),
+        ("still", "flower.jpg"),
+        ("animal", "chelsea.png"),
+    ] {
+        std::fs::create_dir_all(folder.path().join(class)).unwrap();
+        std::fs::copy(fixture("photos").join(name), folder.path().join(class).join(name)).unwrap();
+    }
+    folder
+}
+
+fn assert_shield_sees_the_same(loader: Loader) {
+    let mut ahead = loader.build().unwrap();
+    let mut shielded = loader.clone().shield().build().unwrap();
+    for _ in 0..2 {
+        let seen = see_all(&mut *ahead);
+        assert!(!seen.is_empty());
+        assert_eq!(seen, see_all(&mut *shielded));
+        ahead.reset().unwrap();
+        shielded.reset().unwrap();
+    }
+}
+
+#[test]
+fn every_format_gives_the_same_bytes_with_and_without_the_shield() {
+    let photos = photos();
+    let packed = tempfile::tempdir().unwrap();
+    let path = packed.path().join("iris.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::fast());
+    gzip.write_all(&std::fs::read(fixture("iris.csv")).unwrap()).unwrap();
+    gzip.finish().unwrap();
+    let sequences = tempfile::tempdir().unwrap();
+    for (name, steps) in [("a", 3), ("b", 7), ("c", 1), ("d", 5)] {
+        let rows: String = (0..steps).map(|step| format!("{step},{}\n", step * steps)).collect();
+        std::fs::write(sequences.path().join(format!("{name}.csv")), format!("t,x\n{rows}")).unwrap();
+    }
+    for loader in [
+        Loader::csv(fixture("iris.csv")).labels(["virginica"]),
+        Loader::csv(fixture("iris.csv")).labels([4]).shuffle(3).last_batch(LastBatch::Pad),
+        Loader::csv(&path),
+        Loader::csv(&path).shuffle(1),
+        Loader::csv_sequences(sequences.path(), SequenceOptions::default()).batch_size(3).shuffle(1),
+        Loader::images(photos.path()).size(64, 48).batch_size(2).shuffle(8),
+        Loader::images(photos.path()).batch_size(2).budget(100 << 20),
+        Loader::images_with(photos.path(), ImageOptions { dtype: DType::F32, ..ImageOptions::default() })
+            .size(32, 32)
+            .normalise("image", Normaliser::imagenet()),
+    ] {
+        assert_shield_sees_the_same(loader.workers(2));
+    }
+}
+
+#[test]
+fn a_packed_table_gives_the_same_batches_streamed_as_at_random() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = fixture("iris.csv");
+    let path = folder.path().join("iris.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::fast());
+    gzip.write_all(&std::fs::read(&plain).unwrap()).unwrap();
+    gzip.finish().unwrap();
+    let expected = see_all(&mut *Loader::csv(&plain).build().unwrap());
+    assert_eq!(see_all(&mut *Loader::csv(&path).build().unwrap()), expected);
+    let mut streamed = Loader::csv(&path).build().unwrap();
+    drop(streamed.by_ref().take(2).map(Result::unwrap).collect::<Vec<_>>());
+    let state = streamed.state();
+    let mut resumed = Loader::csv(&path).build().unwrap();
+    resumed.seek(&state).unwrap();
+    assert_eq!(see_all(&mut *resumed), expected[2..]);
+}
+
+#[test]
+fn toml_and_json_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(fixture("iris.csv"), folder.path().join("iris.csv")).unwrap();
+    let config = LoaderConfig {
+        batch_size: 10,
+        shuffle: Some(7),
+        workers: Some(1),
+        ..LoaderConfig::new(SourceConfig::Csv {
+            path: "iris.csv".into(),
+            options: CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() },
+        })
+    };
+    let (toml, json) = (folder.path().join("c.toml"), folder.path().join("c.json"));
+    std::fs::write(&toml, toml::to_string(&config).unwrap()).unwrap();
+    std::fs::write(&json, serde_json::to_string(&config).unwrap()).unwrap();
+    let loaded = LoaderConfig::load(&toml).unwrap();
+    assert_eq!(loaded, LoaderConfig::load(&json).unwrap());
+    assert_eq!(loaded.sources[0].path(), folder.path().join("iris.csv"), "relative to the file");
+    let mut iterator = Loader::from(loaded).build().unwrap();
+    assert_eq!(iterator.batches_per_epoch(), Some(15));
+    assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
+}
+
+#[test]
+fn all_faults_are_reported_at_once() {
+    let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("irs.csv"), options: CsvOptions::default() });
+    config.batch_size = 0;
+    config.workers = Some(0);
+    config.bad_records = BadRecords::Skip { count: None, share: Some(2.0) };
+    config.normalise.insert("x".to_owned(), NormaliserConfig::File("missing.json".into()));
+    let error = Loader::from(config).size(4, 4).build().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let text = error.to_string();
+    for part in ["6 faults", "size: only images", "iris.csv", "batch_size", "workers", "share of 2", "missing.json"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn an_unknown_setting_is_an_error_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("c.toml", "batch_size = 4\nbatchsize = 5\n[[sources]]\nformat = \"csv\"\npath = \"x\"\n"),
+        ("c.json", "{\"batch_size\": 4,\n\"batchsize\": 5, \"sources\": []}"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let error = LoaderConfig::load(&path).unwrap_err();
+        assert_eq!((error.kind(), error.location().line), (ErrorKind::Config, Some(2)), "{error}");
+        assert!(error.to_string().contains("batchsize"), "{error}");
+    }
+    let error = LoaderConfig::load(folder.path().join("c.tomll")).unwrap_err();
+    assert!(error.to_string().contains("c.toml"), "{error}");
+}
+
+#[test]
+fn settings_reach_the_workspace() {
+    let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("iris.csv"), options: CsvOptions::default() });
+    config.prefetch = 5;
+    config.memory.overflow = Overflow::Spill;
+    config.memory.lease_wait_ms = 0;
+    config.memory.kind = MemoryKind::TempFile { limit_bytes: 1 << 20, folder: None };
+    config.batch_size = 2;
+    let iterator = Loader::from(config.clone()).build().unwrap();
+    let held: Vec<_> = iterator.map(Result::unwrap).collect();
+    assert_eq!(held.len(), 75);
+    config.memory.kind = MemoryKind::TempFile { limit_bytes: 4096, folder: None };
+    let error = Loader::from(config).build().unwrap().find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Budget);
+}
+
+#[test]
+fn training_and_evaluation_share_a_workspace_and_a_class_list() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("train.csv"), "x,class\n1,b\n2,a\n3,b\n").unwrap();
+    std::fs::write(folder.path().join("test.csv"), "x,class\n4,b\n").unwrap();
+    let train = Loader::csv(folder.path().join("train.csv"));
+    let workspace = train.workspace().unwrap();
+    let mut train = train.build_in(&workspace).unwrap();
+    let classes = train.schema().tensors()[1].classes.clone().unwrap();
+    assert_eq!(&classes[..], ["a", "b"]);
+    let options = CsvOptions { classes: Some(classes.to_vec()), ..CsvOptions::default() };
+    let mut test = Loader::csv_with(folder.path().join("test.csv"), options).build_in(&workspace).unwrap();
+    assert_eq!(train.next().unwrap().unwrap().labels().unwrap().as_slice::<i64>().unwrap(), [1, 0, 1]);
+    assert_eq!(test.next().unwrap().unwrap().labels().unwrap().as_slice::<i64>().unwrap(), [1]);
+}
+
+#[test]
+fn a_normaliser_fitted_on_batches_is_applied_in_the_decode_and_undone() {
+    let train = Loader::csv(fixture("iris.csv")).labels(["virginica"]);
+    let mut fit = NormaliserFit::standardise(Some(0));
+    fit.observe_all(train.build().unwrap(), "features").unwrap();
+    let normaliser = fit.finish().unwrap();
+    let mut raw = train.build().unwrap();
+    let mut normalised = train.clone().normalise("features", normaliser.clone()).build().unwrap();
+    let mut sums = [0.0f64; 4];
+    while let (Some(raw), Some(normalised)) = (raw.next(), normalised.next()) {
+        let (raw, normalised) = (raw.unwrap(), normalised.unwrap());
+        let mut values = normalised.features().unwrap().as_slice::<f32>().unwrap().to_vec();
+        values.iter().enumerate().for_each(|(index, value)| sums[index % 4] += f64::from(*value));
+        normaliser.revert(&mut values, &[4]).unwrap();
+        for (value, original) in values.iter().zip(raw.features().unwrap().as_slice::<f32>().unwrap()) {
+            assert!((value - original).abs() < 1e-5, "{value} {original}");
+        }
+    }
+    assert!(sums.iter().all(|sum| sum.abs() < 1e-3), "{sums:?}");
+}
+
+#[test]
+fn padding_does_not_count_in_a_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "x\n1\n").unwrap();
+    std::fs::write(folder.path().join("b.csv"), "x\n1\n2\n3\n4\n").unwrap();
+    let loader = Loader::csv_sequences(folder.path(), SequenceOptions::default());
+    let mut fit = NormaliserFit::standardise(Some(1));
+    fit.observe_all(loader.build().unwrap(), "features").unwrap();
+    let Normaliser::Standardise { mean, .. } = fit.finish().unwrap() else { panic!("standardise gives standardise") };
+    assert_eq!(mean, [11.0 / 5.0]);
+}
