@@ -61,7 +61,8 @@ impl Delivery {
 
     fn admit(&mut self, mut draft: Draft<Batch>) -> Result<Option<DataSet>> {
         self.settle.admit(&mut draft, &self.counters)?;
-        let batch = draft.payload();
+        let batch = draft.payload_mut();
+        batch.plan.release_records();
         self.state.position = batch.plan.end;
         self.state.batch = batch.plan.index + 1;
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
