@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::dataset::{Batch, DataSet, Opened, Settle, SkippedRecord, State};
+use crate::dataset::{BadRecords, Batch, DataSet, Opened, Settle, SkippedRecord, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ring::{Draft, RingStats};
 use crate::schema::Schema;
@@ -126,7 +126,7 @@ impl Delivery {
         self.settle.named()
     }
 
-    pub(super) fn policy(&self) -> crate::BadRecords {
+    pub(super) fn policy(&self) -> BadRecords {
         self.settle.policy()
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
 use crate::dataset::{Batch, fill_rows};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
@@ -119,7 +119,7 @@ impl Pool {
                     let _guard = guard;
                     work(worker, &fill_jobs, &measure_jobs);
                 })
-                .map_err(|error| Error::new(crate::ErrorKind::Io, format!("no worker thread: {error}")))?;
+                .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
         }
         Ok(pool)
     }
