@@ -69,6 +69,7 @@ impl Delivery {
         if rows == 0 {
             return Ok(None);
         }
+        tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(rows as u64, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);

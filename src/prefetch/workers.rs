@@ -51,6 +51,7 @@ impl Job {
         match self {
             Self::Fill { session, mut share } => {
                 let rows = share.rows().len() as u64;
+                let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
                 let begin = Instant::now();
                 let stopped = || session.stop.load(Ordering::Acquire);
                 let mut scratch = session.scratches[worker].lock();
@@ -65,6 +66,7 @@ impl Job {
                 }
             }
             Self::Measure { session, measuring, rows } => {
+                let _span = tracing::trace_span!("measure", rows = rows.len(), worker).entered();
                 measuring.run(&session, rows, &mut session.scratches[worker].lock());
             }
         }
