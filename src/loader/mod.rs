@@ -76,7 +76,7 @@ impl Loader {
             .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
     }
 
-    /// A folder with one subfolder of images a class.
+    /// A folder with one subfolder of images a class; without subfolders, images without labels.
     pub fn images(path: impl Into<PathBuf>) -> Self {
         Self::images_with(path, ImageOptions::default())
     }
@@ -313,11 +313,26 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::open(path, options)?),
+        SourceConfig::Images { path, options } if path.is_dir() => {
+            // Images without class folders have no labels.
+            let labels = if has_subfolder(path)? { ImageLabels::Folder } else { ImageLabels::None };
+            Arc::new(ImageFolder::open_with(path, labels, options)?)
+        }
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
     })
+}
+
+fn has_subfolder(path: &Path) -> Result<bool> {
+    let io_error = |error| Error::io(path, error);
+    for entry in std::fs::read_dir(path).map_err(io_error)? {
+        let entry = entry.map_err(io_error)?;
+        if entry.path().is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn open_sequences(
