@@ -42,6 +42,8 @@ pub(crate) struct Counters {
     pub(crate) samples: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) skipped: AtomicU64,
+    pub(crate) replaced: AtomicU64,
+    pub(crate) refilled: AtomicU64,
     pub(crate) moved_rows: AtomicU64,
     pub(crate) detached: AtomicU64,
 }
@@ -57,6 +59,8 @@ impl Counters {
             samples: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            refilled: AtomicU64::new(0),
             moved_rows: AtomicU64::new(0),
             detached: AtomicU64::new(0),
         }

@@ -3,6 +3,8 @@
 //! The mixing step is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 //! generators", OOPSLA 2014), in the variant 13 of Stafford.
 
+use std::hash::{Hash, Hasher};
+
 /// A key under which random numbers are drawn; derive one for each thing that must differ.
 ///
 /// ```
@@ -45,6 +47,35 @@ impl RandomKey {
     }
 }
 
+/// A hash that is the same in every process, build and version: for fingerprints and for splitting by name.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let step = |hash: u64, word: &[u8; 8]| mix(hash.rotate_left(29) ^ u64::from_le_bytes(*word));
+    let hash = words.iter().chain(std::iter::once(&last)).fold(0x9e37_79b9_7f4a_7c15, step);
+    mix(hash ^ bytes.len() as u64)
+}
+
+/// As [`hash_bytes`], of anything that is made of bytes, text and numbers.
+pub(crate) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = StableHasher(0);
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+struct StableHasher(u64);
+
+impl Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = mix(self.0.rotate_left(29) ^ hash_bytes(bytes));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 pub(crate) const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -69,6 +100,13 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / draws.len() as f64;
         assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+    }
+
+    #[test]
+    fn the_hash_of_bytes_never_changes() {
+        assert_eq!(hash_bytes(b""), 0x00c8_2b3f_2a8a_a2f8);
+        assert_ne!(hash_bytes(b"ab\0"), hash_bytes(b"ab"));
+        assert_ne!(hash_bytes(b"12345678"), hash_bytes(b"12345678\0"));
     }
 
     #[test]

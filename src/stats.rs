@@ -17,6 +17,10 @@ pub struct Stats {
     pub bytes: u64,
     /// Bad records left out.
     pub skipped: u64,
+    /// Bad records replaced by other samples.
+    pub replaced: u64,
+    /// Batches laid out and filled again because a replacement was longer.
+    pub refilled: u64,
     /// Rows moved up inside their slot because a bad one before them was left out.
     pub moved_rows: u64,
     /// Batches copied out of the ring on request.
@@ -54,6 +58,8 @@ impl Stats {
             samples: load(&counters.samples),
             bytes: load(&counters.bytes),
             skipped: load(&counters.skipped),
+            replaced: load(&counters.replaced),
+            refilled: load(&counters.refilled),
             moved_rows: load(&counters.moved_rows),
             detached: load(&counters.detached),
             trainer_wait_seconds: seconds(load(&counters.trainer_wait_ns)),
@@ -81,6 +87,8 @@ impl Stats {
             samples: self.samples - earlier.samples,
             bytes: self.bytes - earlier.bytes,
             skipped: self.skipped - earlier.skipped,
+            replaced: self.replaced - earlier.replaced,
+            refilled: self.refilled - earlier.refilled,
             moved_rows: self.moved_rows - earlier.moved_rows,
             detached: self.detached - earlier.detached,
             trainer_wait_seconds: self.trainer_wait_seconds - earlier.trainer_wait_seconds,

@@ -10,7 +10,7 @@ use crate::schema::{Role, Schema};
 use crate::sync::{Mutex, Ordering};
 use crate::view::TensorView;
 
-use super::contract::BatchPlan;
+use super::contract::{BatchPlan, State};
 
 /// What a slot carries beside its memory: recycled with it.
 #[derive(Debug, Default)]
@@ -20,14 +20,16 @@ pub(crate) struct Batch {
     pub(crate) layout: Layout,
     /// Bad rows, found by any worker in any order.
     pub(crate) faults: Mutex<Vec<(usize, Error)>>,
-    /// Bad rows that were taken out, in row order: what settling counts and names.
-    pub(crate) skipped: Vec<(usize, Error)>,
-    /// Positions, samples and padding of the rows that are left, if any were taken out. The plan itself stays whole: the
+    /// Bad rows that were taken out or replaced, in row order: what settling counts and names.
+    pub(crate) bad: Vec<(usize, Error)>,
+    /// Positions, samples and padding of the rows as they are, if any were taken out or replaced. The plan itself stays whole: the
     /// batch may have to be filled again.
     pub(crate) kept: Option<Kept>,
+    /// Where the iterator stands once this batch is handed out.
+    pub(crate) after: Option<State>,
 }
 
-/// Which rows a batch has left after its bad ones were taken out.
+/// Which samples a batch holds after its bad ones were taken out or replaced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) positions: Vec<u64>,
@@ -40,7 +42,7 @@ impl Batch {
     pub(crate) fn begin(&mut self, ticket: u64, plan: BatchPlan) -> BatchPlan {
         self.ticket = ticket;
         self.faults.lock().clear();
-        self.skipped.clear();
+        self.bad.clear();
         self.kept = None;
         std::mem::replace(&mut self.plan, plan)
     }
@@ -48,7 +50,7 @@ impl Batch {
     /// Takes the plan back, so that the batch can be filled again: rows that were found bad stay so.
     pub(crate) fn take_plan(&mut self) -> BatchPlan {
         let mut plan = std::mem::take(&mut self.plan);
-        plan.faults.append(&mut self.skipped);
+        plan.faults.append(&mut self.bad);
         plan.faults.append(&mut self.faults.lock());
         plan
     }
@@ -191,9 +193,14 @@ impl DataSet {
         self.batch().kept.as_ref().map_or(self.batch().plan.padding, |kept| kept.padding)
     }
 
-    /// How many bad records were left out of this batch.
-    pub fn skipped(&self) -> usize {
-        self.batch().skipped.len()
+    /// How many bad records were left out of this batch, or replaced.
+    pub fn bad_records(&self) -> usize {
+        self.batch().bad.len()
+    }
+
+    /// Where the iterator stood after this batch: what a later run needs to go on behind it.
+    pub fn state_after(&self) -> State {
+        self.batch().after.unwrap_or(State::new(0))
     }
 
     /// Copies the batch to ordinary memory and gives its slot back now. Counted in the statistics.
@@ -218,7 +225,8 @@ impl DataSet {
             ..BatchPlan::default()
         };
         let layout = from.layout.clone();
-        let batch = Batch { ticket: from.ticket, plan, layout, kept: from.kept.clone(), ..Batch::default() };
+        let batch =
+            Batch { ticket: from.ticket, plan, layout, kept: from.kept.clone(), after: from.after, ..Batch::default() };
         self.counters.detached.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             memory: Memory::Detached { batch: Box::new(batch), block },

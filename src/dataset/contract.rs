@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 use crate::random::RandomKey;
-use crate::read::{Record, Scratch};
+use crate::read::{Fingerprint, Record, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
@@ -44,14 +44,18 @@ pub struct Opened {
     pub filler: Arc<dyn Filler>,
     /// What becomes of bad records.
     pub bad_records: BadRecords,
-    /// Samples an epoch, where known before reading them.
+    /// Samples an epoch and shard, where known before reading them.
     pub samples: Option<u64>,
-    /// Batches an epoch, where known before reading them.
+    /// Batches an epoch and shard, where known before reading them.
     pub batches: Option<u64>,
     /// Whether there is a second epoch.
     pub repeatable: bool,
     /// Seed of order and randomness.
     pub seed: u64,
+    /// What tells the source from a changed one.
+    pub fingerprint: Fingerprint,
+    /// Whether the next epoch may be begun before it is asked for: its order is known, and nobody sees it begin.
+    pub runs_on: bool,
 }
 
 /// The sequential half of a source: one thread at a time. Sequential state, user iterators and streamed reading live
@@ -114,6 +118,11 @@ pub trait Filler: Send + Sync {
         out: &mut RowMut<'_>,
     ) -> Result<()>;
 
+    /// Number of samples that any plan may ask for by index; `None` if they can only be read in order.
+    fn samples(&self) -> Option<u64> {
+        None
+    }
+
     /// Where row `row` comes from.
     fn place(&self, plan: &BatchPlan, row: usize) -> Location;
 }
@@ -133,9 +142,9 @@ pub struct BatchPlan {
     pub samples: Vec<u64>,
     /// For each row of a streamed source, its record. There may be more records than rows: those are spare.
     pub records: Vec<Record>,
-    /// How many rows at the end pad the last batch.
+    /// How many rows at the end only pad: the last batch, or a shard that came short.
     pub padding: usize,
-    /// Position after this batch's last: where the epoch goes on.
+    /// Global position after this batch on all shards: where the epoch goes on.
     pub end: u64,
     pub(crate) faults: Vec<(usize, Error)>,
 }
@@ -186,15 +195,39 @@ pub enum LastBatch {
     Pad,
 }
 
-/// Where an iterator stands: what a later run needs to go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Where an iterator stands: what a later run needs to go on, with any number of shards and workers, any prefetch, with
+/// or without the shield. Small plain data: less than 256 bytes of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct State {
+    /// Version of this form.
+    pub version: u32,
     /// Seed of order and randomness.
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Positions of the epoch that batches returned so far have covered, skipped ones included.
+    /// Positions of the epoch's global order that batches returned so far have covered, on all shards together, bad
+    /// records included. Where shards were stopped a step apart, go on from the smallest.
     pub position: u64,
-    /// Batches of the epoch returned so far.
-    pub batch: u64,
+    /// Bad records of this shard in this epoch so far.
+    pub bad: u64,
+    /// What tells the source from a changed one; `None` goes on with any source.
+    pub source: Option<Fingerprint>,
+}
+
+impl State {
+    /// The version that this library writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// The beginning of the first epoch.
+    pub fn new(seed: u64) -> Self {
+        Self { version: Self::VERSION, seed, epoch: 0, position: 0, bad: 0, source: None }
+    }
+
+    /// The same place, for a source that has changed since: the caller answers for positions still meaning what they
+    /// meant.
+    #[must_use]
+    pub fn for_changed_source(self) -> Self {
+        Self { source: None, ..self }
+    }
 }

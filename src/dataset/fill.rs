@@ -11,18 +11,20 @@ use crate::schema::Extents;
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler};
 
-/// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
+/// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults; `known` bad
+/// rows are left alone.
 ///
 /// `stopped` is asked between rows; a stopped share is left as it is.
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
+    known: &[usize],
     scratch: &mut Scratch,
     counters: &Counters,
     stopped: impl Fn() -> bool,
 ) {
     let rows = share.rows();
-    let mut bad = Vec::new();
+    let mut bad = known.to_vec();
     if !share.payload().plan.faults.is_empty() {
         bad.extend(share.payload().plan.faults.iter().map(|(row, _)| *row));
     }
@@ -46,7 +48,9 @@ pub(crate) fn fill_rows(
             return;
         }
         if !bad.contains(&row) {
-            let decoded = decode_row(filler, share, row, nth, scratch);
+            let specs = filler.schema().tensors();
+            let (batch, mut out) = share.payload_and_row(specs, row);
+            let decoded = caught(|| filler.decode(&batch.plan, row, nth, scratch, &mut out));
             if let Err(error) = decoded {
                 report(share.payload(), filler, row, error);
             }
@@ -56,16 +60,18 @@ pub(crate) fn fill_rows(
     counters.decode.busy(fetched.elapsed(), rows.len());
 }
 
-fn decode_row(
+/// Decodes row `from` of `plan`, fetched as the job's `nth`, into row `to` of a share.
+pub(super) fn decode_row(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
-    row: usize,
+    plan: &BatchPlan,
+    from: usize,
+    to: usize,
     nth: usize,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let specs = filler.schema().tensors();
-    let (batch, mut out) = share.payload_and_row(specs, row);
-    caught(|| filler.decode(&batch.plan, row, nth, scratch, &mut out))
+    let (_, mut out) = share.payload_and_row(filler.schema().tensors(), to);
+    caught(|| filler.decode(plan, from, nth, scratch, &mut out))
 }
 
 /// The longest extents among some rows of a plan; bad rows are returned instead of measured.

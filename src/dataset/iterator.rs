@@ -6,7 +6,7 @@ use crate::stats::Stats;
 
 use super::batch::DataSet;
 use super::contract::State;
-use super::settle::SkippedRecord;
+use super::settle::BadRecord;
 
 /// Batches of one epoch, then of the next: the user's side of every source.
 ///
@@ -24,12 +24,14 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send {
     /// [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if a worker or reader does not stop within `close_wait`.
     fn reset(&mut self) -> Result<()>;
 
-    /// Goes on from `state`, as [`state`](Self::state) gave it.
+    /// Goes on with the very next position after `state`, as [`state`](Self::state) or
+    /// [`DataSet::state_after`](crate::DataSet::state_after) gave it, perhaps with another number of shards or workers. No
+    /// replay and no scan, except that a stream is read up to the place.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can only be read in order,
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if it was made with another seed.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the state was made with another seed, or with another source:
+    /// the error says which of count, names and sizes changed, and [`State::for_changed_source`] goes on all the same.
     fn seek(&mut self, state: &State) -> Result<()>;
 
     /// What a sample is made of.
@@ -44,6 +46,6 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send {
     /// The figures so far.
     fn stats(&self) -> Stats;
 
-    /// The first bad records that were left out, by name.
-    fn skipped(&self) -> Vec<SkippedRecord>;
+    /// The first bad records that were left out or replaced, by name.
+    fn bad_records(&self) -> Vec<BadRecord>;
 }

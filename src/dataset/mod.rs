@@ -11,6 +11,7 @@ mod fill;
 mod fit;
 mod iterator;
 mod reader_source;
+mod replace;
 mod settle;
 mod stream_source;
 

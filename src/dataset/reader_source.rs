@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
-use crate::order::{EpochOrder, Order, epoch_key};
-use crate::read::{RecordReader, Sample, Scratch};
+use crate::order::{Deal, EpochOrder, Order, Remainder, Shard, epoch_key};
+use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 
@@ -37,6 +37,8 @@ pub struct ReaderSource {
     last_batch: LastBatch,
     bad_records: BadRecords,
     shorter: bool,
+    shard: Shard,
+    remainder: Remainder,
     normalisers: Vec<(String, Normaliser)>,
 }
 
@@ -51,6 +53,8 @@ impl ReaderSource {
             last_batch: LastBatch::Keep,
             bad_records: BadRecords::Fail,
             shorter: false,
+            shard: Shard::default(),
+            remainder: Remainder::Pad,
             normalisers: Vec::new(),
         }
     }
@@ -81,6 +85,20 @@ impl ReaderSource {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Takes only this process's part of the samples; every part has the same number of batches.
+    #[must_use]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.shard = shard;
+        self
+    }
+
+    /// What becomes of the last samples if the shards can't have as many each.
+    #[must_use]
+    pub fn remainder(mut self, remainder: Remainder) -> Self {
+        self.remainder = remainder;
         self
     }
 
@@ -188,26 +206,35 @@ impl Source for ReaderSource {
         if self.batch_size == 0 {
             return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
         }
+        if let Some(fault) = self.shard.fault() {
+            return Err(Error::new(ErrorKind::Config, fault));
+        }
         let len = self.len()?;
         let (schema, components) = self.compose()?;
         let order = Order { len, seed: self.seed, shuffled: self.shuffled };
+        let deal = Deal::new(self.shard, len, 0, self.remainder);
+        let fingerprints = self.readers.iter().map(|reader| reader.fingerprint());
         let planner = IndexPlanner {
             order,
-            epoch: 0,
-            of_epoch: order.epoch(0),
-            position: 0,
-            batch: 0,
+            shard: self.shard,
+            remainder: self.remainder,
             batch_size: self.batch_size,
             last_batch: self.last_batch,
+            epoch: 0,
+            of_epoch: order.epoch(0),
+            deal,
+            dealt: 0,
         };
         Ok(Opened {
             planner: Box::new(planner),
-            filler: Arc::new(ReaderFiller { schema: Arc::new(schema), components }),
+            filler: Arc::new(ReaderFiller { schema: Arc::new(schema), components, samples: len }),
             bad_records: self.bad_records,
-            samples: Some(len),
-            batches: Some(batches(len, self.batch_size, self.last_batch)),
+            samples: Some(deal.count()),
+            batches: Some(batches(deal.count(), self.batch_size, self.last_batch)),
             repeatable: true,
             seed: self.seed,
+            fingerprint: fingerprints.reduce(Fingerprint::and).unwrap_or_default(),
+            runs_on: true,
         })
     }
 }
@@ -215,46 +242,57 @@ impl Source for ReaderSource {
 /// Plans positions only: the records are read by whoever fills the batch.
 struct IndexPlanner {
     order: Order,
-    epoch: u64,
-    of_epoch: EpochOrder,
-    position: u64,
-    batch: u64,
+    shard: Shard,
+    remainder: Remainder,
     batch_size: usize,
     last_batch: LastBatch,
+    epoch: u64,
+    of_epoch: EpochOrder,
+    /// What is left of the epoch, from its beginning or from where a state went on.
+    deal: Deal,
+    /// How many of the deal's positions are planned.
+    dealt: u64,
+}
+
+impl IndexPlanner {
+    fn go_to(&mut self, epoch: u64, position: u64) {
+        self.epoch = epoch;
+        self.of_epoch = self.order.epoch(epoch);
+        self.deal = Deal::new(self.shard, self.order.len, position, self.remainder);
+        self.dealt = 0;
+    }
 }
 
 impl Planner for IndexPlanner {
     fn plan(&mut self, into: &mut BatchPlan) -> Result<bool> {
-        let left = self.order.len.saturating_sub(self.position);
-        let rows = left.min(self.batch_size as u64);
-        if rows == 0 || (self.last_batch == LastBatch::Drop && rows < self.batch_size as u64) {
+        let batch_size = self.batch_size as u64;
+        let rows = (self.deal.count() - self.dealt).min(batch_size);
+        if rows == 0 || (self.last_batch == LastBatch::Drop && rows < batch_size) {
             return Ok(false);
         }
         into.clear();
         into.epoch = self.epoch;
-        into.index = self.batch;
+        into.index = self.deal.covered(self.dealt) / (batch_size * u64::from(self.shard.count));
         into.key = Some(epoch_key(self.order.seed, self.epoch));
-        let full = if self.last_batch == LastBatch::Pad { self.batch_size as u64 } else { rows };
-        for position in self.position..self.position + full {
+        let full = if self.last_batch == LastBatch::Pad { batch_size } else { rows };
+        for nth in self.dealt..self.dealt + full {
+            let position = self.deal.position(nth);
             into.positions.push(position);
             into.samples.push(self.of_epoch.sample_at(position % self.order.len));
+            into.padding += usize::from(position >= self.order.len || nth >= self.dealt + rows);
         }
-        into.padding = (full - rows) as usize;
-        self.position += rows;
-        into.end = self.position;
-        self.batch += 1;
+        self.dealt += rows;
+        into.end = self.deal.covered(self.dealt);
         Ok(true)
     }
 
     fn begin_epoch(&mut self, epoch: u64) -> Result<()> {
-        self.seek(&State { epoch, ..State::default() })
+        self.go_to(epoch, 0);
+        Ok(())
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
-        self.epoch = state.epoch;
-        self.of_epoch = self.order.epoch(state.epoch);
-        self.position = state.position;
-        self.batch = state.batch;
+        self.go_to(state.epoch, state.position);
         Ok(())
     }
 }
@@ -271,6 +309,7 @@ struct Component {
 struct ReaderFiller {
     schema: Arc<Schema>,
     components: Vec<Component>,
+    samples: u64,
 }
 
 /// One scratch for each component.
@@ -325,6 +364,10 @@ impl Filler for ReaderFiller {
         Ok(())
     }
 
+    fn samples(&self) -> Option<u64> {
+        Some(self.samples)
+    }
+
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
         self.components[0].reader.place(plan.samples[row])
     }
@@ -336,8 +379,10 @@ mod tests {
 
     fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
         let order = Order { len, seed: 0, shuffled: false };
-        let of_epoch = order.epoch(0);
-        let mut planner = IndexPlanner { order, epoch: 0, of_epoch, position: 0, batch: 0, batch_size, last_batch };
+        let (shard, remainder) = (Shard::default(), Remainder::Pad);
+        let (of_epoch, deal) = (order.epoch(0), Deal::new(shard, len, 0, remainder));
+        let mut planner =
+            IndexPlanner { order, shard, remainder, batch_size, last_batch, epoch: 0, of_epoch, deal, dealt: 0 };
         let mut plan = BatchPlan::default();
         let mut all = Vec::new();
         while planner.plan(&mut plan).unwrap() {

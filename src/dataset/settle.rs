@@ -11,36 +11,75 @@ use super::batch::{Batch, Kept};
 
 /// What becomes of records that can't be read or decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum BadRecords {
     /// The first one ends the epoch, with its error in the batch's place. The default.
     #[default]
     Fail,
-    /// They are left out, counted and named; their batches are shorter, and no later batch changes. Beyond a bound the
+    /// They are left out, counted and named; their batches are shorter, and no later batch changes. Beyond a limit the
     /// epoch ends with [`ErrorKind::TooManyBad`].
-    Skip {
-        /// Most of them in an epoch, as a count.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        count: Option<u64>,
-        /// Most of them in an epoch, as a share of its samples (0 to 1). Where the number of samples is not known
-        /// beforehand: of the samples so far, from the thousandth on.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        share: Option<f64>,
-    },
+    Skip(BadLimits),
+    /// Each is replaced by another sample, chosen by (seed, epoch, position, attempt), counted and named: batch sizes,
+    /// step counts and all other samples stay as they are, on every shard. Needs random access.
+    Replace(BadLimits),
 }
 
-/// A record that was left out.
+impl BadRecords {
+    /// Leaves bad records out, within `limits`.
+    pub fn skip(limits: BadLimits) -> Self {
+        Self::Skip(limits)
+    }
+
+    pub(crate) fn limits(self) -> Option<BadLimits> {
+        match self {
+            Self::Fail => None,
+            Self::Skip(limits) | Self::Replace(limits) => Some(limits),
+        }
+    }
+}
+
+/// How many bad records an epoch of one shard may have. Whatever is not given is unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BadLimits {
+    /// Most of them, as a count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Most of them, as a share of the samples (0 to 1). Where the number of samples is not known beforehand: of the
+    /// samples so far, from the thousandth on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Most of them one after another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consecutive: Option<u64>,
+}
+
+impl BadLimits {
+    /// At most `count` of them.
+    pub fn count(count: u64) -> Self {
+        Self { count: Some(count), ..Self::default() }
+    }
+
+    /// At most this share of the samples.
+    pub fn share(share: f64) -> Self {
+        Self { share: Some(share), ..Self::default() }
+    }
+}
+
+/// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SkippedRecord {
+pub struct BadRecord {
     /// The epoch, from 0.
     pub epoch: u64,
     /// Position in the epoch's order.
     pub position: u64,
     /// Place and reason.
     pub error: String,
+    /// Index of the record that took its place, if bad records are replaced.
+    pub replacement: Option<u64>,
 }
 
-/// How many skipped records are kept by name.
+/// How many bad records are kept by name.
 const NAMED: usize = 100;
 /// How many of them an error lists.
 const LISTED: usize = 10;
@@ -48,17 +87,9 @@ const LISTED: usize = 10;
 const SHARE_FROM: u64 = 1000;
 
 /// Takes a batch's bad rows out, when all its rows have reported: later rows move up. Batch by batch, on any thread.
-pub(crate) fn compact(draft: &mut Draft<Batch>, policy: BadRecords, counters: &Counters) {
+pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
     let (batch, bytes) = draft.both_mut();
     let mut faults = batch.faults.lock();
-    faults.append(&mut batch.plan.faults);
-    if faults.is_empty() {
-        return;
-    }
-    faults.sort_by_key(|(row, _)| *row);
-    if policy == BadRecords::Fail {
-        return;
-    }
     let mut bad = faults.iter().map(|(row, _)| *row).peekable();
     let rows = batch.layout.rows();
     let padded_from = rows - batch.plan.padding;
@@ -78,7 +109,7 @@ pub(crate) fn compact(draft: &mut Draft<Batch>, policy: BadRecords, counters: &C
     drop(bad);
     batch.layout.truncate(kept.samples.len());
     batch.kept = Some(kept);
-    batch.skipped.append(&mut faults);
+    batch.bad.append(&mut faults);
 }
 
 /// Counts and names bad records in ticket order, and says when there are too many.
@@ -86,51 +117,79 @@ pub(crate) fn compact(draft: &mut Draft<Batch>, policy: BadRecords, counters: &C
 pub(crate) struct Settle {
     policy: BadRecords,
     samples: Option<u64>,
-    skipped_in_epoch: u64,
-    named: VecDeque<SkippedRecord>,
+    bad_in_epoch: u64,
+    /// Bad records one after another, up to the last one that was settled.
+    consecutive: u64,
+    named: VecDeque<BadRecord>,
 }
 
 impl Settle {
     pub(crate) fn new(policy: BadRecords, samples: Option<u64>) -> Self {
-        Self { policy, samples, skipped_in_epoch: 0, named: VecDeque::new() }
+        Self { policy, samples, bad_in_epoch: 0, consecutive: 0, named: VecDeque::new() }
     }
 
     pub(crate) fn policy(&self) -> BadRecords {
         self.policy
     }
 
-    pub(crate) fn begin_epoch(&mut self) {
-        self.skipped_in_epoch = 0;
+    /// Begins an epoch in which `bad` records were found bad before.
+    pub(crate) fn begin_epoch(&mut self, bad: u64) {
+        self.bad_in_epoch = bad;
+        self.consecutive = 0;
     }
 
-    /// The first skipped records, by name.
-    pub(crate) fn named(&self) -> Vec<SkippedRecord> {
+    /// Bad records of this epoch so far.
+    pub(crate) fn bad_in_epoch(&self) -> u64 {
+        self.bad_in_epoch
+    }
+
+    /// The first bad records, by name.
+    pub(crate) fn named(&self) -> Vec<BadRecord> {
         self.named.iter().cloned().collect()
     }
 
     /// Decides whether the batch may be delivered.
     pub(crate) fn admit(&mut self, draft: &mut Draft<Batch>, counters: &Counters) -> Result<()> {
         let batch = draft.payload_mut();
-        let epoch = batch.plan.epoch;
-        if self.policy == BadRecords::Fail {
-            let faults = std::mem::take(&mut *batch.faults.lock());
-            return faults.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
+        let unresolved = std::mem::take(&mut *batch.faults.lock());
+        if let Some((_, error)) = unresolved.into_iter().next() {
+            return Err(error);
         }
-        for (row, error) in &batch.skipped {
-            let position = batch.plan.positions[*row];
-            tracing::warn!(epoch, position, %error, "a bad record is skipped");
-            counters.skipped.fetch_add(1, Ordering::Relaxed);
-            self.skipped_in_epoch += 1;
+        if batch.bad.is_empty() {
+            self.consecutive = 0;
+            return Ok(());
+        }
+        let mut expected = 0;
+        let mut longest = 0;
+        for (row, error) in &batch.bad {
+            let (epoch, position) = (batch.plan.epoch, batch.plan.positions[*row]);
+            let replaced = matches!(self.policy, BadRecords::Replace(_));
+            let replacement = batch.kept.as_ref().filter(|_| replaced).map(|kept| kept.samples[*row]);
+            tracing::warn!(epoch, position, replacement, %error, "a bad record");
+            let counter = if replaced { &counters.replaced } else { &counters.skipped };
+            counter.fetch_add(1, Ordering::Relaxed);
+            self.bad_in_epoch += 1;
+            self.consecutive = if *row == expected { self.consecutive + 1 } else { 1 };
+            longest = longest.max(self.consecutive);
+            expected = row + 1;
             if self.named.len() < NAMED {
-                self.named.push_back(SkippedRecord { epoch, position, error: error.to_string() });
+                self.named.push_back(BadRecord { epoch, position, error: error.to_string(), replacement });
             }
         }
-        if batch.skipped.is_empty() { Ok(()) } else { self.check(batch.plan.end) }
+        if expected < batch.plan.rows() {
+            self.consecutive = 0;
+        }
+        let limit = self.policy.limits().and_then(|limits| limits.consecutive).unwrap_or(u64::MAX);
+        if longest > limit {
+            let what = format!("{longest} bad records one after another, but the policy allows {limit}");
+            return Err(self.too_many(what));
+        }
+        self.check(batch.plan.end)
     }
 
     /// The check of a share whose total only the end of the epoch tells.
     pub(crate) fn end_epoch(&mut self, position: u64) -> Result<()> {
-        if self.samples.is_none() && self.skipped_in_epoch > 0 {
+        if self.samples.is_none() && self.bad_in_epoch > 0 {
             self.samples = Some(position);
             let checked = self.check(position);
             self.samples = None;
@@ -140,23 +199,26 @@ impl Settle {
     }
 
     fn check(&self, position: u64) -> Result<()> {
-        let BadRecords::Skip { count, share } = self.policy else { return Ok(()) };
+        let Some(limits) = self.policy.limits() else { return Ok(()) };
         let total = self.samples.or((position >= SHARE_FROM).then_some(position));
-        let by_share = share.zip(total).map(|(share, total)| (share * total as f64) as u64);
-        let limit = [count, by_share].into_iter().flatten().min().unwrap_or(u64::MAX);
-        if self.skipped_in_epoch <= limit {
+        let by_share = limits.share.zip(total).map(|(share, total)| (share * total as f64) as u64);
+        let limit = [limits.count, by_share].into_iter().flatten().min().unwrap_or(u64::MAX);
+        if self.bad_in_epoch <= limit {
             return Ok(());
         }
+        Err(self.too_many(format!("{} bad records in this epoch, but the policy allows {limit}", self.bad_in_epoch)))
+    }
+
+    fn too_many(&self, mut message: String) -> Error {
         let epoch = self.named.back().map_or(0, |record| record.epoch);
-        let mut message =
-            format!("{} bad records in this epoch, but the policy allows {limit}:", self.skipped_in_epoch);
+        message.push(':');
         for record in self.named.iter().filter(|record| record.epoch == epoch).take(LISTED) {
             message.push_str("\n  ");
             message.push_str(&record.error);
         }
-        if self.skipped_in_epoch > LISTED as u64 {
+        if self.bad_in_epoch > LISTED as u64 {
             message.push_str("\n  ...");
         }
-        Err(Error::new(ErrorKind::TooManyBad, message))
+        Error::new(ErrorKind::TooManyBad, message)
     }
 }

@@ -98,6 +98,10 @@ impl Source for StreamSource {
             let index = Schema::new(tensors.clone())?.index_of(name)?;
             tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
         }
+        if matches!(self.bad_records, BadRecords::Replace { .. }) {
+            let message = "a stream can't go back for a replacement; fail or skip bad records";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         let samples = self.stream.known_len();
         Ok(Opened {
             filler: Arc::new(StreamFiller { schema: Arc::new(Schema::new(tensors)?), decoder: self.decoder }),
@@ -109,6 +113,8 @@ impl Source for StreamSource {
             }),
             repeatable: self.repeatable,
             seed: self.seed,
+            fingerprint: self.stream.fingerprint(),
+            runs_on: false,
             planner: Box::new(StreamPlanner {
                 stream: self.stream,
                 seed: self.seed,
@@ -204,7 +210,7 @@ impl Planner for StreamPlanner {
             }
             self.position += 1;
         }
-        self.batch = state.batch;
+        self.batch = state.position / self.batch_size as u64;
         Ok(())
     }
 }

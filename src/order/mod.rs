@@ -1,8 +1,11 @@
 //! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
 
 mod permutation;
+mod shard;
 
 pub use permutation::Permutation;
+pub(crate) use shard::Deal;
+pub use shard::{Remainder, Shard};
 
 use crate::random::RandomKey;
 

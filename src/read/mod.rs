@@ -18,7 +18,7 @@ use std::any::Any;
 
 use bytes::Bytes;
 
-use crate::error::{Location, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
@@ -179,15 +179,72 @@ pub struct Sample {
     pub key: RandomKey,
 }
 
-/// What tells a source from another or from its own changed self.
+/// What tells a source from another or from its own changed self. In JSON, hashes are hexadecimal text: a number of 64
+/// bits does not survive every reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fingerprint {
     /// Number of records; unknown for a stream.
     pub count: Option<u64>,
     /// Hash of the records' or files' names.
+    #[serde(with = "hex")]
     pub names: u64,
     /// Hash of their sizes.
+    #[serde(with = "hex")]
     pub sizes: u64,
+}
+
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{hash:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}
+
+impl Fingerprint {
+    /// The fingerprint of samples that are made of this source's and `other`'s records.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count.zip(other.count).map(|(count, other)| count.min(other)),
+            names: RandomKey::new(self.names).with(other.names).bits(0),
+            sizes: RandomKey::new(self.sizes).with(other.sizes).bits(0),
+        }
+    }
+
+    /// Checks that a source is the one that a state was made with.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] that says which of count, names and sizes changed.
+    pub fn check(&self, now: &Self) -> Result<()> {
+        let changed: Vec<String> = [
+            (self.count != now.count).then(|| match (self.count, now.count) {
+                (Some(then), Some(now)) => format!("the count of records (from {then} to {now})"),
+                _ => "the count of records".to_owned(),
+            }),
+            (self.names != now.names).then(|| "names".to_owned()),
+            (self.sizes != now.sizes).then(|| "sizes".to_owned()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the source has changed since the state was made: {}; begin anew, or go on all the same with \
+             `State::for_changed_source`",
+            changed.join(", ")
+        );
+        Err(Error::new(ErrorKind::Config, message))
+    }
 }
 
 /// A worker's reusable buffers, of whatever type a reader wants: created at first use, kept from job to job.

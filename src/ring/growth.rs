@@ -22,6 +22,20 @@ impl<M> Draft<M> {
     }
 }
 
+impl<M> Draft<M> {
+    /// Gives the slot memory for `bytes` bytes while it is being filled; what was written may be lost.
+    pub(crate) fn refit(&mut self, bytes: usize) -> Result<()> {
+        let body = self.body_mut();
+        if let Some(spilled) = &body.spill {
+            if spilled.len() < bytes {
+                body.spill = Some(Block::unbounded(bytes)?);
+            }
+            return Ok(());
+        }
+        self.fit(bytes)
+    }
+}
+
 impl<M> Body<M> {
     fn reserved(&self) -> u64 {
         self.reservation.as_ref().map_or(0, |reservation| reservation.bytes())

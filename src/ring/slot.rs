@@ -132,6 +132,10 @@ impl<M> Draft<M> {
         (&mut body.payload, block.map_or(&mut [], Block::as_mut_slice))
     }
 
+    fn into_owner(self) -> Owner<M> {
+        self.0
+    }
+
     /// The batch is finished: nobody writes it any more.
     pub(crate) fn freeze(mut self) -> Lease<M> {
         self.0.home.state.lock().leased += 1;
@@ -141,6 +145,21 @@ impl<M> Draft<M> {
 }
 
 impl<M: AsRef<Layout>> Draft<M> {
+    /// Lets `work` write the whole batch, in one share.
+    pub(crate) fn with_share(&mut self, work: impl FnOnce(&mut Share<M>)) {
+        let home = self.0.home.clone();
+        let this = std::mem::replace(&mut self.0, Owner { slot: None, home, leased: false });
+        let mut work = Some(work);
+        Self(this).split(usize::MAX, |mut share| {
+            if let Some(work) = work.take() {
+                work(&mut share);
+            }
+            if let Some(draft) = share.finish() {
+                self.0 = draft.into_owner();
+            }
+        });
+    }
+
     /// Splits the batch's rows into shares of `rows_a_share` rows, which may be filled by different threads, and hands
     /// each to `give`. The share that is finished last returns the draft.
     ///

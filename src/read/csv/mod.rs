@@ -22,12 +22,12 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::memory::MemoryBudget;
+use crate::random::hash_of;
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
 
@@ -178,13 +178,6 @@ impl RecordReader for CsvReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { count: Some(self.len()), names: hash(&self.plan.names), sizes: self.rows.input.len() }
+        Fingerprint { count: Some(self.len()), names: hash_of(&self.plan.names), sizes: self.rows.input.len() }
     }
-}
-
-/// A hash that is the same in every process of the same build.
-pub(crate) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

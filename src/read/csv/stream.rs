@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::memory::MemoryBudget;
+use crate::random::hash_of;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
@@ -93,7 +94,7 @@ impl CsvStream {
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
         let mut scan = format.records(text.read()?, path, options)?;
         scan.count_against(budget.reserve(0, "records that are read ahead")?);
-        let stream = Self { text, header: format.header, names: super::hash(&format.names), scan, index: 0 };
+        let stream = Self { text, header: format.header, names: hash_of(&format.names), scan, index: 0 };
         Ok((stream, CsvDecoder { path: path.to_owned(), plan }))
     }
 }

@@ -340,9 +340,9 @@ impl Source {
             Self::Files { files, .. } => {
                 let names: Vec<_> = files.iter().map(|file| file.text.path().file_name()).collect();
                 let steps: Vec<u32> = files.iter().map(|file| file.steps).collect();
-                (hash(&names), hash(&steps))
+                (hash_of(&names), hash_of(&steps))
             }
-            Self::Groups { rows, groups } => (hash(&groups.names), rows.input.len()),
+            Self::Groups { rows, groups } => (hash_of(&groups.names), rows.input.len()),
         };
         Fingerprint { count: Some(self.len()), names, sizes }
     }
