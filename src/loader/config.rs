@@ -7,7 +7,7 @@ use crate::dataset::{BadRecords, LastBatch};
 use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
-use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxOptions, SequenceOptions, Unpaired, detect};
+use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, SequenceOptions, Unpaired, detect};
 use crate::ring::Overflow;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
@@ -201,7 +201,8 @@ impl LoaderConfig {
         }
     }
 
-    /// The settings for whatever lies at `path`: its format is detected, everything else has its default.
+    /// The settings for whatever lies at `path`: its format is detected, everything else has its default. Of a folder of IDX
+    /// files, those are the features with most records and their labels.
     ///
     /// # Errors
     ///
@@ -218,13 +219,36 @@ impl LoaderConfig {
                 unpaired: Unpaired::default(),
                 options: SequenceOptions::default(),
             },
-            Format::IdxFolder => {
-                let message = "a folder of IDX files: name one file, or name several as sources of a configuration";
-                return Err(Error::new(ErrorKind::Config, message).at_path(path));
-            }
+            Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
         }))
+    }
+
+    /// The file with most records that is no label file, and the one of labels that has as many records.
+    fn for_idx_folder(folder: &Path) -> Result<Self> {
+        let files = IdxFile::in_folder(folder)?;
+        // The first of equals.
+        let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
+        let Some(features) = features else {
+            let message = "a folder of IDX files, all of which hold labels; name one of them";
+            return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+        };
+        let idx = |file: &IdxFile, options| SourceConfig::Idx { path: file.path.clone(), options };
+        let mut config = Self::new(idx(features, IdxOptions::default()));
+        let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
+        match (labels.next(), labels.next()) {
+            (None, _) => {}
+            (Some(labels), None) => config.sources.push(idx(labels, IdxOptions::labels())),
+            (Some(_), Some(_)) => {
+                let message = format!(
+                    "several files of {} labels; name the features and their labels as sources of a configuration",
+                    features.records
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+            }
+        }
+        Ok(config)
     }
 
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.

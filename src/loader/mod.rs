@@ -313,7 +313,7 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::open(path, options)?),
+        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths(&[path], ImageLabels::None, options)?)
         }
