@@ -35,7 +35,9 @@ use crate::ring::Overflow;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// What is read: one source, or several that each give some tensors of every sample.
+    /// What is read: one source, or several that each give some tensors of every sample. A file may leave them to
+    /// whoever loads it.
+    #[serde(default)]
     pub sources: Vec<SourceConfig>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
@@ -183,11 +185,11 @@ pub enum MemoryKind {
     },
 }
 
-impl LoaderConfig {
-    /// The settings of one source, all others at their defaults.
-    pub fn new(source: SourceConfig) -> Self {
+impl Default for LoaderConfig {
+    /// No source yet, and every other setting at its default.
+    fn default() -> Self {
         Self {
-            sources: vec![source],
+            sources: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
             last_batch: LastBatch::default(),
@@ -199,6 +201,13 @@ impl LoaderConfig {
             shield: false,
             memory: MemoryConfig::default(),
         }
+    }
+}
+
+impl LoaderConfig {
+    /// The settings of one source, all others at their defaults.
+    pub fn new(source: SourceConfig) -> Self {
+        Self { sources: vec![source], ..Self::default() }
     }
 
     /// The settings for whatever lies at `path`: its format is detected, everything else has its default. Of a folder of IDX
@@ -333,8 +342,28 @@ impl LoaderConfig {
 }
 
 impl SourceConfig {
+    /// The name of its format in text, TOML and JSON.
+    pub fn format(&self) -> &'static str {
+        match self {
+            Self::Csv { .. } => "csv",
+            Self::CsvSequences { .. } => "csv_sequences",
+            Self::Idx { .. } => "idx",
+            Self::Images { .. } => "images",
+        }
+    }
+
     /// Where it is read from.
     pub fn path(&self) -> &Path {
+        match self {
+            Self::Csv { path, .. }
+            | Self::CsvSequences { path, .. }
+            | Self::Idx { path, .. }
+            | Self::Images { path, .. } => path,
+        }
+    }
+
+    /// Where it is read from, to be changed.
+    pub fn path_mut(&mut self) -> &mut PathBuf {
         match self {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }
