@@ -1,4 +1,4 @@
-//! Ringfeed.
+#![doc = include_str!("../README.md")]
 
 mod counters;
 mod dataset;

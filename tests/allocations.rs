@@ -1,4 +1,5 @@
 //! No allocation per batch after warm-up. A test binary of its own, because it counts what the whole process allocates.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! From configuration to batches.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -88,6 +89,32 @@ fn a_packed_table_gives_the_same_batches_streamed_as_at_random() {
     let mut resumed = Loader::csv(&path).build().unwrap();
     resumed.seek(&state).unwrap();
     assert_eq!(see_all(&mut *resumed), expected[2..]);
+}
+
+#[test]
+fn records_that_are_read_ahead_count_against_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::fast());
+    gzip.write_all("a,b\n".as_bytes()).unwrap();
+    (0..100_000).for_each(|i| writeln!(gzip, "{i},{}", i / 3).unwrap());
+    gzip.finish().unwrap();
+    let loader = Loader::csv(&path).workers(1);
+    assert_eq!(
+        loader.clone().budget(4 << 20).build().unwrap().map(|batch| batch.unwrap().len()).sum::<usize>(),
+        100_000
+    );
+    let refused = loader.budget(70_000).build();
+    let error = refused.and_then(|mut batches| batches.find_map(Result::err).map_or(Ok(()), Err)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Budget, "{error}");
+}
+
+#[test]
+fn a_folder_without_subfolders_gives_images_without_labels() {
+    let mut iterator = Loader::images(fixture("photos")).size(8, 8).build().unwrap();
+    let names: Vec<&str> = iterator.schema().tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["image"]);
+    assert_eq!(iterator.next().unwrap().unwrap().len(), 6);
 }
 
 #[test]

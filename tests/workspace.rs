@@ -50,7 +50,7 @@ fn a_stream_that_lost_its_turn_loses_no_sample() {
     let mut other = AsyncDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();
     let mut shielded = AsyncShieldDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();
     let mut seen = Vec::new();
-    while let Some(batch) = stream.next() {
+    for batch in stream.by_ref() {
         seen.extend(xs(&batch.unwrap()));
         other.next().unwrap().unwrap();
         shielded.next().unwrap().unwrap();

@@ -152,6 +152,11 @@ impl BatchPlan {
         self.samples.clear();
         self.faults.clear();
         self.padding = 0;
+        self.release_records();
+    }
+
+    /// Lets go of the records' bytes: the batch will not be filled again.
+    pub(crate) fn release_records(&mut self) {
         for record in &mut self.records {
             record.parts.clear();
         }

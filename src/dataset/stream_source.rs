@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
 use crate::order::epoch_key;
-use crate::read::{Record, RecordDecoder, RecordStream, Sample, Scratch};
+use crate::read::{Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
@@ -43,7 +43,7 @@ impl StreamSource {
     }
 
     /// Batches of 32 from an iterator of the user's own.
-    pub fn from_samples(stream: crate::SampleStream) -> Self {
+    pub fn from_samples(stream: SampleStream) -> Self {
         let decoder = stream.decoder();
         Self::new(stream, decoder)
     }

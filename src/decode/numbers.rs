@@ -1,5 +1,5 @@
 use crate::decode::fused::{scale_all, scale_each};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 use crate::schema::Affine;
@@ -39,7 +39,7 @@ pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>)
     }
 }
 
-fn write<T: crate::Element>(
+fn write<T: Element>(
     tensor: &mut TensorMut<'_>,
     at: usize,
     values: &[T],

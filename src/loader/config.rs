@@ -119,7 +119,7 @@ pub enum SourceConfig {
         #[serde(default)]
         options: IdxOptions,
     },
-    /// A folder with one subfolder of images a class, or a single image.
+    /// A folder with one subfolder of images a class, a folder of images without labels, or a single image.
     Images {
         /// The folder or file.
         path: PathBuf,

@@ -76,7 +76,7 @@ impl Loader {
             .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
     }
 
-    /// A folder with one subfolder of images a class.
+    /// A folder with one subfolder of images a class; without subfolders, images without labels.
     pub fn images(path: impl Into<PathBuf>) -> Self {
         Self::images_with(path, ImageOptions::default())
     }
@@ -244,7 +244,7 @@ impl Loader {
             (config.sources.as_slice(), config.shuffle, config.last_batch == LastBatch::Pad)
             && CsvStream::suits(path, options)?
         {
-            let (stream, decoder) = CsvStream::open(path, options)?;
+            let (stream, decoder) = CsvStream::open_within(path, options, budget)?;
             let mut source = StreamSource::new(stream, decoder)
                 .batch_size(config.batch_size)
                 .last_batch(config.last_batch)
@@ -315,7 +315,7 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
         SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
         SourceConfig::Images { path, options } => {
-            Arc::new(ImageFolder::from_paths(&[path], ImageLabels::None, options)?)
+            Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
     })
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::dataset::{Batch, DataSet, Opened, Settle, SkippedRecord, State};
+use crate::dataset::{BadRecords, Batch, DataSet, Opened, Settle, SkippedRecord, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ring::{Draft, RingStats};
 use crate::schema::Schema;
@@ -61,13 +61,15 @@ impl Delivery {
 
     fn admit(&mut self, mut draft: Draft<Batch>) -> Result<Option<DataSet>> {
         self.settle.admit(&mut draft, &self.counters)?;
-        let batch = draft.payload();
+        let batch = draft.payload_mut();
+        batch.plan.release_records();
         self.state.position = batch.plan.end;
         self.state.batch = batch.plan.index + 1;
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
         if rows == 0 {
             return Ok(None);
         }
+        tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(rows as u64, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -125,7 +127,7 @@ impl Delivery {
         self.settle.named()
     }
 
-    pub(super) fn policy(&self) -> crate::BadRecords {
+    pub(super) fn policy(&self) -> BadRecords {
         self.settle.policy()
     }
 

@@ -70,6 +70,7 @@ impl Planning {
                 Step::Plan => {
                     let mut plan = self.spare.pop().unwrap_or_default();
                     let begin = Instant::now();
+                    let _span = tracing::trace_span!("plan").entered();
                     let planned = caught(|| self.planner.plan(&mut plan));
                     self.session.counters.plan.busy(begin.elapsed(), plan.rows());
                     match planned {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
 use crate::dataset::{Batch, fill_rows};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
@@ -51,6 +51,7 @@ impl Job {
         match self {
             Self::Fill { session, mut share } => {
                 let rows = share.rows().len() as u64;
+                let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
                 let begin = Instant::now();
                 let stopped = || session.stop.load(Ordering::Acquire);
                 let mut scratch = session.scratches[worker].lock();
@@ -65,6 +66,7 @@ impl Job {
                 }
             }
             Self::Measure { session, measuring, rows } => {
+                let _span = tracing::trace_span!("measure", rows = rows.len(), worker).entered();
                 measuring.run(&session, rows, &mut session.scratches[worker].lock());
             }
         }
@@ -119,7 +121,7 @@ impl Pool {
                     let _guard = guard;
                     work(worker, &fill_jobs, &measure_jobs);
                 })
-                .map_err(|error| Error::new(crate::ErrorKind::Io, format!("no worker thread: {error}")))?;
+                .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
         }
         Ok(pool)
     }

@@ -1,11 +1,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::decode::write_numbers;
-use crate::dtype::Element;
+use crate::decode::{converts, write_numbers};
+use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
-use crate::schema::{Role, TensorSpec};
+use crate::schema::{Extents, Role, TensorSpec};
 
 use super::{RecordReader, Sample, Scratch};
 
@@ -33,7 +33,7 @@ impl<T: Element> MemoryReader<T> {
     pub fn new(name: impl Into<String>, role: Role, row_shape: &[usize], values: impl Into<Arc<[T]>>) -> Result<Self> {
         let values = values.into();
         let spec = TensorSpec::new(name, role, T::DTYPE, row_shape);
-        let row_elements = spec.row_shape(&crate::Extents::default()).elements().unwrap_or(0);
+        let row_elements = spec.row_shape(&Extents::default()).elements().unwrap_or(0);
         if row_elements == 0 || values.len() % row_elements != 0 {
             let message = format!("{} values do not make samples of shape {row_shape:?}", values.len());
             return Err(Error::new(ErrorKind::Schema, message).at_column(spec.name));
@@ -53,8 +53,8 @@ impl<T: Element> MemoryReader<T> {
     /// # Errors
     ///
     /// [`ErrorKind::Schema`] if it can't hold every value of this one.
-    pub fn dtype(mut self, dtype: crate::DType) -> Result<Self> {
-        if !crate::decode::converts(T::DTYPE, dtype) {
+    pub fn dtype(mut self, dtype: DType) -> Result<Self> {
+        if !converts(T::DTYPE, dtype) {
             let message = format!("{} values do not fit {dtype}", T::DTYPE);
             return Err(Error::new(ErrorKind::Schema, message).at_column(&self.tensors[0].name));
         }

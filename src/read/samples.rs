@@ -3,10 +3,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::decode::write_numbers;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, TensorMut};
-use crate::schema::{Dim, Extents, Shape, TensorSpec};
+use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, Shape, TensorSpec};
 
 use super::{Record, RecordDecoder, RecordStream, Sample, Scratch};
 
@@ -85,7 +86,7 @@ impl SampleStream {
         I: IntoIterator<Item = Result<Vec<Array>>>,
         I::IntoIter: Send + 'static,
     {
-        crate::Schema::new(tensors.to_vec())?;
+        Schema::new(tensors.to_vec())?;
         Ok(Self { tensors: tensors.into(), samples: Box::new(samples.into_iter()), factory: None, read: 0 })
     }
 
@@ -116,7 +117,7 @@ impl SampleStream {
             return Err(fault(format!("expected {} arrays, found {}", self.tensors.len(), arrays.len())));
         }
         let mut extents = Extents::default();
-        let mut known = [false; crate::MAX_EXTENTS];
+        let mut known = [false; MAX_EXTENTS];
         for (array, spec) in arrays.iter().zip(self.tensors.iter()) {
             let expected =
                 || format!("expected {} {:?}, found {} {:?}", spec.dtype, spec.shape, array.dtype, array.shape);
@@ -213,7 +214,7 @@ fn write_padded<T: Element>(tensor: &mut TensorMut<'_>, shape: &[usize], bytes: 
     let values: &[T] = bytemuck::cast_slice(bytes);
     let target_shape = tensor.shape();
     if shape == target_shape {
-        return crate::write_numbers(tensor, 0, T::numbers(values));
+        return write_numbers(tensor, 0, T::numbers(values));
     }
     tensor.bytes_mut().fill(0);
     let run = shape.last().copied().unwrap_or(1);
@@ -227,7 +228,7 @@ fn write_padded<T: Element>(tensor: &mut TensorMut<'_>, shape: &[usize], bytes: 
             rest /= shape[dim];
             step *= target_shape[dim];
         }
-        crate::write_numbers(tensor, at, T::numbers(values))?;
+        write_numbers(tensor, at, T::numbers(values))?;
     }
     Ok(())
 }

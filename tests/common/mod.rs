@@ -1,5 +1,5 @@
 //! Sources and helpers that several test files share.
-#![expect(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

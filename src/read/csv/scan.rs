@@ -5,6 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Reservation;
 use crate::read::input::inflate_error;
 
 use super::dialect::{Dialect, Progress};
@@ -44,9 +45,16 @@ pub(crate) struct Scan<R> {
     started: bool,
     ended: bool,
     fault: Option<Error>,
+    /// What all windows together count against.
+    reservation: Option<Reservation>,
 }
 
 impl<R: Read> Scan<R> {
+    /// Counts the memory of windows against a budget.
+    pub(crate) fn count_against(&mut self, reservation: Reservation) {
+        self.reservation = Some(reservation);
+    }
+
     pub(crate) fn new(source: R, path: &Path, dialect: Dialect, limit: usize) -> Self {
         Self {
             source,
@@ -61,6 +69,7 @@ impl<R: Read> Scan<R> {
             started: false,
             ended: false,
             fault: None,
+            reservation: None,
         }
     }
 
@@ -179,8 +188,17 @@ impl<R: Read> Scan<R> {
         if self.window.capacity() < self.window.len() + room {
             let needed = unread + room;
             let reusable = self.spare.iter_mut().position(|spare| spare.try_reclaim(needed));
-            let mut window =
-                reusable.map_or_else(|| BytesMut::with_capacity(needed), |index| self.spare.swap_remove(index));
+            // Rounded up, so that a window made for one carried-over rest holds the next, slightly longer one too.
+            let mut window = match reusable {
+                Some(index) => self.spare.swap_remove(index),
+                None => {
+                    let bytes = needed.next_power_of_two();
+                    if let Some(reservation) = &mut self.reservation {
+                        reservation.grow_to(reservation.bytes() + bytes as u64, "records that are read ahead")?;
+                    }
+                    BytesMut::with_capacity(bytes)
+                }
+            };
             window.extend_from_slice(&self.window[self.cursor..]);
             std::mem::swap(&mut self.window, &mut window);
             window.clear();

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
+use crate::memory::MemoryBudget;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
@@ -60,6 +61,19 @@ impl CsvStream {
     ///
     /// Those of [`CsvReader::open`](crate::CsvReader::open).
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<(Self, CsvDecoder)> {
+        Self::open_within(path, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`open`](Self::open); records that are read ahead count against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// Also [`ErrorKind::Budget`](crate::ErrorKind::Budget), while reading.
+    pub fn open_within(
+        path: impl AsRef<Path>,
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<(Self, CsvDecoder)> {
         let path = path.as_ref();
         options.validate()?;
         let text = Text::open(path, options.encoding.as_deref())?;
@@ -77,7 +91,8 @@ impl CsvStream {
             }
         }
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
-        let scan = format.records(text.read()?, path, options)?;
+        let mut scan = format.records(text.read()?, path, options)?;
+        scan.count_against(budget.reserve(0, "records that are read ahead")?);
         let stream = Self { text, header: format.header, names: super::hash(&format.names), scan, index: 0 };
         Ok((stream, CsvDecoder { path: path.to_owned(), plan }))
     }

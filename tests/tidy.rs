@@ -1,0 +1,96 @@
+//! The house rules that a compiler does not know: which module may import which, and where unsafe code lives.
+
+use std::path::{Path, PathBuf};
+
+/// Modules by floor; a module imports only from lower floors and from itself.
+const FLOORS: [&[&str]; 11] = [
+    &["error", "random", "sync"],
+    &["counters", "dtype"],
+    &["schema"],
+    &["layout", "memory"],
+    &["row", "view"],
+    &["ring"],
+    &["decode", "normalise", "order", "stats"],
+    &["read"],
+    &["dataset"],
+    &["prefetch"],
+    &["loader"],
+];
+
+/// The only files with unsafe code.
+const UNSAFE: [&str; 5] = ["decode/fused.rs", "memory/block.rs", "read/input.rs", "ring/slot.rs", "row.rs"];
+
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+/// Name below `src/` and lines of code: no comments, and nothing from the tests at the end on.
+fn library() -> Vec<(String, Vec<String>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    sources(&root, &mut paths);
+    let mut files: Vec<_> = paths
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&root).expect("below src").to_string_lossy().replace('\\', "/");
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            let code = text
+                .lines()
+                .take_while(|line| !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test"))
+                .map(str::trim)
+                .filter(|line| !line.starts_with("//"))
+                .map(str::to_owned)
+                .collect();
+            (name, code)
+        })
+        .filter(|(name, _)| !["main.rs", "lib.rs"].contains(&name.as_str()) && !name.starts_with("cli/"))
+        .collect();
+    files.sort();
+    assert!(files.len() > 30, "the sources were found");
+    files
+}
+
+fn floor(module: &str) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&module))
+}
+
+#[test]
+fn a_module_imports_only_from_lower_floors() {
+    let mut faults = Vec::new();
+    for (name, code) in library() {
+        let module = name.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
+        let Some(own) = floor(&module) else {
+            faults.push(format!("{name}: module {module:?} has no floor"));
+            continue;
+        };
+        for line in code {
+            for (at, _) in line.match_indices("crate::") {
+                let rest = &line[at + "crate::".len()..];
+                let imported: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                match floor(&imported) {
+                    Some(other) if other < own || imported == module => {}
+                    Some(_) => faults.push(format!("{name}: imports {imported:?}, which is not below")),
+                    None => faults.push(format!("{name}: names crate::{imported} by no module: {line}")),
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn unsafe_code_lives_in_few_files() {
+    let with_unsafe: Vec<String> = library()
+        .into_iter()
+        .filter(|(_, code)| code.iter().any(|line| line.contains("unsafe {") || line.contains("unsafe impl")))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(with_unsafe, UNSAFE);
+}
