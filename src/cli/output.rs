@@ -100,7 +100,7 @@ pub(crate) fn lossy(path: &Path) -> String {
 fn person(error: &Error) -> String {
     let is_table = error.location().line.is_some();
     let advice = match error.kind() {
-        ErrorKind::Data if is_table => {
+        ErrorKind::Data | ErrorKind::Format if is_table => {
             "correct the record, or say how the file is written: inspect has --delimiter, --header and --encoding, a \
              --config file has all options, also to skip bad records"
         }

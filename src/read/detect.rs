@@ -68,8 +68,9 @@ const OPENED_FILES: usize = 16;
 /// Finds out what lies at `path`.
 ///
 /// A file is IDX or an image if it begins as one (once decompressed), or else if its name says so. Any other text is
-/// CSV; what holds a NUL among its first 64 KiB is no text, unless it begins with the byte-order mark of UTF-16. A folder
-/// is one of images if a subfolder holds any, otherwise of what most of its files are by their names.
+/// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
+/// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
+/// what most of its files are by their names.
 ///
 /// # Errors
 ///
@@ -117,13 +118,21 @@ fn file(path: &Path) -> Result<Format> {
         return Ok(Format::Image);
     }
     let is_utf16 = matches!(head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    match head.iter().position(|byte| *byte == 0) {
+    match binary_byte(&head) {
         Some(byte) if !is_utf16 => {
-            let message = format!("a NUL: this is neither text nor a known format; {FORMATS}");
+            let found = head[byte];
+            let message = format!("{found:#04x}: this is neither text nor a known format; {FORMATS}");
             Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64))
         }
         _ => Ok(Format::Csv),
     }
+}
+
+/// The first byte that no text holds: a NUL, and where the whole is not UTF-8 any other control character too.
+fn binary_byte(head: &[u8]) -> Option<usize> {
+    // What is cut off at the end is no fault.
+    let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    head.iter().position(|byte| *byte == 0 || !is_utf8 && matches!(byte, 1..=8 | 0x0e..=0x19))
 }
 
 fn begins_as_idx(head: &[u8]) -> bool {
@@ -225,6 +234,8 @@ mod tests {
         let error = detected("model.bin", b"PK\x03\x04\0\0").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);
         assert!(error.location().byte == Some(4) && error.message().contains("IDX"), "{error}");
+        assert_eq!(detected("noise", b"\x92\xe1\x04,\xff\n").unwrap_err().location().byte, Some(2));
+        assert_eq!(detected("latin.csv", b"M\xfcller,\x1a\n").unwrap(), Format::Csv);
         assert_eq!(detected("wide.csv", b"\xff\xfea\0,\0b\0\n\0").unwrap(), Format::Csv);
     }
 
