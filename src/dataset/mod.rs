@@ -17,7 +17,7 @@ mod stream_source;
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
-pub(crate) use fill::{caught, fill_rows, measure_rows};
+pub(crate) use fill::{caught, fill_rows, measure_rows, plan_batch};
 pub use iterator::DataSetIterator;
 pub use reader_source::ReaderSource;
 pub use settle::{BadRecords, SkippedRecord};

@@ -56,6 +56,7 @@ pub(crate) fn compact(draft: &mut Draft<Batch>, policy: BadRecords, counters: &C
         return;
     }
     faults.sort_by_key(|(row, _)| *row);
+    faults.dedup_by_key(|(row, _)| *row);
     if policy == BadRecords::Fail {
         return;
     }

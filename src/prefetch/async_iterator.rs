@@ -58,19 +58,14 @@ impl AsyncDataSetIterator {
             .spawn(move || planning.run())
             .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
         let iterator = Self { session, workspace: workspace.clone(), delivery };
-        if workspace.is_free() {
-            drop(workspace.lend(&iterator.session)?);
-        }
+        workspace.lend_if_free(&iterator.session)?;
         Ok(iterator)
     }
 
     fn restart(&mut self, begin: Begin) -> Result<()> {
         self.session.pause()?;
         self.session.restart(begin);
-        if self.workspace.is_lent_to(&self.session) {
-            self.session.resume();
-        }
-        Ok(())
+        self.workspace.resume_if_lent(&self.session)
     }
 }
 

@@ -8,6 +8,17 @@ use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::Ordering;
 
+/// What comes next in order.
+pub(super) enum Taken {
+    Batch(Draft<Batch>),
+    /// The end of the epoch.
+    End,
+    /// The epoch ends here.
+    Failed(Error),
+    /// No slot may hold the next batch now: takes no ticket, ends nothing.
+    Exhausted(Error),
+}
+
 /// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
 pub(super) struct Delivery {
     settle: Settle,
@@ -43,16 +54,16 @@ impl Delivery {
     /// What `next` answers to the batch that comes next in order: outer `None` at the end of the epoch, inner `None` if
     /// nothing is left of this batch and the next one is to be taken.
     #[expect(clippy::option_option, reason = "the outer one ends the iterator, the inner one asks for another batch")]
-    pub(super) fn deliver(&mut self, taken: Result<Option<Draft<Batch>>>) -> Option<Option<Result<DataSet>>> {
+    pub(super) fn deliver(&mut self, taken: Taken) -> Option<Option<Result<DataSet>>> {
         let delivered = match taken {
-            Err(error) if error.kind() == ErrorKind::Exhausted => return Some(Some(Err(error))),
-            Err(error) => Err(error),
-            Ok(None) => {
+            Taken::Exhausted(error) => return Some(Some(Err(error))),
+            Taken::Failed(error) => Err(error),
+            Taken::End => {
                 self.done = true;
                 self.begun = true;
                 return self.settle.end_epoch(self.state.position).err().map(|error| Some(Err(error)));
             }
-            Ok(Some(draft)) => self.admit(draft),
+            Taken::Batch(draft) => self.admit(draft),
         };
         self.begun = true;
         self.done = delivered.is_err();
@@ -64,7 +75,7 @@ impl Delivery {
         let batch = draft.payload_mut();
         batch.plan.release_records();
         self.state.position = batch.plan.end;
-        self.state.batch = batch.plan.index + 1;
+        self.state.batch = batch.plan.index.wrapping_add(1);
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
         if rows == 0 {
             return Ok(None);
@@ -85,7 +96,7 @@ impl Delivery {
             let message = "the source serves a single epoch; give a factory that makes it anew to have more";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(Some(self.state.epoch + 1))
+        Ok(Some(self.state.epoch.wrapping_add(1)))
     }
 
     /// Begins the epoch of `state`.

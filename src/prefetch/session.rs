@@ -8,7 +8,9 @@ use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, compact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+use super::delivery::Taken;
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
@@ -40,6 +42,9 @@ pub(super) struct Session {
 /// Batches in ticket order, and what the consumer wants of the planning thread.
 struct Window {
     wanted: Wanted,
+    /// Since a pause was asked for, everybody has stopped and every batch that was not handed out is pending again.
+    /// Until then some batches may be filled in part.
+    paused: bool,
     parked: bool,
     exited: bool,
     entries: VecDeque<Entry>,
@@ -101,6 +106,7 @@ impl Session {
     pub(super) fn new(parts: SessionParts) -> Self {
         let window = Window {
             wanted: Wanted::Pause,
+            paused: true,
             parked: false,
             exited: false,
             entries: VecDeque::with_capacity(parts.prefetch + 2),
@@ -133,11 +139,11 @@ impl Session {
 
     // ---- the consumer's side ----
 
-    /// The next batch in ticket order; `None` at the end of the epoch.
+    /// The next batch in ticket order.
     ///
     /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
     /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
-    pub(super) fn take(&self) -> Result<Option<Draft<Batch>>> {
+    pub(super) fn take(&self) -> Taken {
         let mut window = self.window.lock();
         let mut waiting_since = None;
         let mut deadline = None;
@@ -167,7 +173,7 @@ impl Session {
                         if let Some(since) = waiting_since {
                             self.counters.trainer_waited(since);
                         }
-                        return Err(exhausted(self.ring.leased(), self.ring.slots()));
+                        return Taken::Exhausted(exhausted(self.ring.leased(), self.ring.slots()));
                     }
                     continue;
                 }
@@ -181,21 +187,24 @@ impl Session {
             self.counters.trainer_waited(since);
         }
         match taken {
-            Some(Entry::Filled(draft)) => Ok(Some(draft)),
-            Some(Entry::Failed(error)) => Err(error),
-            Some(Entry::End | Entry::Filling) | None => Ok(None),
+            Some(Entry::Filled(draft)) => Taken::Batch(draft),
+            Some(Entry::Failed(error)) => Taken::Failed(error),
+            Some(Entry::End | Entry::Filling) | None => Taken::End,
         }
     }
 
-    /// Lets planning and filling go on.
-    pub(super) fn resume(&self) {
+    /// Lets planning and filling go on. Where a pause ended in its time limit, what it left undone is done first.
+    pub(super) fn resume(&self) -> Result<()> {
         let mut window = self.window.lock();
         if window.wanted == Wanted::Pause {
+            window = self.complete_pause(window)?;
             window.wanted = Wanted::Run;
+            window.paused = false;
             self.stop.store(false, Ordering::Release);
             self.interrupt.store(false, Ordering::Release);
             self.go.notify_one();
         }
+        Ok(())
     }
 
     /// Stops planning and filling, and returns every slot that is not in the caller's hands. What was planned and not
@@ -205,7 +214,14 @@ impl Session {
         if window.wanted == Wanted::Run {
             window.wanted = Wanted::Pause;
         }
-        window = self.quiesce(window)?;
+        self.complete_pause(window).map(drop)
+    }
+
+    fn complete_pause<'a>(&self, window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
+        if window.paused {
+            return Ok(window);
+        }
+        let mut window = self.quiesce(window)?;
         let mut pending: VecDeque<BatchPlan> = VecDeque::new();
         window.first_ticket += window.entries.len() as u64;
         while let Some(entry) = window.entries.pop_front() {
@@ -217,7 +233,8 @@ impl Session {
         }
         pending.append(&mut window.pending);
         window.pending = pending;
-        Ok(())
+        window.paused = true;
+        Ok(window)
     }
 
     /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
@@ -239,15 +256,24 @@ impl Session {
                 drop(window);
                 drop(entries);
             }
-            Err(error) => tracing::warn!(%error, "an iterator was dropped while work was in progress"),
+            Err(error) => {
+                tracing::warn!(%error, "an iterator was dropped while work was in progress");
+                // What is filled goes home now; what is stuck follows when it is done.
+                let mut window = self.window.lock();
+                let filled: Vec<_> = window
+                    .entries
+                    .iter_mut()
+                    .filter(|entry| matches!(entry, Entry::Filled(_)))
+                    .map(|entry| std::mem::replace(entry, Entry::End))
+                    .collect();
+                drop(window);
+                drop(filled);
+            }
         }
     }
 
     /// Makes everybody stop, and waits until they have.
-    fn quiesce<'a>(
-        &self,
-        mut window: crate::sync::MutexGuard<'a, Window>,
-    ) -> Result<crate::sync::MutexGuard<'a, Window>> {
+    fn quiesce<'a>(&self, mut window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
         self.stop.store(true, Ordering::Release);
         self.interrupt.store(true, Ordering::Release);
         self.go.notify_one();
@@ -311,6 +337,8 @@ impl Session {
     pub(super) fn end(&self, error: Option<Error>) {
         let mut window = self.window.lock();
         window.ended = true;
+        // Plans that are still pending come after the error: nobody will ask for them.
+        window.pending.clear();
         let entry = error.map_or(Entry::End, Entry::Failed);
         if window.wanted == Wanted::Run {
             window.entries.push_back(entry);
@@ -320,9 +348,9 @@ impl Session {
         }
     }
 
-    /// Keeps a plan that could not be bound because the session is being paused.
+    /// Keeps a plan that could not be bound because the session is being paused: it comes before all others.
     pub(super) fn keep(&self, plan: BatchPlan) {
-        self.window.lock().pending.push_back(plan);
+        self.window.lock().pending.push_front(plan);
     }
 
     /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
@@ -380,9 +408,16 @@ impl Session {
         let mut window = self.window.lock();
         window.in_flight -= 1;
         let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
-        window.entries[place] = Entry::Filled(draft);
+        let unwanted = if window.wanted == Wanted::Close {
+            Some(draft)
+        } else {
+            window.entries[place] = Entry::Filled(draft);
+            None
+        };
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }
+        drop(window);
+        drop(unwanted);
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::dataset::{Batch, fill_rows};
+use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
@@ -149,7 +149,15 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
         };
         let Ok(job) = job else { return };
         job.waited(since);
-        job.run(worker);
+        // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
+        // whose destructors run outside. The next job does not suffer for it.
+        let ran = caught(|| {
+            job.run(worker);
+            Ok(())
+        });
+        if let Err(error) = ran {
+            tracing::warn!(%error, "a source panicked while it was dropped");
+        }
     }
 }
 
