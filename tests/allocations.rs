@@ -46,7 +46,7 @@ static ALLOCATOR: Counting = Counting;
 /// than any before on its worker) are warm-up; what allocates for every batch never stops.
 fn comes_to_rest(iterator: &mut dyn DataSetIterator) -> bool {
     let mut epoch = || {
-        let batches = iterator.by_ref().map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
+        let batches = (&mut *iterator).map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
         assert!(batches >= 100);
         iterator.reset().unwrap();
     };
