@@ -21,8 +21,8 @@ mod sync;
 mod view;
 
 pub use dataset::{
-    BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner, ReaderSource, SkippedRecord,
-    Source, State, StreamSource,
+    BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner,
+    ReaderSource, Source, State, StreamSource,
 };
 pub use decode::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, write_numbers};
 pub use dtype::{DType, Element, Numbers};
@@ -31,7 +31,7 @@ pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use loader::{Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
-pub use order::Permutation;
+pub use order::{Permutation, Remainder, Shard};
 pub use prefetch::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
 };
@@ -41,9 +41,9 @@ pub use random::RandomKey;
 pub use read::{
     Access, Align, AlignedSequences, Array, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions,
     CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount,
-    Header, IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, Record,
-    RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, Unpaired,
-    detect, summarise_image,
+    Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels, ImageRecord, ImageSummary,
+    MemoryReader, Missing, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch,
+    SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Flaky, Trouble, workspace, xs};
 use ringfeed::{
-    Array, AsyncDataSetIterator, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, ReaderSource, Role,
-    SampleStream, StreamSource, TensorSpec, shield, wrap,
+    Array, AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch,
+    ReaderSource, Role, SampleStream, StreamSource, TensorSpec, shield, wrap,
 };
 
 const TROUBLES: [Trouble; 4] =
@@ -41,7 +41,7 @@ fn an_error_arrives_after_all_good_batches_before_it_and_then_nothing_until_rese
 fn skipped_records_leave_shorter_batches_and_no_later_batch_changes() {
     for trouble in TROUBLES {
         let bad = [0, 3, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 99];
-        let policy = BadRecords::Skip { count: Some(14), share: None };
+        let policy = BadRecords::Skip(BadLimits::count(14));
         let make = || ReaderSource::new(Flaky::new(100, &bad, trouble)).batch_size(10).bad_records(policy);
         for mut iterator in both(make) {
             let batches: Vec<_> = iterator.by_ref().map(|batch| batch.unwrap().detach().unwrap()).collect();
@@ -50,14 +50,14 @@ fn skipped_records_leave_shorter_batches_and_no_later_batch_changes() {
                 .filter(|batch| !batch.is_empty())
                 .collect();
             assert_eq!(batches.iter().map(xs).collect::<Vec<_>>(), expected);
-            assert_eq!(batches.iter().map(|batch| batch.skipped()).sum::<usize>(), 0, "a detached copy names none");
+            assert_eq!(batches.iter().map(|batch| batch.bad_records()).sum::<usize>(), 0, "a detached copy names none");
             for batch in &batches {
                 let ids: Vec<i64> = batch.sample_ids().iter().map(|id| *id as i64).collect();
                 assert_eq!(ids, xs(batch));
                 assert_eq!(batch.positions(), batch.sample_ids());
             }
             assert_eq!(iterator.stats().skipped, 14);
-            let named = iterator.skipped();
+            let named = iterator.bad_records();
             assert_eq!(named.iter().map(|record| record.position).collect::<Vec<_>>(), bad);
             assert!(named[0].error.contains("flaky: record 0"), "{}", named[0].error);
             assert_eq!(iterator.state().position, 100);
@@ -71,7 +71,7 @@ fn skipped_records_leave_shorter_batches_and_no_later_batch_changes() {
 fn too_many_bad_records_are_an_error_that_lists_them() {
     let limits = [(Some(2), None), (None, Some(0.025)), (Some(50), Some(0.025))];
     for (count, share) in limits {
-        let policy = BadRecords::Skip { count, share };
+        let policy = BadRecords::Skip(BadLimits { count, share, consecutive: None });
         let make = || {
             ReaderSource::new(Flaky::new(100, &[5, 15, 25, 35], Trouble::FailInDecode))
                 .batch_size(10)
@@ -90,7 +90,7 @@ fn too_many_bad_records_are_an_error_that_lists_them() {
 
 #[test]
 fn padding_counts_only_rows_that_are_left() {
-    let policy = BadRecords::Skip { count: None, share: None };
+    let policy = BadRecords::Skip(BadLimits::default());
     let make = || {
         ReaderSource::new(Flaky::new(5, &[0], Trouble::FailInDecode))
             .batch_size(4)
@@ -141,7 +141,7 @@ fn a_streams_bad_record_is_skipped_or_fails_by_policy() {
         let error = iterator.next().unwrap().unwrap_err();
         assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(7)));
         assert!(iterator.next().is_none());
-        let mut iterator = wrap(make(BadRecords::Skip { count: Some(1), share: None })).unwrap();
+        let mut iterator = wrap(make(BadRecords::Skip(BadLimits::count(1)))).unwrap();
         for _ in 0..2 {
             let all: Vec<i64> = iterator.by_ref().flat_map(|batch| xs(&batch.unwrap())).collect();
             assert_eq!(all, (0..20).filter(|x| *x != 7).collect::<Vec<_>>());

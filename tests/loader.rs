@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use common::see_all;
 use ringfeed::{
-    BadRecords, CsvOptions, DType, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig, MemoryKind, Normaliser,
-    NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
+    BadLimits, BadRecords, CsvOptions, DType, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig, MemoryKind,
+    Normaliser, NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -146,7 +146,7 @@ fn all_faults_are_reported_at_once() {
     let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("irs.csv"), options: CsvOptions::default() });
     config.batch_size = 0;
     config.workers = Some(0);
-    config.bad_records = BadRecords::Skip { count: None, share: Some(2.0) };
+    config.bad_records = BadRecords::Skip(BadLimits::share(2.0));
     config.normalise.insert("x".to_owned(), NormaliserConfig::File("missing.json".into()));
     let error = Loader::from(config).size(4, 4).build().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);

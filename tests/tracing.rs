@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{Flaky, Trouble, workspace};
-use ringfeed::{AsyncDataSetIterator, BadRecords, ReaderSource};
+use ringfeed::{AsyncDataSetIterator, BadLimits, BadRecords, ReaderSource};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -54,7 +54,7 @@ fn stages_are_spans_and_skipped_records_are_warnings() {
     tracing::subscriber::set_global_default(heard.clone()).unwrap();
     let source = ReaderSource::new(Flaky::new(30, &[7], Trouble::FailInDecode))
         .batch_size(10)
-        .bad_records(BadRecords::Skip { count: None, share: None });
+        .bad_records(BadRecords::Skip(BadLimits::default()));
     let iterator = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
     assert_eq!(iterator.map(|batch| batch.unwrap().len()).sum::<usize>(), 29);
     let heard = heard.0.lock().unwrap().clone();

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Location, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Record, Scratch};
 use crate::row::RowMut;
@@ -174,6 +174,23 @@ impl BatchPlan {
     /// Reports row `row` as a bad record, known as such before it was decoded.
     pub fn fault(&mut self, row: usize, error: Error) {
         self.faults.push((row, error));
+    }
+
+    /// Whether the plan is one that can be filled: planners are the user's own, and what follows counts on this.
+    pub(crate) fn check(&self) -> Result<()> {
+        let rows = self.rows();
+        let problem = if rows == 0 {
+            "no samples"
+        } else if self.positions.len() != rows {
+            "not one position for each sample"
+        } else if self.padding > rows {
+            "more padding than samples"
+        } else if self.faults.iter().any(|(row, _)| *row >= rows) {
+            "a bad record in a row that it does not have"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, format!("the planner planned batch {} with {problem}", self.index)))
     }
 
     pub(crate) fn key(&self) -> RandomKey {

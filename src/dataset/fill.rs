@@ -9,7 +9,7 @@ use crate::ring::Share;
 use crate::schema::Extents;
 
 use super::batch::Batch;
-use super::contract::{BatchPlan, Filler};
+use super::contract::{BatchPlan, Filler, Planner};
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults; `known` bad
 /// rows are left alone.
@@ -48,9 +48,10 @@ pub(crate) fn fill_rows(
             return;
         }
         if !bad.contains(&row) {
-            let specs = filler.schema().tensors();
-            let (batch, mut out) = share.payload_and_row(specs, row);
-            let decoded = caught(|| filler.decode(&batch.plan, row, nth, scratch, &mut out));
+            let decoded = caught(|| {
+                let (batch, mut out) = share.payload_and_row(filler.schema().tensors(), row);
+                filler.decode(&batch.plan, row, nth, scratch, &mut out)
+            });
             if let Err(error) = decoded {
                 report(share.payload(), filler, row, error);
             }
@@ -70,8 +71,10 @@ pub(super) fn decode_row(
     nth: usize,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (_, mut out) = share.payload_and_row(filler.schema().tensors(), to);
-    caught(|| filler.decode(plan, from, nth, scratch, &mut out))
+    caught(|| {
+        let (_, mut out) = share.payload_and_row(filler.schema().tensors(), to);
+        filler.decode(plan, from, nth, scratch, &mut out)
+    })
 }
 
 /// The longest extents among some rows of a plan; bad rows are returned instead of measured.
@@ -102,7 +105,7 @@ fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
 
 /// Adds what the reader knows of the row's place to what the error says already.
 fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) -> Error {
-    let place = filler.place(plan, row);
+    let Ok(place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
     if let Some(path) = place.path {
         error = error.at_path(path);
     }
@@ -115,7 +118,23 @@ fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) 
     error.at_record(place.record.unwrap_or(plan.samples[row]))
 }
 
+/// Asks the planner for the next batch of the epoch; `false` ends it.
+pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan) -> Result<bool> {
+    let planned = caught(|| planner.plan(into))?;
+    if planned {
+        into.check()?;
+    }
+    Ok(planned)
+}
+
 /// Runs user or decoder code; a panic becomes an error.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let error = Error::from_panic(&*panic);
+        // What the panic carries is the user's, too: one whose destructor panics is leaked.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(again);
+        }
+        Err(error)
+    })
 }

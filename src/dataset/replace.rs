@@ -33,6 +33,7 @@ pub(crate) fn settle_rows(
         return;
     }
     faults.sort_by_key(|(row, _)| *row);
+    faults.dedup_by_key(|(row, _)| *row);
     drop(faults);
     match policy {
         BadRecords::Fail => {}

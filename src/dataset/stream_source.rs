@@ -176,11 +176,12 @@ impl Planner for StreamPlanner {
             self.position += 1;
         }
         let rows = into.rows();
-        if let Some(error) = self.failed.take_if(|_| rows == 0) {
+        let dropped = rows == 0 || (self.last_batch == LastBatch::Drop && rows < self.batch_size);
+        if let Some(error) = self.failed.take_if(|_| dropped) {
             self.ended = true;
             return Err(error);
         }
-        if rows == 0 || (self.last_batch == LastBatch::Drop && rows < self.batch_size) {
+        if dropped {
             return Ok(false);
         }
         into.end = self.position;

@@ -3,11 +3,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::{BadRecords, LastBatch};
+use crate::dataset::{BadLimits, BadRecords, LastBatch};
 use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
-use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxOptions, SequenceOptions, Unpaired, detect};
+use crate::order::{Remainder, Shard};
+use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, SequenceOptions, Unpaired, detect};
 use crate::ring::Overflow;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
@@ -35,7 +36,9 @@ use crate::ring::Overflow;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// What is read: one source, or several that each give some tensors of every sample.
+    /// What is read: one source, or several that each give some tensors of every sample. A file may leave them to
+    /// whoever loads it.
+    #[serde(default)]
     pub sources: Vec<SourceConfig>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
@@ -43,6 +46,12 @@ pub struct LoaderConfig {
     /// Seed of the shuffle; without one, the source's own order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
+    /// This process's part of the samples.
+    #[serde(default)]
+    pub shard: Shard,
+    /// What becomes of the last samples if the shards can't have as many each.
+    #[serde(default)]
+    pub remainder: Remainder,
     /// What becomes of a last batch that is not full.
     #[serde(default)]
     pub last_batch: LastBatch,
@@ -183,13 +192,15 @@ pub enum MemoryKind {
     },
 }
 
-impl LoaderConfig {
-    /// The settings of one source, all others at their defaults.
-    pub fn new(source: SourceConfig) -> Self {
+impl Default for LoaderConfig {
+    /// No source yet, and every other setting at its default.
+    fn default() -> Self {
         Self {
-            sources: vec![source],
+            sources: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
+            shard: Shard::default(),
+            remainder: Remainder::default(),
             last_batch: LastBatch::default(),
             bad_records: BadRecords::default(),
             shorter: false,
@@ -200,8 +211,16 @@ impl LoaderConfig {
             memory: MemoryConfig::default(),
         }
     }
+}
 
-    /// The settings for whatever lies at `path`: its format is detected, everything else has its default.
+impl LoaderConfig {
+    /// The settings of one source, all others at their defaults.
+    pub fn new(source: SourceConfig) -> Self {
+        Self { sources: vec![source], ..Self::default() }
+    }
+
+    /// The settings for whatever lies at `path`: its format is detected, everything else has its default. Of a folder of IDX
+    /// files, those are the features with most records and their labels.
     ///
     /// # Errors
     ///
@@ -218,13 +237,36 @@ impl LoaderConfig {
                 unpaired: Unpaired::default(),
                 options: SequenceOptions::default(),
             },
-            Format::IdxFolder => {
-                let message = "a folder of IDX files: name one file, or name several as sources of a configuration";
-                return Err(Error::new(ErrorKind::Config, message).at_path(path));
-            }
+            Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
         }))
+    }
+
+    /// The file with most records that is no label file, and the one of labels that has as many records.
+    fn for_idx_folder(folder: &Path) -> Result<Self> {
+        let files = IdxFile::in_folder(folder)?;
+        // The first of equals.
+        let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
+        let Some(features) = features else {
+            let message = "a folder of IDX files, all of which hold labels; name one of them";
+            return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+        };
+        let idx = |file: &IdxFile, options| SourceConfig::Idx { path: file.path.clone(), options };
+        let mut config = Self::new(idx(features, IdxOptions::default()));
+        let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
+        match (labels.next(), labels.next()) {
+            (None, _) => {}
+            (Some(labels), None) => config.sources.push(idx(labels, IdxOptions::labels())),
+            (Some(_), Some(_)) => {
+                let message = format!(
+                    "several files of {} labels; name the features and their labels as sources of a configuration",
+                    features.records
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+            }
+        }
+        Ok(config)
     }
 
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
@@ -278,13 +320,14 @@ impl LoaderConfig {
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());
         }
+        faults.extend(self.shard.fault().map(|fault| format!("shard: {fault}")));
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
         if self.prefetch > 4096 {
             faults.push(format!("prefetch: {}; at most 4096 batches may wait", self.prefetch));
         }
-        if let BadRecords::Skip { share: Some(share), .. } = self.bad_records
+        if let Some(BadLimits { share: Some(share), .. }) = self.bad_records.limits()
             && !(0.0..=1.0).contains(&share)
         {
             faults.push(format!("bad_records: a share of {share}; it is between 0 and 1"));
@@ -309,8 +352,28 @@ impl LoaderConfig {
 }
 
 impl SourceConfig {
+    /// The name of its format in text, TOML and JSON.
+    pub fn format(&self) -> &'static str {
+        match self {
+            Self::Csv { .. } => "csv",
+            Self::CsvSequences { .. } => "csv_sequences",
+            Self::Idx { .. } => "idx",
+            Self::Images { .. } => "images",
+        }
+    }
+
     /// Where it is read from.
     pub fn path(&self) -> &Path {
+        match self {
+            Self::Csv { path, .. }
+            | Self::CsvSequences { path, .. }
+            | Self::Idx { path, .. }
+            | Self::Images { path, .. } => path,
+        }
+    }
+
+    /// Where it is read from, to be changed.
+    pub fn path_mut(&mut self) -> &mut PathBuf {
         match self {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }

@@ -11,6 +11,7 @@ use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
+use crate::order::Shard;
 use crate::prefetch::{Workspace, shield, wrap};
 use crate::read::{
     ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder, ImageLabels,
@@ -127,6 +128,13 @@ impl Loader {
         self
     }
 
+    /// Takes only this process's part of the samples; every part has the same number of batches. Default: all.
+    #[must_use]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.config.shard = shard;
+        self
+    }
+
     /// What becomes of a last batch that is not full. Default: it is kept.
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
@@ -240,8 +248,12 @@ impl Loader {
         self.check()?;
         let config = &self.config;
         let normalisers = self.normalisers()?;
-        if let ([SourceConfig::Csv { path, options }], None, false) =
-            (config.sources.as_slice(), config.shuffle, config.last_batch == LastBatch::Pad)
+        let in_order = config.shuffle.is_none()
+            && config.shard.count == 1
+            && config.last_batch != LastBatch::Pad
+            && !matches!(config.bad_records, BadRecords::Replace(_));
+        if let [SourceConfig::Csv { path, options }] = config.sources.as_slice()
+            && in_order
             && CsvStream::suits(path, options)?
         {
             let (stream, decoder) = CsvStream::open_within(path, options, budget)?;
@@ -259,7 +271,9 @@ impl Loader {
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
             .last_batch(config.last_batch)
-            .bad_records(config.bad_records);
+            .bad_records(config.bad_records)
+            .shard(config.shard)
+            .remainder(config.remainder);
         for reader in readers {
             source = source.and(reader?);
         }
@@ -313,26 +327,11 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => {
-            // Images without class folders have no labels.
-            let labels = if has_subfolder(path)? { ImageLabels::Folder } else { ImageLabels::None };
-            Arc::new(ImageFolder::open_with(path, labels, options)?)
-        }
+        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
     })
-}
-
-fn has_subfolder(path: &Path) -> Result<bool> {
-    let io_error = |error| Error::io(path, error);
-    for entry in std::fs::read_dir(path).map_err(io_error)? {
-        let entry = entry.map_err(io_error)?;
-        if entry.path().is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn open_sequences(

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::counters::Counters;
-use crate::dataset::{DataSet, DataSetIterator, SkippedRecord, Source, State};
+use crate::dataset::{BadRecord, DataSet, DataSetIterator, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::Stats;
@@ -46,6 +46,7 @@ impl AsyncDataSetIterator {
             ring,
             policy: opened.bad_records,
             first,
+            runs_on: opened.runs_on && config.is_running_on(),
             workers: workspace.workers(),
             prefetch: workspace.prefetch(),
             lease_wait: config.lease_wait_time(),
@@ -58,19 +59,14 @@ impl AsyncDataSetIterator {
             .spawn(move || planning.run())
             .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
         let iterator = Self { session, workspace: workspace.clone(), delivery };
-        if workspace.is_free() {
-            drop(workspace.lend(&iterator.session)?);
-        }
+        workspace.lend_if_free(&iterator.session)?;
         Ok(iterator)
     }
 
     fn restart(&mut self, begin: Begin) -> Result<()> {
         self.session.pause()?;
         self.session.restart(begin);
-        if self.workspace.is_lent_to(&self.session) {
-            self.session.resume();
-        }
-        Ok(())
+        self.workspace.resume_if_lent(&self.session)
     }
 }
 
@@ -96,14 +92,13 @@ impl Iterator for AsyncDataSetIterator {
 
 impl DataSetIterator for AsyncDataSetIterator {
     fn reset(&mut self) -> Result<()> {
-        match self.delivery.next_epoch()? {
-            Some(epoch) => {
-                self.restart(Begin::Epoch(epoch))?;
-                self.delivery.begin(State { epoch, ..self.state() });
-                Ok(())
-            }
-            None => Ok(()),
+        let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
+        // A session that runs on has the next epoch's first batches ready behind the end of this one.
+        if !(self.session.runs_on && self.delivery.has_ended()) {
+            self.restart(Begin::Epoch(epoch))?;
         }
+        self.delivery.begin(epoch);
+        Ok(())
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
@@ -129,8 +124,8 @@ impl DataSetIterator for AsyncDataSetIterator {
         self.delivery.stats(self.workspace.workers(), self.session.ring.stats())
     }
 
-    fn skipped(&self) -> Vec<SkippedRecord> {
-        self.delivery.skipped()
+    fn bad_records(&self) -> Vec<BadRecord> {
+        self.delivery.bad_records()
     }
 }
 

@@ -1,12 +1,24 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, DataSet, Opened, Settle, SkippedRecord, State};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Opened, Settle, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::Fingerprint;
 use crate::ring::{Draft, RingStats};
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::Ordering;
+
+/// What comes next in order.
+pub(super) enum Taken {
+    Batch(Draft<Batch>),
+    /// The end of the epoch.
+    End,
+    /// The epoch ends here.
+    Failed(Error),
+    /// No slot may hold the next batch now: takes no ticket, ends nothing.
+    Exhausted(Error),
+}
 
 /// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
 pub(super) struct Delivery {
@@ -15,9 +27,12 @@ pub(super) struct Delivery {
     counters: Arc<Counters>,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
+    fingerprint: Fingerprint,
     state: State,
     /// The epoch ended or failed: nothing more until a reset.
     done: bool,
+    /// The epoch was taken to its end, so that what comes next belongs to the one behind it.
+    ended: bool,
     /// Something of this epoch was asked for.
     begun: bool,
 }
@@ -30,8 +45,10 @@ impl Delivery {
             counters,
             batches_per_epoch: opened.batches,
             repeatable: opened.repeatable,
-            state: State { seed: opened.seed, ..State::default() },
+            fingerprint: opened.fingerprint,
+            state: State { source: Some(opened.fingerprint), ..State::new(opened.seed) },
             done: false,
+            ended: false,
             begun: false,
         }
     }
@@ -43,16 +60,17 @@ impl Delivery {
     /// What `next` answers to the batch that comes next in order: outer `None` at the end of the epoch, inner `None` if
     /// nothing is left of this batch and the next one is to be taken.
     #[expect(clippy::option_option, reason = "the outer one ends the iterator, the inner one asks for another batch")]
-    pub(super) fn deliver(&mut self, taken: Result<Option<Draft<Batch>>>) -> Option<Option<Result<DataSet>>> {
+    pub(super) fn deliver(&mut self, taken: Taken) -> Option<Option<Result<DataSet>>> {
         let delivered = match taken {
-            Err(error) if error.kind() == ErrorKind::Exhausted => return Some(Some(Err(error))),
-            Err(error) => Err(error),
-            Ok(None) => {
+            Taken::Exhausted(error) => return Some(Some(Err(error))),
+            Taken::Failed(error) => Err(error),
+            Taken::End => {
                 self.done = true;
+                self.ended = true;
                 self.begun = true;
                 return self.settle.end_epoch(self.state.position).err().map(|error| Some(Err(error)));
             }
-            Ok(Some(draft)) => self.admit(draft),
+            Taken::Batch(draft) => self.admit(draft),
         };
         self.begun = true;
         self.done = delivered.is_err();
@@ -64,7 +82,8 @@ impl Delivery {
         let batch = draft.payload_mut();
         batch.plan.release_records();
         self.state.position = batch.plan.end;
-        self.state.batch = batch.plan.index + 1;
+        self.state.bad = self.settle.bad_in_epoch();
+        batch.after = Some(self.state);
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
         if rows == 0 {
             return Ok(None);
@@ -85,30 +104,41 @@ impl Delivery {
             let message = "the source serves a single epoch; give a factory that makes it anew to have more";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(Some(self.state.epoch + 1))
+        Ok(Some(self.state.epoch.wrapping_add(1)))
     }
 
-    /// Begins the epoch of `state`.
-    pub(super) fn begin(&mut self, state: State) {
-        self.state = State { position: 0, batch: 0, ..state };
-        self.settle.begin_epoch();
-        self.done = false;
-        self.begun = false;
+    /// Whether the epoch was taken to its end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
     }
 
+    /// Begins `epoch`.
+    pub(super) fn begin(&mut self, epoch: u64) {
+        self.go_on(State { epoch, position: 0, bad: 0, ..self.state });
+    }
+
+    /// Whether a state was made by this version, with this seed and source.
     pub(super) fn check_seek(&self, state: &State) -> Result<()> {
-        if state.seed == self.state.seed {
-            return Ok(());
+        let fault = |message| Err(Error::new(ErrorKind::Config, message));
+        if state.version != State::VERSION {
+            return fault(format!("the state has version {}, this library reads {}", state.version, State::VERSION));
         }
-        let message = format!("the state was made with seed {}, this iterator has {}", state.seed, self.state.seed);
-        Err(Error::new(ErrorKind::Config, message))
+        if state.seed != self.state.seed {
+            return fault(format!(
+                "the state was made with seed {}, this iterator has {}",
+                state.seed, self.state.seed
+            ));
+        }
+        state.source.map_or(Ok(()), |then| then.check(&self.fingerprint))
     }
 
-    /// Goes on in the middle of an epoch.
+    /// Goes on from `state`, perhaps in the middle of an epoch.
     pub(super) fn go_on(&mut self, state: State) {
-        self.begin(state);
+        self.state = State { source: Some(self.fingerprint), ..state };
+        self.settle.begin_epoch(state.bad);
+        self.done = false;
+        self.ended = false;
         self.begun = state.position > 0;
-        self.state = state;
     }
 
     pub(super) fn schema(&self) -> &Arc<Schema> {
@@ -123,7 +153,7 @@ impl Delivery {
         self.batches_per_epoch
     }
 
-    pub(super) fn skipped(&self) -> Vec<SkippedRecord> {
+    pub(super) fn bad_records(&self) -> Vec<BadRecord> {
         self.settle.named()
     }
 

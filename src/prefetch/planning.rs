@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::dataset::{BatchPlan, Planner, caught, measure_rows};
+use crate::dataset::{BatchPlan, Planner, caught, measure_rows, plan_batch};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
@@ -19,10 +19,11 @@ const MEASURE_INLINE_NS: u64 = 100_000;
 
 /// The thread that plans batches, lays them out and binds slots to them in ticket order.
 pub(super) struct Planning {
-    pub(super) session: Arc<Session>,
-    pub(super) planner: Box<dyn Planner>,
-    pub(super) jobs: Jobs,
-    pub(super) workers: usize,
+    session: Arc<Session>,
+    /// Dropped before the planner, whose destructor may take long: the workers end when nobody can send.
+    jobs: Jobs,
+    planner: Box<dyn Planner>,
+    workers: usize,
     layout: Layout,
     spare: Vec<BatchPlan>,
     scratch: Scratch,
@@ -34,8 +35,8 @@ impl Planning {
     pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, workers: usize) -> Self {
         Self {
             session,
-            planner,
             jobs,
+            planner,
             workers,
             layout: Layout::default(),
             spare: Vec::new(),
@@ -71,7 +72,7 @@ impl Planning {
                     let mut plan = self.spare.pop().unwrap_or_default();
                     let begin = Instant::now();
                     let _span = tracing::trace_span!("plan").entered();
-                    let planned = caught(|| self.planner.plan(&mut plan));
+                    let planned = plan_batch(&mut *self.planner, &mut plan);
                     self.session.counters.plan.busy(begin.elapsed(), plan.rows());
                     match planned {
                         Ok(true) => self.fill(plan),
@@ -89,7 +90,7 @@ impl Planning {
     }
 
     fn fill(&mut self, plan: BatchPlan) {
-        match self.bind(plan) {
+        match caught(|| self.bind(plan)) {
             Ok(None) => {}
             Ok(Some(plan)) => self.session.keep(plan),
             Err(error) => self.session.end(Some(error)),
@@ -115,7 +116,10 @@ impl Planning {
         let batch = draft.payload_mut();
         let mut used = batch.begin(ticket, plan);
         used.clear();
-        self.spare.push(used);
+        // Turns with other sources leave plans over: each refill brings one home and takes none.
+        if self.spare.len() < session.ring.slots() {
+            self.spare.push(used);
+        }
         std::mem::swap(&mut batch.layout, &mut self.layout);
         let rows = rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed));
         tracing::trace!(ticket, rows_a_job = rows, "a batch is bound to a slot");

@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, compact};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, settle_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+use super::delivery::Taken;
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
@@ -33,6 +35,8 @@ pub(super) struct Session {
     go: Condvar,
     /// How many batches may be bound and not handed out.
     limit: usize,
+    /// Whether the next epoch is begun when one is planned to its end.
+    pub(super) runs_on: bool,
     lease_wait: Duration,
     close_wait: Duration,
 }
@@ -40,6 +44,9 @@ pub(super) struct Session {
 /// Batches in ticket order, and what the consumer wants of the planning thread.
 struct Window {
     wanted: Wanted,
+    /// Since a pause was asked for, everybody has stopped and every batch that was not handed out is pending again.
+    /// Until then some batches may be filled in part.
+    paused: bool,
     parked: bool,
     exited: bool,
     entries: VecDeque<Entry>,
@@ -48,10 +55,11 @@ struct Window {
     waiting_for_slot: bool,
     spill: bool,
     /// Planned before the workspace was taken away: to be filled again, in this order.
-    pending: VecDeque<BatchPlan>,
-    /// What came after the pending plans: an error or the end.
-    tail: Option<Entry>,
+    pending: VecDeque<Pending>,
     begin: Option<Begin>,
+    /// The epoch that is being planned.
+    epoch: u64,
+    /// Nothing more is planned until the consumer asks for another epoch.
     ended: bool,
 }
 
@@ -67,6 +75,12 @@ enum Wanted {
 pub(super) enum Begin {
     Epoch(u64),
     At(State),
+}
+
+/// What was in the window, or would have come into it.
+enum Pending {
+    Plan(BatchPlan),
+    Mark(Entry),
 }
 
 enum Entry {
@@ -90,17 +104,29 @@ pub(super) struct SessionParts {
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
     pub(super) first: Option<BatchPlan>,
+    pub(super) runs_on: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
 }
 
+impl Window {
+    /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
+    /// pile up.
+    fn has_room(&self, limit: usize) -> bool {
+        let ends = self.entries.iter().filter(|entry| matches!(entry, Entry::End)).count();
+        self.entries.len() - ends < limit && ends < 2
+    }
+}
+
 impl Session {
     /// A session that is paused, with the first batch planned; without one it is at its end.
     pub(super) fn new(parts: SessionParts) -> Self {
+        let empty = parts.first.is_none();
         let window = Window {
             wanted: Wanted::Pause,
+            paused: true,
             parked: false,
             exited: false,
             entries: VecDeque::with_capacity(parts.prefetch + 2),
@@ -108,10 +134,10 @@ impl Session {
             in_flight: 0,
             waiting_for_slot: false,
             spill: false,
-            tail: parts.first.is_none().then_some(Entry::End),
-            ended: parts.first.is_none(),
-            pending: parts.first.into_iter().collect(),
-            begin: None,
+            ended: empty && !parts.runs_on,
+            epoch: u64::from(empty),
+            pending: VecDeque::from([parts.first.map_or(Pending::Mark(Entry::End), Pending::Plan)]),
+            begin: (empty && parts.runs_on).then_some(Begin::Epoch(1)),
         };
         Self {
             filler: parts.filler,
@@ -126,6 +152,7 @@ impl Session {
             ready: Condvar::new(),
             go: Condvar::new(),
             limit: parts.prefetch + 1,
+            runs_on: parts.runs_on,
             lease_wait: parts.lease_wait,
             close_wait: parts.close_wait,
         }
@@ -133,11 +160,11 @@ impl Session {
 
     // ---- the consumer's side ----
 
-    /// The next batch in ticket order; `None` at the end of the epoch.
+    /// The next batch in ticket order.
     ///
     /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
     /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
-    pub(super) fn take(&self) -> Result<Option<Draft<Batch>>> {
+    pub(super) fn take(&self) -> Taken {
         let mut window = self.window.lock();
         let mut waiting_since = None;
         let mut deadline = None;
@@ -167,7 +194,7 @@ impl Session {
                         if let Some(since) = waiting_since {
                             self.counters.trainer_waited(since);
                         }
-                        return Err(exhausted(self.ring.leased(), self.ring.slots()));
+                        return Taken::Exhausted(exhausted(self.ring.leased(), self.ring.slots()));
                     }
                     continue;
                 }
@@ -181,21 +208,24 @@ impl Session {
             self.counters.trainer_waited(since);
         }
         match taken {
-            Some(Entry::Filled(draft)) => Ok(Some(draft)),
-            Some(Entry::Failed(error)) => Err(error),
-            Some(Entry::End | Entry::Filling) | None => Ok(None),
+            Some(Entry::Filled(draft)) => Taken::Batch(draft),
+            Some(Entry::Failed(error)) => Taken::Failed(error),
+            Some(Entry::End | Entry::Filling) | None => Taken::End,
         }
     }
 
-    /// Lets planning and filling go on.
-    pub(super) fn resume(&self) {
+    /// Lets planning and filling go on. Where a pause ended in its time limit, what it left undone is done first.
+    pub(super) fn resume(&self) -> Result<()> {
         let mut window = self.window.lock();
         if window.wanted == Wanted::Pause {
+            window = self.complete_pause(window)?;
             window.wanted = Wanted::Run;
+            window.paused = false;
             self.stop.store(false, Ordering::Release);
             self.interrupt.store(false, Ordering::Release);
             self.go.notify_one();
         }
+        Ok(())
     }
 
     /// Stops planning and filling, and returns every slot that is not in the caller's hands. What was planned and not
@@ -205,27 +235,35 @@ impl Session {
         if window.wanted == Wanted::Run {
             window.wanted = Wanted::Pause;
         }
-        window = self.quiesce(window)?;
-        let mut pending: VecDeque<BatchPlan> = VecDeque::new();
-        window.first_ticket += window.entries.len() as u64;
-        while let Some(entry) = window.entries.pop_front() {
-            match entry {
-                Entry::Filled(mut draft) => pending.push_back(draft.payload_mut().take_plan()),
-                Entry::Failed(_) | Entry::End => window.tail = Some(entry),
-                Entry::Filling => {}
-            }
+        self.complete_pause(window).map(drop)
+    }
+
+    fn complete_pause<'a>(&self, window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
+        if window.paused {
+            return Ok(window);
         }
-        pending.append(&mut window.pending);
-        window.pending = pending;
-        Ok(())
+        let mut window = self.quiesce(window)?;
+        window.first_ticket += window.entries.len() as u64;
+        while let Some(entry) = window.entries.pop_back() {
+            let pending = match entry {
+                Entry::Filled(mut draft) => Pending::Plan(draft.payload_mut().take_plan()),
+                mark => Pending::Mark(mark),
+            };
+            window.pending.push_front(pending);
+        }
+        window.paused = true;
+        Ok(window)
     }
 
     /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
     pub(super) fn restart(&self, begin: Begin) {
         let mut window = self.window.lock();
         window.pending.clear();
-        window.tail = None;
         window.ended = false;
+        window.epoch = match begin {
+            Begin::Epoch(epoch) => epoch,
+            Begin::At(state) => state.epoch,
+        };
         window.begin = Some(begin);
     }
 
@@ -239,15 +277,24 @@ impl Session {
                 drop(window);
                 drop(entries);
             }
-            Err(error) => tracing::warn!(%error, "an iterator was dropped while work was in progress"),
+            Err(error) => {
+                tracing::warn!(%error, "an iterator was dropped while work was in progress");
+                // What is filled goes home now; what is stuck follows when it is done.
+                let mut window = self.window.lock();
+                let filled: Vec<_> = window
+                    .entries
+                    .iter_mut()
+                    .filter(|entry| matches!(entry, Entry::Filled(_)))
+                    .map(|entry| std::mem::replace(entry, Entry::End))
+                    .collect();
+                drop(window);
+                drop(filled);
+            }
         }
     }
 
     /// Makes everybody stop, and waits until they have.
-    fn quiesce<'a>(
-        &self,
-        mut window: crate::sync::MutexGuard<'a, Window>,
-    ) -> Result<crate::sync::MutexGuard<'a, Window>> {
+    fn quiesce<'a>(&self, mut window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
         self.stop.store(true, Ordering::Release);
         self.interrupt.store(true, Ordering::Release);
         self.go.notify_one();
@@ -285,20 +332,21 @@ impl Session {
                 }
                 Wanted::Run => window.parked = false,
             }
-            if let Some(begin) = window.begin.take() {
+            if window.pending.is_empty()
+                && let Some(begin) = window.begin.take()
+            {
                 return Step::Begin(begin);
             }
-            if window.entries.len() < self.limit {
-                if let Some(plan) = window.pending.pop_front() {
-                    return Step::Refill(plan);
-                }
-                if let Some(tail) = window.tail.take() {
-                    window.entries.push_back(tail);
-                    self.ready.notify_all();
-                    continue;
-                }
-                if !window.ended {
-                    return Step::Plan;
+            if window.has_room(self.limit) {
+                match window.pending.pop_front() {
+                    Some(Pending::Plan(plan)) => return Step::Refill(plan),
+                    Some(Pending::Mark(mark)) => {
+                        window.entries.push_back(mark);
+                        self.ready.notify_all();
+                        continue;
+                    }
+                    None if !window.ended => return Step::Plan,
+                    None => {}
                 }
             }
             let since = Instant::now();
@@ -307,22 +355,37 @@ impl Session {
         }
     }
 
-    /// Nothing more will be planned in this epoch: it has ended, or failed.
+    /// The epoch that is being planned has ended, or failed. Behind its end the next one begins, if the source runs on.
     pub(super) fn end(&self, error: Option<Error>) {
         let mut window = self.window.lock();
-        window.ended = true;
-        let entry = error.map_or(Entry::End, Entry::Failed);
+        let mark = match error {
+            Some(error) => {
+                // Whatever is still pending comes after the error: nobody will ask for it.
+                window.pending.clear();
+                window.begin = None;
+                window.ended = true;
+                Entry::Failed(error)
+            }
+            None => {
+                window.ended = !self.runs_on;
+                if self.runs_on && window.begin.is_none() {
+                    window.epoch = window.epoch.wrapping_add(1);
+                    window.begin = Some(Begin::Epoch(window.epoch));
+                }
+                Entry::End
+            }
+        };
         if window.wanted == Wanted::Run {
-            window.entries.push_back(entry);
+            window.entries.push_back(mark);
             self.ready.notify_all();
         } else {
-            window.tail = Some(entry);
+            window.pending.push_front(Pending::Mark(mark));
         }
     }
 
-    /// Keeps a plan that could not be bound because the session is being paused.
+    /// Keeps a plan that could not be bound because the session is being paused: it comes before all others.
     pub(super) fn keep(&self, plan: BatchPlan) {
-        self.window.lock().pending.push_back(plan);
+        self.window.lock().pending.push_front(Pending::Plan(plan));
     }
 
     /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
@@ -375,14 +438,23 @@ impl Session {
     // ---- the workers' side ----
 
     /// All rows of a batch have reported.
-    pub(super) fn filled(&self, mut draft: Draft<Batch>) {
-        compact(&mut draft, self.policy, &self.counters);
+    pub(super) fn filled(&self, mut draft: Draft<Batch>, scratch: &mut Scratch) {
+        if !self.stop.load(Ordering::Acquire) {
+            settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
+        }
         let mut window = self.window.lock();
         window.in_flight -= 1;
         let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
-        window.entries[place] = Entry::Filled(draft);
+        let unwanted = if window.wanted == Wanted::Close {
+            Some(draft)
+        } else {
+            window.entries[place] = Entry::Filled(draft);
+            None
+        };
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }
+        drop(window);
+        drop(unwanted);
     }
 }

@@ -4,19 +4,19 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::dataset::{
-    Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, SkippedRecord, Source, State, caught, compact,
-    fill_rows, measure_rows,
+    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught, fill_rows,
+    measure_rows, plan_batch, settle_rows,
 };
 use crate::error::{ErrorKind, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
-use crate::ring::{Draft, Ring};
+use crate::ring::Ring;
 use crate::schema::{Extents, Schema};
 use crate::stats::Stats;
 use crate::sync::AtomicBool;
 
 use super::async_iterator::AsyncDataSetIterator;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Taken};
 use super::workspace::Workspace;
 
 /// A source that may not be prefetched; see [`shield`].
@@ -97,19 +97,19 @@ impl AsyncShieldDataSetIterator {
         })
     }
 
-    fn make(&mut self) -> Result<Option<Draft<Batch>>> {
+    fn make(&mut self) -> Result<Taken> {
         let mut plan = match self.planned.take() {
             Some(plan) => plan,
-            None if self.ended => return Ok(None),
+            None if self.ended => return Ok(Taken::End),
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
                 let begin = Instant::now();
-                let planned = caught(|| self.planner.plan(&mut plan))?;
+                let planned = plan_batch(&mut *self.planner, &mut plan)?;
                 self.counters.plan.busy(begin.elapsed(), plan.rows());
                 if !planned {
                     self.spare = plan;
                     self.ended = true;
-                    return Ok(None);
+                    return Ok(Taken::End);
                 }
                 plan
             }
@@ -135,10 +135,10 @@ impl AsyncShieldDataSetIterator {
         };
         let mut draft = match taken {
             Ok(Some(draft)) => draft,
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(Taken::End),
             Err(error) => {
                 self.planned = Some(plan);
-                return Err(error);
+                return if error.kind() == ErrorKind::Exhausted { Ok(Taken::Exhausted(error)) } else { Err(error) };
             }
         };
         let batch = draft.payload_mut();
@@ -149,12 +149,13 @@ impl AsyncShieldDataSetIterator {
         let mut made = None;
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
-            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, || false);
+            fill_rows(&*self.filler, &mut share, &[], &mut self.scratch, &self.counters, || false);
             made = share.finish();
         });
-        Ok(made.map(|mut draft| {
-            compact(&mut draft, self.delivery.policy(), &self.counters);
-            draft
+        Ok(made.map_or(Taken::End, |mut draft| {
+            let policy = self.delivery.policy();
+            settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
+            Taken::Batch(draft)
         }))
     }
 
@@ -178,7 +179,7 @@ impl Iterator for AsyncShieldDataSetIterator {
         };
         let since = Instant::now();
         let item = loop {
-            let made = self.make();
+            let made = self.make().unwrap_or_else(Taken::Failed);
             if let Some(item) = self.delivery.deliver(made)? {
                 break item;
             }
@@ -191,15 +192,15 @@ impl Iterator for AsyncShieldDataSetIterator {
 impl DataSetIterator for AsyncShieldDataSetIterator {
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
-        self.planner.begin_epoch(epoch)?;
+        caught(|| self.planner.begin_epoch(epoch))?;
         self.restart();
-        self.delivery.begin(State { epoch, ..self.state() });
+        self.delivery.begin(epoch);
         Ok(())
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
         self.delivery.check_seek(state)?;
-        self.planner.seek(state)?;
+        caught(|| self.planner.seek(state))?;
         self.restart();
         self.delivery.go_on(*state);
         Ok(())
@@ -221,7 +222,7 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
         self.delivery.stats(1, self.ring.stats())
     }
 
-    fn skipped(&self) -> Vec<SkippedRecord> {
-        self.delivery.skipped()
+    fn bad_records(&self) -> Vec<BadRecord> {
+        self.delivery.bad_records()
     }
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::dataset::{Batch, fill_rows};
+use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::Scratch;
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
@@ -55,14 +56,13 @@ impl Job {
                 let begin = Instant::now();
                 let stopped = || session.stop.load(Ordering::Acquire);
                 let mut scratch = session.scratches[worker].lock();
-                fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, stopped);
-                drop(scratch);
+                fill_rows(&*session.filler, &mut share, &[], &mut scratch, &session.counters, stopped);
                 let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
                 let before = session.row_ns.load(Ordering::Relaxed);
                 let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
                 session.row_ns.store(mean, Ordering::Relaxed);
                 if let Some(draft) = share.finish() {
-                    session.filled(draft);
+                    session.filled(draft, &mut scratch);
                 }
             }
             Self::Measure { session, measuring, rows } => {
@@ -77,11 +77,11 @@ impl Job {
         match self {
             Self::Fill { session, share } => {
                 if let Some(draft) = share.finish() {
-                    session.filled(draft);
+                    session.filled(draft, &mut Scratch::default());
                 }
             }
             Self::Measure { session, measuring, .. } => {
-                measuring.run(&session, 0..0, &mut crate::read::Scratch::default());
+                measuring.run(&session, 0..0, &mut Scratch::default());
             }
         }
     }
@@ -149,7 +149,15 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
         };
         let Ok(job) = job else { return };
         job.waited(since);
-        job.run(worker);
+        // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
+        // whose destructors run outside. The next job does not suffer for it.
+        let ran = caught(|| {
+            job.run(worker);
+            Ok(())
+        });
+        if let Err(error) = ran {
+            tracing::warn!(%error, "a source panicked while it was dropped");
+        }
     }
 }
 

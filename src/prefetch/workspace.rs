@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::dataset::{Batch, BatchPlan, Opened, measure_rows};
+use crate::dataset::{Batch, BatchPlan, Opened, measure_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
@@ -13,6 +13,9 @@ use crate::sync::{Mutex, MutexGuard};
 
 use super::session::Session;
 use super::workers::Pool;
+
+/// What a clock can be moved on by: for ever, in effect.
+const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
 ///
@@ -41,6 +44,7 @@ pub struct WorkspaceBuilder {
     lease_wait: Duration,
     close_wait: Duration,
     poison: Option<u8>,
+    across_epochs: bool,
 }
 
 impl Default for Workspace {
@@ -62,6 +66,7 @@ impl Workspace {
             lease_wait: Duration::from_secs(10),
             close_wait: Duration::from_secs(10),
             poison: None,
+            across_epochs: true,
         }
     }
 
@@ -107,7 +112,7 @@ impl Workspace {
     /// The ring, sized by the first batch of `opened` if there is none yet, and that batch's plan.
     pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>)> {
         let mut plan = BatchPlan::default();
-        let planned = opened.planner.plan(&mut plan)?;
+        let planned = plan_batch(&mut *opened.planner, &mut plan)?;
         let mut layout = Layout::default();
         if planned {
             measure_and_lay_out(opened, &mut plan, &mut layout)?;
@@ -131,9 +136,15 @@ impl Workspace {
         Ok((ring, planned.then_some(plan)))
     }
 
-    /// Whether no source has the workspace now.
-    pub(super) fn is_free(&self) -> bool {
-        self.0.current.lock().upgrade().is_none()
+    /// Lends the workspace to `session` if no source has it now, so that its batches are made before they are asked for.
+    pub(super) fn lend_if_free(&self, session: &Arc<Session>) -> Result<()> {
+        match self.0.current.try_lock() {
+            Some(mut current) if current.upgrade().is_none() => {
+                *current = Arc::downgrade(session);
+                session.resume()
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while the guard lives.
@@ -143,7 +154,7 @@ impl Workspace {
             take_back(&current)?;
             *current = Arc::downgrade(session);
         }
-        session.resume();
+        session.resume()?;
         Ok(current)
     }
 
@@ -155,8 +166,12 @@ impl Workspace {
         Ok(current)
     }
 
-    pub(super) fn is_lent_to(&self, session: &Arc<Session>) -> bool {
-        std::ptr::eq(self.0.current.lock().as_ptr(), Arc::as_ptr(session))
+    /// Lets `session` go on if it has the workspace. Waits for nobody: who holds the lock now is taking it away.
+    pub(super) fn resume_if_lent(&self, session: &Arc<Session>) -> Result<()> {
+        match self.0.current.try_lock() {
+            Some(current) if std::ptr::eq(current.as_ptr(), Arc::as_ptr(session)) => session.resume(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -221,14 +236,22 @@ impl WorkspaceBuilder {
     /// How long `next` waits when every slot is in the caller's hands. Default: 10 s.
     #[must_use]
     pub fn lease_wait(mut self, time: Duration) -> Self {
-        self.lease_wait = time;
+        self.lease_wait = time.min(LONGEST_WAIT);
         self
     }
 
     /// How long `reset`, switching sources and dropping wait for work in progress. Default: 10 s.
     #[must_use]
     pub fn close_wait(mut self, time: Duration) -> Self {
-        self.close_wait = time;
+        self.close_wait = time.min(LONGEST_WAIT);
+        self
+    }
+
+    /// Whether prefetch runs on into the next epoch when one is planned to its end, so that its first batch is ready when
+    /// it is asked for. Default: yes. Streams never run on: beginning again is an action that may be seen.
+    #[must_use]
+    pub fn across_epochs(mut self, runs_on: bool) -> Self {
+        self.across_epochs = runs_on;
         self
     }
 
@@ -271,6 +294,10 @@ impl WorkspaceBuilder {
 
     pub(super) fn close_wait_time(&self) -> Duration {
         self.close_wait
+    }
+
+    pub(super) fn is_running_on(&self) -> bool {
+        self.across_epochs
     }
 
     pub(super) fn is_spilling(&self) -> bool {

@@ -1,4 +1,4 @@
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Block, whole_pages};
 use crate::sync::Ordering;
 
@@ -51,7 +51,7 @@ impl<M> Shared<M> {
             return Ok(());
         }
         if have == 0 && reservation.bytes() >= high_water {
-            return self.replace(body);
+            return self.replace(body, need);
         }
         let geometric = (whole_pages((have / 4 * 5) as usize) as u64).max(high_water);
         let grown = [geometric, high_water, need]
@@ -60,7 +60,7 @@ impl<M> Shared<M> {
         if grown {
             self.regrown.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(from = have, needed = need, "a slot is given larger memory");
-            self.replace(body)
+            self.replace(body, need)
         } else if have >= need {
             Ok(())
         } else if self.config.overflow == Overflow::Spill {
@@ -68,14 +68,23 @@ impl<M> Shared<M> {
             self.spilled.fetch_add(1, Ordering::Relaxed);
             Ok(())
         } else {
-            reservation.grow_to(need, "a ring slot")
+            // Somebody else may have given memory back since it was refused above.
+            reservation.grow_to(need, "a ring slot")?;
+            self.replace(body, need)
         }
     }
 
-    /// Frees the slot's block and takes one of the reserved size.
-    fn replace(&self, body: &mut Body<M>) -> Result<()> {
+    /// Frees the slot's block and takes one of the reserved size, or of what is needed if there is no more.
+    fn replace(&self, body: &mut Body<M>, need: u64) -> Result<()> {
         body.block = None;
-        match self.config.pages.allocate(body.reserved() as usize) {
+        let allocated = self.allocate(body.reserved()).or_else(|error| match &mut body.reservation {
+            Some(reservation) if reservation.bytes() > need => {
+                reservation.shrink_to(need);
+                self.allocate(need)
+            }
+            _ => Err(error),
+        });
+        match allocated {
             Ok(block) => {
                 self.slot_bytes.fetch_max(block.len() as u64, Ordering::Relaxed);
                 body.block = Some(block);
@@ -88,6 +97,16 @@ impl<M> Shared<M> {
                 Err(error)
             }
         }
+    }
+
+    /// A block from the page source, which may be the user's own: what follows counts on its length.
+    fn allocate(&self, bytes: u64) -> Result<Block> {
+        let block = self.config.pages.allocate(bytes as usize)?;
+        if (block.len() as u64) < bytes {
+            let message = format!("the page source gave {} bytes instead of {bytes}", block.len());
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        Ok(block)
     }
 
     /// Frees the slot's block if it is larger than `slot_bytes`; the next fill allocates what it needs.

@@ -98,7 +98,7 @@ impl<M: Default> Ring<M> {
     /// [`ErrorKind::Budget`] if it does not fit, with the largest number of slots that would.
     pub(crate) fn new(config: RingConfig) -> Result<Self> {
         let slot_bytes = whole_pages(config.slot_bytes);
-        let total = slot_bytes as u64 * config.slots as u64;
+        let total = (slot_bytes as u64).saturating_mul(config.slots as u64);
         let free_bytes = config.budget.limit() - config.budget.used().min(config.budget.limit());
         let mut free = VecDeque::with_capacity(config.slots);
         for _ in 0..config.slots {
@@ -200,12 +200,12 @@ impl<M> Ring<M> {
     /// Gives the memory of free slots that are larger than `slot_bytes` back.
     pub(crate) fn shrink_to(&self, slot_bytes: usize) {
         let slot_bytes = whole_pages(slot_bytes);
-        self.0.high_water.store(slot_bytes as u64, Ordering::Relaxed);
+        self.0.high_water.fetch_min(slot_bytes as u64, Ordering::Relaxed);
         let state = self.0.state.lock();
         for slot in &state.free {
             slot::shrink_free(slot, &self.0, slot_bytes);
         }
-        self.0.slot_bytes.store(slot_bytes as u64, Ordering::Relaxed);
+        self.0.slot_bytes.fetch_min(slot_bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn stats(&self) -> RingStats {

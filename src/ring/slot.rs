@@ -138,8 +138,10 @@ impl<M> Draft<M> {
 
     /// The batch is finished: nobody writes it any more.
     pub(crate) fn freeze(mut self) -> Lease<M> {
-        self.0.home.state.lock().leased += 1;
-        self.0.leased = true;
+        if self.0.slot().in_ring {
+            self.0.home.state.lock().leased += 1;
+            self.0.leased = true;
+        }
         Lease(self.0)
     }
 }
