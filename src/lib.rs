@@ -41,9 +41,9 @@ pub use random::RandomKey;
 pub use read::{
     Access, Align, AlignedSequences, Array, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions,
     CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount,
-    Header, IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, Record,
-    RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, Unpaired,
-    detect, summarise_image,
+    Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels, ImageRecord, ImageSummary,
+    MemoryReader, Missing, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch,
+    SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

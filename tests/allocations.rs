@@ -42,31 +42,30 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations during three epochs after `warm_up` epochs or some more.
-fn allocations(mut iterator: impl DataSetIterator, warm_up: usize) -> u64 {
+/// Whether the iterator comes to run three epochs without one allocation. Buffers that still grow (a job of more rows
+/// than any before on its worker) are warm-up; what allocates for every batch never stops.
+fn comes_to_rest(iterator: &mut dyn DataSetIterator) -> bool {
     let mut epoch = || {
-        let batches = iterator.by_ref().map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
+        let batches = (&mut *iterator).map(|batch| batch.unwrap().len()).filter(|samples| *samples > 0).count();
+        assert!(batches >= 100);
         iterator.reset().unwrap();
-        batches
     };
-    (0..warm_up).for_each(|_| assert!(epoch() >= 100));
-    let mut three_epochs = || {
+    (0..4).for_each(|_| epoch());
+    (0..10).any(|_| {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
-        (0..3).for_each(|_| assert!(epoch() >= 100));
-        ALLOCATIONS.load(Ordering::Relaxed) - before
-    };
-    // A worker that had no turn on a busy machine warms up late, once: what batches cost comes back every time.
-    let none = (0..5).map(|_| three_epochs()).find(|counted| *counted == 0);
-    none.unwrap_or_else(three_epochs)
+        (0..3).for_each(|_| epoch());
+        ALLOCATIONS.load(Ordering::Relaxed) == before
+    })
 }
 
 fn assert_none(name: &str, source: impl Fn() -> ReaderSource) {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let workspace = || Workspace::builder().workers(2).build().unwrap();
-    let counted = allocations(AsyncDataSetIterator::new(source(), &workspace()).unwrap(), 4);
-    assert_eq!(counted, 0, "{name}, asynchronous");
-    let counted = allocations(AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap(), 4);
-    assert_eq!(counted, 0, "{name}, shielded");
+    let mut ahead = AsyncDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut ahead), "{name}, asynchronous");
+    drop(ahead);
+    let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut shielded), "{name}, shielded");
 }
 
 #[test]
@@ -122,10 +121,13 @@ fn streamed_csv_files_allocate_nothing_per_batch() {
     let source = StreamSource::new(stream, decoder).batch_size(64);
     let workspace = Workspace::builder().workers(2).build().unwrap();
     let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();
-    assert_eq!(iterator.by_ref().take(1500).map(|batch| batch.unwrap().len()).sum::<usize>(), 96_000);
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    assert_eq!(iterator.by_ref().take(1500).map(|batch| batch.unwrap().len()).sum::<usize>(), 96_000);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    // One epoch: beginning another opens the file again.
+    let at_rest = (0..10).any(|_| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        assert_eq!(iterator.by_ref().take(300).map(|batch| batch.unwrap().len()).sum::<usize>(), 300 * 64);
+        ALLOCATIONS.load(Ordering::Relaxed) == before
+    });
+    assert!(at_rest);
 }
 
 #[test]
@@ -134,13 +136,5 @@ fn sequences_of_varying_length_allocate_nothing_per_batch_once_slots_have_grown(
     let workspace = Workspace::builder().workers(2).build().unwrap();
     let source = ReaderSource::new(Waves::new(10_000, 30)).batch_size(64);
     let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();
-    // Twenty epochs of the same batches: every slot has met the longest one.
-    let mut epoch = || {
-        assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 10_000);
-        iterator.reset().unwrap();
-    };
-    (0..20).for_each(|_| epoch());
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    (0..3).for_each(|_| epoch());
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    assert!(comes_to_rest(&mut iterator));
 }

@@ -110,6 +110,14 @@ fn records_that_are_read_ahead_count_against_the_budget() {
 }
 
 #[test]
+fn a_folder_without_subfolders_gives_images_without_labels() {
+    let mut iterator = Loader::images(fixture("photos")).size(8, 8).build().unwrap();
+    let names: Vec<&str> = iterator.schema().tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["image"]);
+    assert_eq!(iterator.next().unwrap().unwrap().len(), 6);
+}
+
+#[test]
 fn toml_and_json_say_the_same() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(fixture("iris.csv"), folder.path().join("iris.csv")).unwrap();

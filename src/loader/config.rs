@@ -7,7 +7,7 @@ use crate::dataset::{BadRecords, LastBatch};
 use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
-use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxOptions, SequenceOptions, Unpaired, detect};
+use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, SequenceOptions, Unpaired, detect};
 use crate::ring::Overflow;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
@@ -35,7 +35,9 @@ use crate::ring::Overflow;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// What is read: one source, or several that each give some tensors of every sample.
+    /// What is read: one source, or several that each give some tensors of every sample. A file may leave them to
+    /// whoever loads it.
+    #[serde(default)]
     pub sources: Vec<SourceConfig>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
@@ -117,7 +119,7 @@ pub enum SourceConfig {
         #[serde(default)]
         options: IdxOptions,
     },
-    /// A folder with one subfolder of images a class, or a single image.
+    /// A folder with one subfolder of images a class, a folder of images without labels, or a single image.
     Images {
         /// The folder or file.
         path: PathBuf,
@@ -183,11 +185,11 @@ pub enum MemoryKind {
     },
 }
 
-impl LoaderConfig {
-    /// The settings of one source, all others at their defaults.
-    pub fn new(source: SourceConfig) -> Self {
+impl Default for LoaderConfig {
+    /// No source yet, and every other setting at its default.
+    fn default() -> Self {
         Self {
-            sources: vec![source],
+            sources: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
             last_batch: LastBatch::default(),
@@ -200,8 +202,16 @@ impl LoaderConfig {
             memory: MemoryConfig::default(),
         }
     }
+}
 
-    /// The settings for whatever lies at `path`: its format is detected, everything else has its default.
+impl LoaderConfig {
+    /// The settings of one source, all others at their defaults.
+    pub fn new(source: SourceConfig) -> Self {
+        Self { sources: vec![source], ..Self::default() }
+    }
+
+    /// The settings for whatever lies at `path`: its format is detected, everything else has its default. Of a folder of IDX
+    /// files, those are the features with most records and their labels.
     ///
     /// # Errors
     ///
@@ -218,13 +228,36 @@ impl LoaderConfig {
                 unpaired: Unpaired::default(),
                 options: SequenceOptions::default(),
             },
-            Format::IdxFolder => {
-                let message = "a folder of IDX files: name one file, or name several as sources of a configuration";
-                return Err(Error::new(ErrorKind::Config, message).at_path(path));
-            }
+            Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
         }))
+    }
+
+    /// The file with most records that is no label file, and the one of labels that has as many records.
+    fn for_idx_folder(folder: &Path) -> Result<Self> {
+        let files = IdxFile::in_folder(folder)?;
+        // The first of equals.
+        let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
+        let Some(features) = features else {
+            let message = "a folder of IDX files, all of which hold labels; name one of them";
+            return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+        };
+        let idx = |file: &IdxFile, options| SourceConfig::Idx { path: file.path.clone(), options };
+        let mut config = Self::new(idx(features, IdxOptions::default()));
+        let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
+        match (labels.next(), labels.next()) {
+            (None, _) => {}
+            (Some(labels), None) => config.sources.push(idx(labels, IdxOptions::labels())),
+            (Some(_), Some(_)) => {
+                let message = format!(
+                    "several files of {} labels; name the features and their labels as sources of a configuration",
+                    features.records
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+            }
+        }
+        Ok(config)
     }
 
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
@@ -309,8 +342,28 @@ impl LoaderConfig {
 }
 
 impl SourceConfig {
+    /// The name of its format in text, TOML and JSON.
+    pub fn format(&self) -> &'static str {
+        match self {
+            Self::Csv { .. } => "csv",
+            Self::CsvSequences { .. } => "csv_sequences",
+            Self::Idx { .. } => "idx",
+            Self::Images { .. } => "images",
+        }
+    }
+
     /// Where it is read from.
     pub fn path(&self) -> &Path {
+        match self {
+            Self::Csv { path, .. }
+            | Self::CsvSequences { path, .. }
+            | Self::Idx { path, .. }
+            | Self::Images { path, .. } => path,
+        }
+    }
+
+    /// Where it is read from, to be changed.
+    pub fn path_mut(&mut self) -> &mut PathBuf {
         match self {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }

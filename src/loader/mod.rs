@@ -76,7 +76,7 @@ impl Loader {
             .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
     }
 
-    /// A folder with one subfolder of images a class.
+    /// A folder with one subfolder of images a class; without subfolders, images without labels.
     pub fn images(path: impl Into<PathBuf>) -> Self {
         Self::images_with(path, ImageOptions::default())
     }
@@ -313,7 +313,7 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::open(path, options)?),
+        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }

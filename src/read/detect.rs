@@ -1,3 +1,8 @@
+//! Which format lies at a path: by content first, then by name.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -6,10 +11,12 @@ use serde::Serialize;
 use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 
-use super::idx::IdxReader;
+use super::IdxReader;
+use super::images::has_class_folders;
 use super::input::{Inflater, inflate_error, open_file};
+use super::sequence::is_csv_name;
 
-/// What a path holds; see [`detect`].
+/// The formats that [`detect`] tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -20,17 +27,17 @@ pub enum Format {
     CsvSequences,
     /// An IDX file, plain or gzip-compressed.
     Idx,
-    /// A folder of IDX files.
+    /// A folder of IDX files, such as MNIST's four.
     IdxFolder,
-    /// One image.
+    /// One image file.
     Image,
-    /// A folder of images, with one subfolder a class.
+    /// A folder of images: with one subfolder a class, or without classes.
     ImageFolder,
 }
 
 impl Format {
     /// The name in text and JSON: `"csv"`, `"image_folder"` and so on.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Csv => "csv",
             Self::CsvSequences => "csv_sequences",
@@ -42,72 +49,157 @@ impl Format {
     }
 }
 
-/// Bytes of a file that are looked at to tell text from something else.
-const PEEK_BYTES: u64 = 64 << 10;
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
-/// Tells what lies at `path`: a file by its content (IDX header, an image's magic bytes, otherwise text), a folder by
-/// what it holds (subfolders or no file of another kind: images; CSV files: sequences; IDX files).
+/// What there is to choose from, for messages.
+const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), images (JPEG, PNG, WebP, BMP, GIF, \
+                       TIFF), and folders of images, of CSV sequences or of IDX files";
+
+/// How much of a file decides whether it is text.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// How many files of a folder whose names tell nothing are opened to see whether they are IDX files.
+const OPENED_FILES: usize = 16;
+
+/// Finds out what lies at `path`.
+///
+/// A file is IDX or an image if it begins as one (once decompressed), or else if its name says so. Any other text is
+/// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
+/// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
+/// what most of its files are by their names.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] for a file that is none of these.
+/// [`ErrorKind::NotFound`] with the nearest name, or for a folder that holds nothing of any format;
+/// [`ErrorKind::Format`] for a file of no such format, with a list of the formats.
 pub fn detect(path: impl AsRef<Path>) -> Result<Format> {
     let path = path.as_ref();
-    if path.is_dir() { detect_folder(path) } else { detect_file(path) }
-}
-
-fn detect_folder(path: &Path) -> Result<Format> {
-    let io_error = |error| Error::io(path, error);
-    let (mut tables, mut idx) = (false, false);
-    for entry in std::fs::read_dir(path).map_err(io_error)? {
-        let entry = entry.map_err(io_error)?;
-        let name = entry.file_name().to_string_lossy().to_lowercase();
-        if name.starts_with('.') {
-            continue;
-        }
-        let child = entry.path();
-        if child.is_dir() || ImageFormat::of_extension(name.rsplit('.').next().unwrap_or_default()).is_some() {
-            return Ok(Format::ImageFolder);
-        }
-        let stem = name.strip_suffix(".gz").unwrap_or(&name);
-        if [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end)) {
-            tables = true;
-        } else {
-            idx = idx || (child.is_file() && IdxReader::recognises(&child)?);
-        }
-    }
-    Ok(match (tables, idx) {
-        (true, _) => Format::CsvSequences,
-        (false, true) => Format::IdxFolder,
-        (false, false) => Format::ImageFolder,
-    })
-}
-
-fn detect_file(path: &Path) -> Result<Format> {
-    if !path.exists() {
-        return Err(missing_path(path));
-    }
-    if IdxReader::recognises(path)? {
-        return Ok(Format::Idx);
-    }
-    let mut start = Vec::new();
-    let read = if Inflater::recognises(path)? {
-        Inflater::open(path)?.take(PEEK_BYTES).read_to_end(&mut start)
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    if metadata.is_dir() {
+        folder(path)
+    } else if metadata.is_file() {
+        file(path)
     } else {
-        open_file(path)?.take(PEEK_BYTES).read_to_end(&mut start)
-    };
-    read.map_err(|error| inflate_error(path, start.len() as u64, error))?;
-    if ImageFormat::of_content(&start).is_some() {
+        // Formats are found by looking into a file before it is read: a pipe would lose what was looked at.
+        let message = "is not an ordinary file; save what it gives to a file first";
+        Err(Error::new(ErrorKind::Unsupported, message).at_path(path))
+    }
+}
+
+fn file(path: &Path) -> Result<Format> {
+    let packed = Inflater::recognises(path)?;
+    let mut head = Vec::new();
+    if packed {
+        let bytes = Inflater::open(path)?.take(HEAD_BYTES).read_to_end(&mut head);
+        bytes.map_err(|error| inflate_error(path, head.len() as u64, error))?;
+    } else {
+        open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
+    }
+    // Two letters make a BMP: a column called "BMI" begins with them too.
+    let image = ImageFormat::of_content(&head).filter(|format| *format != ImageFormat::Bmp || head.contains(&0));
+    if image.is_some() && packed {
+        let message = "a gzip-compressed image; decompress it first";
+        return Err(Error::new(ErrorKind::Format, message).at_path(path));
+    }
+    if image.is_some() {
         return Ok(Format::Image);
     }
-    let utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
-    match start.iter().position(|byte| *byte == 0) {
-        Some(byte) if !utf16 => {
-            let message = "neither text nor a format that is known: ringfeed reads CSV and TSV (also .gz), IDX (also \
-                           .gz), JPEG, PNG, WebP, BMP, GIF and TIFF images, and folders of them";
+    if begins_as_idx(&head) || is_idx_name(path) {
+        return Ok(Format::Idx);
+    }
+    if is_image_name(path) {
+        return Ok(Format::Image);
+    }
+    let is_utf16 = matches!(head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    match binary_byte(&head) {
+        Some(byte) if !is_utf16 => {
+            let found = head[byte];
+            let message = format!("{found:#04x}: this is neither text nor a known format; {FORMATS}");
             Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64))
         }
         _ => Ok(Format::Csv),
+    }
+}
+
+/// The first byte that no text holds: a NUL, and where the whole is not UTF-8 any other control character too.
+fn binary_byte(head: &[u8]) -> Option<usize> {
+    // What is cut off at the end is no fault.
+    let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    head.iter().position(|byte| *byte == 0 || !is_utf8 && matches!(byte, 1..=8 | 0x0e..=0x19))
+}
+
+fn begins_as_idx(head: &[u8]) -> bool {
+    matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
+}
+
+/// The lower-case name without `.gz`.
+fn plain_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name)
+}
+
+pub(super) fn is_idx_name(path: &Path) -> bool {
+    let name = plain_name(path);
+    name.ends_with("-ubyte") || name.ends_with(".idx")
+}
+
+fn is_image_name(path: &Path) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).and_then(ImageFormat::of_extension).is_some()
+}
+
+fn folder(path: &Path) -> Result<Format> {
+    if has_class_folders(path)? {
+        return Ok(Format::ImageFolder);
+    }
+    let (mut images, mut tables, mut arrays, mut opened) = (0u64, 0u64, 0u64, 0);
+    let mut others = BTreeSet::new();
+    for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
+        let entry = entry.map_err(|error| Error::io(path, error))?.path();
+        let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        if entry.is_dir() {
+            others.insert(format!("{name}/"));
+        } else if is_image_name(&entry) {
+            images += 1;
+        } else if is_csv_name(&name) {
+            tables += 1;
+        } else if is_idx_name(&entry) {
+            arrays += 1;
+        } else if opened < OPENED_FILES && entry.is_file() {
+            opened += 1;
+            match IdxReader::recognises(&entry) {
+                Ok(true) => arrays += 1,
+                _ => {
+                    others.insert(name);
+                }
+            }
+        } else {
+            others.insert(name);
+        }
+    }
+    let counts = [(images, Format::ImageFolder), (tables, Format::CsvSequences), (arrays, Format::IdxFolder)];
+    // The first of equals: images go before tables that may describe them.
+    match counts.into_iter().rev().max_by_key(|(count, _)| *count) {
+        Some((count, format)) if count > 0 => Ok(format),
+        _ => {
+            let found = match others.len() {
+                0 => "the folder is empty".to_owned(),
+                count => {
+                    let some: Vec<&str> = others.iter().take(5).map(String::as_str).collect();
+                    format!("the folder holds nothing that Ringfeed reads ({count} entries, such as {some:?})")
+                }
+            };
+            Err(Error::new(ErrorKind::NotFound, format!("{found}: {FORMATS}")).at_path(path))
+        }
     }
 }
 
@@ -115,23 +207,58 @@ fn detect_file(path: &Path) -> Result<Format> {
 mod tests {
     use super::*;
 
+    fn detected(name: &str, bytes: &[u8]) -> Result<Format> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        detect(&path)
+    }
+
     #[test]
-    fn files_are_told_by_content_and_folders_by_what_they_hold() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-        let format = |path: &str| detect(fixtures.join(path)).unwrap();
-        assert_eq!(format("iris.csv"), Format::Csv);
-        assert_eq!(format("photos/rocket.jpg"), Format::Image);
-        assert_eq!(format("photos"), Format::ImageFolder);
+    fn content_goes_before_the_name() {
+        assert_eq!(detected("digits.csv", &[0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap(), Format::Idx);
+        assert_eq!(detected("photo.csv", b"\x89PNG\r\n\x1a\n").unwrap(), Format::Image);
+        assert_eq!(detected("table.dat", b"a,b\n1,2\n").unwrap(), Format::Csv);
+        assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), Format::Csv);
+    }
+
+    #[test]
+    fn the_name_decides_where_the_content_does_not() {
+        assert_eq!(detected("train-images-idx3-ubyte", b"rubbish").unwrap(), Format::Idx);
+        assert_eq!(detected("cat.JPG", b"rubbish").unwrap(), Format::Image);
+        assert_eq!(detected("empty.csv", b"").unwrap(), Format::Csv);
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_a_list_of_the_formats() {
+        let error = detected("model.bin", b"PK\x03\x04\0\0").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        assert!(error.location().byte == Some(4) && error.message().contains("IDX"), "{error}");
+        assert_eq!(detected("noise", b"\x92\xe1\x04,\xff\n").unwrap_err().location().byte, Some(2));
+        assert_eq!(detected("latin.csv", b"M\xfcller,\x1a\n").unwrap(), Format::Csv);
+        assert_eq!(detected("wide.csv", b"\xff\xfea\0,\0b\0\n\0").unwrap(), Format::Csv);
+    }
+
+    #[test]
+    fn a_folder_is_what_most_of_its_files_are() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a.tsv"), "1\t2\n").unwrap();
-        assert_eq!(detect(folder.path()).unwrap(), Format::CsvSequences);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("numbers");
-        std::fs::write(&file, [0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(detect(folder.path()).unwrap_err().message().contains("is empty"));
+        fs::write(path("notes.md"), "x").unwrap();
+        let error = detect(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains("notes.md"), "{error}");
+        fs::write(path("digits"), [0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap();
         assert_eq!(detect(folder.path()).unwrap(), Format::IdxFolder);
-        assert_eq!(detect(&file).unwrap(), Format::Idx);
-        std::fs::write(&file, b"MZ\x90\0\x03").unwrap();
-        let error = detect(&file).unwrap_err();
-        assert_eq!((error.kind(), error.location().byte), (ErrorKind::Format, Some(3)));
+        fs::write(path("a.csv"), "1\n").unwrap();
+        assert_eq!(detect(folder.path()).unwrap(), Format::CsvSequences);
+        fs::write(path("a.png"), "").unwrap();
+        assert_eq!(detect(folder.path()).unwrap(), Format::ImageFolder);
+        fs::write(path("b.csv"), "1\n").unwrap();
+        assert_eq!(detect(folder.path()).unwrap(), Format::CsvSequences);
+        fs::create_dir_all(path("cats/young")).unwrap();
+        assert_eq!(detect(folder.path()).unwrap(), Format::CsvSequences);
+        fs::write(path("cats/young/1.jpeg"), "").unwrap();
+        assert_eq!(detect(folder.path()).unwrap(), Format::ImageFolder);
     }
 }

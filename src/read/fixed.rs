@@ -75,6 +75,31 @@ impl FixedRecords {
         }
     }
 
+    /// Gives every value of `bytes`, which are some of the file's, to `visit`.
+    pub(crate) fn visit(&self, bytes: &[u8], visit: impl FnMut(f64)) {
+        match self.dtype {
+            DType::U8 => bytes.iter().map(|value| f64::from(*value)).for_each(visit),
+            DType::I8 => bytes.iter().map(|value| f64::from(*value as i8)).for_each(visit),
+            DType::U16 => self.each(bytes, u16::from_be_bytes, u16::from_le_bytes).map(f64::from).for_each(visit),
+            DType::I16 => self.each(bytes, i16::from_be_bytes, i16::from_le_bytes).map(f64::from).for_each(visit),
+            DType::U32 => self.each(bytes, u32::from_be_bytes, u32::from_le_bytes).map(f64::from).for_each(visit),
+            DType::I32 => self.each(bytes, i32::from_be_bytes, i32::from_le_bytes).map(f64::from).for_each(visit),
+            DType::I64 => self.each(bytes, i64::from_be_bytes, i64::from_le_bytes).map(|v| v as f64).for_each(visit),
+            DType::F32 => self.each(bytes, f32::from_be_bytes, f32::from_le_bytes).map(f64::from).for_each(visit),
+            DType::F64 => self.each(bytes, f64::from_be_bytes, f64::from_le_bytes).for_each(visit),
+        }
+    }
+
+    fn each<T, const N: usize>(
+        &self,
+        bytes: &[u8],
+        from_be: fn([u8; N]) -> T,
+        from_le: fn([u8; N]) -> T,
+    ) -> impl Iterator<Item = T> {
+        let from = if self.big_endian { from_be } else { from_le };
+        bytes.as_chunks::<N>().0.iter().map(move |element| from(*element))
+    }
+
     /// Brings the values to native order a cache line's worth at a time: the file's bytes need not be aligned.
     fn write<T: Element, const N: usize>(
         &self,

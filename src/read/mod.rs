@@ -27,7 +27,7 @@ pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
 pub use detect::{Format, detect};
-pub use idx::{IdxOptions, IdxReader};
+pub use idx::{IdxFile, IdxOptions, IdxReader, IdxSummary};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
@@ -35,7 +35,10 @@ pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use memory::MemoryReader;
 pub use samples::{Array, SampleStream};
-pub use sequence::{Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
+pub use sequence::{
+    Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
+    Unpaired,
+};
 pub use summary::FieldSummary;
 
 /// Random access to records, and their decoding.

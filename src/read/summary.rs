@@ -37,11 +37,20 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn add(&mut self, value: f64) {
-        let total = self.sum + value;
+        self.add_many(value, 1);
+    }
+
+    /// Adds `value` as often as `count` says; exact as long as their product is.
+    pub(crate) fn add_many(&mut self, value: f64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let added = value * count as f64;
+        let total = self.sum + added;
         self.compensation +=
-            if self.sum.abs() >= value.abs() { (self.sum - total) + value } else { (value - total) + self.sum };
+            if self.sum.abs() >= added.abs() { (self.sum - total) + added } else { (added - total) + self.sum };
         self.sum = total;
-        self.count += 1;
+        self.count += count;
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
     }

@@ -22,6 +22,8 @@ pub(crate) struct Format {
     pub(crate) dialect: Dialect,
     /// Whether the first record is the header.
     pub(crate) header: bool,
+    /// What decided on that.
+    pub(crate) header_reason: String,
     /// Of the columns: unique, and as many as a record has fields.
     pub(crate) names: Vec<String>,
 }
@@ -81,9 +83,8 @@ impl Format {
             let message = format!("the first record has {columns} fields; there may be {MAX_COLUMNS} columns");
             return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
         }
-        let header = match options.header {
-            Header::Yes => true,
-            Header::No => false,
+        let (header, header_reason) = match options.header {
+            Header::Yes | Header::No => (options.header == Header::Yes, "as given".to_owned()),
             Header::Auto => {
                 let mut rule = HeaderRule::new(&raw, &first, &dialect, missings);
                 for _ in 0..SAMPLED_RECORDS {
@@ -100,7 +101,7 @@ impl Format {
         } else {
             (1..=columns).map(|number| format!("column_{number}")).collect()
         };
-        Ok(Self { dialect, header, names })
+        Ok(Self { dialect, header, header_reason, names })
     }
 
     /// The records of a text, behind the header.
@@ -252,19 +253,38 @@ impl<'a> HeaderRule<'a> {
         }
     }
 
-    fn decide(&self) -> bool {
+    /// Whether it is, and why.
+    fn decide(&self) -> (bool, String) {
         let is_number = |field: &[u8]| matches!(self.missings.value(field), Value::Integer(_) | Value::Float(_));
+        let named = |index: usize| format!("field {} of the first record, {},", index + 1, shown(&self.first[index]));
         if self.records == 0 {
-            return !self.first.iter().any(|field| is_number(field));
+            return match self.first.iter().position(|field| is_number(field)) {
+                Some(index) => (false, format!("{} is a number, and there is no other record", named(index))),
+                None => (true, "a single record without a number".to_owned()),
+            };
         }
-        let tells = self.first.iter().zip(&self.columns).any(|(field, column)| {
+        let tells = self.first.iter().zip(&self.columns).position(|(field, column)| {
             column.numbers && !column.texts && matches!(self.missings.value(field), Value::Text)
         });
+        if let Some(index) = tells {
+            return (true, format!("{} is text above numbers", named(index)));
+        }
         let mut distinct = HashSet::new();
-        tells
-            || self.first.iter().zip(&self.columns).all(|(field, column)| {
-                !field.trim_ascii().is_empty() && !is_number(field) && !column.occurs_again && distinct.insert(field)
-            })
+        for (index, (field, column)) in self.first.iter().zip(&self.columns).enumerate() {
+            let what = if field.trim_ascii().is_empty() {
+                "is empty"
+            } else if is_number(field) {
+                "is a number"
+            } else if column.occurs_again {
+                "occurs again below"
+            } else if !distinct.insert(field) {
+                "is there twice"
+            } else {
+                continue;
+            };
+            return (false, format!("{} {what}", named(index)));
+        }
+        (true, "the fields of the first record are distinct texts, none of which occurs again below".to_owned())
     }
 }
 

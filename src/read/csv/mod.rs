@@ -42,6 +42,7 @@ pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Mis
 pub(crate) use rows::{RowBytes, Rows};
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
+pub(crate) use summary::Figures;
 pub(crate) use text::Text;
 pub(crate) use value::Missings;
 

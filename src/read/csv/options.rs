@@ -8,6 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::Access;
 use crate::schema::Role;
 
+use super::text::encoding_named;
+
 /// How a CSV file is read and which of its columns feed which tensor. Plain data: every field has a default.
 ///
 /// Without any choice of columns, every number column becomes an element of one f32 tensor `features`, a column named
@@ -93,8 +95,13 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// Checks what can be known without the file.
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks what can be known without the file; opening one does so too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for characters or choices that contradict each other, and for an unknown encoding.
+    pub fn validate(&self) -> Result<()> {
+        self.encoding.as_deref().map(encoding_named).transpose()?;
         let mut marks = vec![("quote", self.quote)];
         marks.extend(self.delimiter.map(|mark| ("delimiter", mark)));
         marks.extend(self.comment.map(|mark| ("comment", mark)));

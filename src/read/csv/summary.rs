@@ -1,3 +1,4 @@
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -11,7 +12,7 @@ use super::columns::label_columns;
 use super::fields::Fields;
 use super::format::Format;
 use super::options::CsvOptions;
-use super::scan::{Scan, Span};
+use super::scan::Scan;
 use super::text::Text;
 use super::value::{Kind, Missings, Value, shown};
 
@@ -22,6 +23,8 @@ pub struct CsvSummary {
     pub path: PathBuf,
     /// Whether the first record was taken for the header.
     pub header: bool,
+    /// What decided on that.
+    pub header_reason: String,
     /// What separates fields.
     pub delimiter: char,
     /// Name of the text's encoding.
@@ -54,23 +57,18 @@ impl CsvSummary {
         let mut scan = format.records(text.read()?, path, options)?;
         let mut figures = Figures::new(&format, &missings);
         let (mut first, mut last) = (None, Vec::new());
-        let mut records = 0;
-        while let Some(span) = scan.next().map_err(|error| error.at_record(records))? {
-            figures
-                .observe(scan.bytes(&span), span.quoted)
-                .map_err(|(error, at)| located(error, at, path, records, &span, &scan, &format))?;
-            let raw = scan.bytes(&span);
-            first.get_or_insert_with(|| (raw.to_vec(), span.quoted));
+        let records = figures.observe_all(&mut scan, path, |raw, quoted| {
+            first.get_or_insert_with(|| (raw.to_vec(), quoted));
             last.clear();
             last.extend_from_slice(raw);
-            records += 1;
-        }
+        })?;
         let last = first.is_some().then(|| strings(&last, true, &format));
         let first = first.map(|(raw, quoted)| strings(&raw, quoted, &format));
         let fields = figures.finish(options).map_err(|error| error.at_path(path))?;
         Ok(Self {
             path: path.to_owned(),
             header: format.header,
+            header_reason: format.header_reason.clone(),
             delimiter: format.dialect.delimiter.into(),
             encoding: text.encoding().to_owned(),
             records,
@@ -88,19 +86,6 @@ fn as_map<S: Serializer>(record: &Option<Vec<(String, String)>>, serializer: S) 
     }
 }
 
-fn located<R: std::io::Read>(
-    error: Error,
-    at: usize,
-    path: &Path,
-    record: u64,
-    span: &Span,
-    scan: &Scan<R>,
-    format: &Format,
-) -> Error {
-    let inside = memchr::memchr_iter(format.dialect.terminator, &scan.bytes(span)[..at]).count() as u64;
-    error.at_path(path).at_record(record).at_line(span.line + inside).at_byte(span.byte + at as u64)
-}
-
 fn strings(raw: &[u8], quoted: bool, format: &Format) -> Vec<(String, String)> {
     let mut fields = Fields::new(raw, quoted, &format.dialect);
     let mut buffer = Vec::new();
@@ -112,7 +97,7 @@ fn strings(raw: &[u8], quoted: bool, format: &Format) -> Vec<(String, String)> {
 }
 
 /// Kind and running figures of every column.
-struct Figures<'a> {
+pub(crate) struct Figures<'a> {
     format: &'a Format,
     missings: &'a Missings,
     kinds: Vec<Kind>,
@@ -121,7 +106,7 @@ struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    fn new(format: &'a Format, missings: &'a Missings) -> Self {
+    pub(crate) fn new(format: &'a Format, missings: &'a Missings) -> Self {
         let columns = format.names.len();
         Self {
             format,
@@ -130,6 +115,26 @@ impl<'a> Figures<'a> {
             tallies: vec![Tally::default(); columns],
             buffer: Vec::new(),
         }
+    }
+
+    /// Takes in all records of a file, each of which `keep` sees too; returns how many there were.
+    pub(crate) fn observe_all<R: Read>(
+        &mut self,
+        scan: &mut Scan<R>,
+        path: &Path,
+        mut keep: impl FnMut(&[u8], bool),
+    ) -> Result<u64> {
+        let mut records = 0;
+        while let Some(span) = scan.next().map_err(|error| error.at_record(records))? {
+            let raw = scan.bytes(&span);
+            self.observe(raw, span.quoted).map_err(|(error, at)| {
+                let inside = memchr::memchr_iter(self.format.dialect.terminator, &raw[..at]).count() as u64;
+                error.at_path(path).at_record(records).at_line(span.line + inside).at_byte(span.byte + at as u64)
+            })?;
+            keep(raw, span.quoted);
+            records += 1;
+        }
+        Ok(records)
     }
 
     /// An error comes with its offset in the record.
@@ -160,7 +165,7 @@ impl<'a> Figures<'a> {
         Ok(())
     }
 
-    fn finish(self, options: &CsvOptions) -> Result<Vec<FieldSummary>> {
+    pub(crate) fn finish(self, options: &CsvOptions) -> Result<Vec<FieldSummary>> {
         let roles = roles(self.format, options, &self.kinds)?;
         let fields = self.format.names.iter().zip(self.kinds.iter().zip(&self.tallies)).zip(roles);
         Ok(fields

@@ -87,7 +87,7 @@ impl Text {
     }
 }
 
-fn encoding_named(name: &str) -> Result<&'static Encoding> {
+pub(super) fn encoding_named(name: &str) -> Result<&'static Encoding> {
     Encoding::for_label(name.as_bytes()).ok_or_else(|| {
         let known = ["utf-8", "latin1", "iso-8859-15", "windows-1252", "utf-16le", "utf-16be", "shift_jis", "gb18030"];
         let hint = nearest(name, known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();

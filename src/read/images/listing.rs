@@ -146,6 +146,30 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
     Ok(found)
 }
 
+/// Whether a subfolder of `root` holds an image, however deep. Stops at the first.
+pub(crate) fn has_class_folders(root: &Path) -> Result<bool> {
+    let mut seen = HashSet::new();
+    let mut open = Vec::new();
+    let mut next = Some(root.to_owned());
+    while let Some(folder) = next {
+        for entry in entries(&folder)? {
+            match entry? {
+                (_, Kind::Image) if folder != root => return Ok(true),
+                (name, Kind::Folder) => open.push(folder.join(name)),
+                _ => {}
+            }
+        }
+        next = loop {
+            let Some(folder) = open.pop() else { break None };
+            // Links may lead to a folder again.
+            if seen.insert(fs::canonicalize(&folder).map_err(|error| Error::io(&folder, error))?) {
+                break Some(folder);
+            }
+        };
+    }
+    Ok(false)
+}
+
 /// The name of the folder that holds a file.
 pub(super) fn parent_name(path: &Path) -> Result<String> {
     let parent = path.parent().filter(|parent| parent.file_name().is_some());

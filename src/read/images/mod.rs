@@ -18,6 +18,7 @@ use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 
+pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 
@@ -83,6 +84,17 @@ impl ImageFolder {
     /// not list.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
         Self::open_with(path, ImageLabels::Folder, options)
+    }
+
+    /// As [`open`](Self::open) if a subfolder holds images; otherwise the images in the folder itself, without labels.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open`].
+    pub fn detect(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let flat = path.is_dir() && !has_class_folders(path)?;
+        Self::open_with(path, if flat { ImageLabels::None } else { ImageLabels::Folder }, options)
     }
 
     /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.

@@ -5,6 +5,7 @@
 
 mod aligned;
 mod source;
+mod summary;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,9 @@ use super::csv::{ColumnRef, CsvOptions, Fault, Plan};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 pub use aligned::{Align, AlignedSequences, Unpaired};
+pub(crate) use source::is_csv_name;
 use source::{SequenceScratch, Source};
+pub use summary::{SequenceRecord, SequenceSummary};
 
 /// How sequences are read. Plain data: every field has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -72,6 +72,13 @@ impl SequenceScratch {
     }
 }
 
+/// Whether a file of this name counts as CSV among others.
+pub(crate) fn is_csv_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end))
+}
+
 /// The CSV files in a folder, in the byte order of their names.
 pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(|error| match error.kind() {
@@ -81,9 +88,8 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| Error::io(folder, error))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let stem = name.strip_suffix(".gz").unwrap_or(&name);
-        if !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end)) && path.is_file() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if is_csv_name(&name) && path.is_file() {
             paths.push(path);
         }
     }
@@ -101,11 +107,7 @@ pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result
     csv.validate()?;
     let missings = Missings::new(&csv.missing_tokens);
     let texts = paths.iter().map(|path| Text::open(path, csv.encoding.as_deref())).collect::<Result<Vec<_>>>()?;
-    // An empty file is a sequence without steps; it tells nothing about the others.
-    let Some(first) = texts.iter().find(|text| text.stored_bytes() > 0) else {
-        let message = if paths.is_empty() { "no files are given" } else { "all files are empty" };
-        return Err(Error::new(ErrorKind::NotFound, message));
-    };
+    let first = first_filled(&texts)?;
     let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
     let at_first = |error: Error| error.at_path(first.path());
     let mut inference = infers(&format, csv, &missings).map_err(at_first)?;
@@ -124,6 +126,14 @@ pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result
     let plan = Plan::new(&format, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
     let (dialect, header, limit) = (format.dialect, format.header, options.max_sequence_bytes);
     Ok((Source::Files { files, dialect, header, limit }, plan))
+}
+
+/// The file that tells how all are laid out. An empty one is a sequence without steps; it tells nothing about the others.
+pub(super) fn first_filled(texts: &[Text]) -> Result<&Text> {
+    texts.iter().find(|text| text.stored_bytes() > 0).ok_or_else(|| {
+        let message = if texts.is_empty() { "no files are given" } else { "all files are empty" };
+        Error::new(ErrorKind::NotFound, message)
+    })
 }
 
 fn too_many_steps() -> Error {

@@ -1,3 +1,5 @@
+mod summary;
+
 use std::io::Read;
 use std::path::Path;
 
@@ -13,6 +15,8 @@ use crate::schema::{Role, TensorSpec};
 use super::fixed::FixedRecords;
 use super::input::{Access, Inflater, Input, Spool, inflate_error, open_file};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
+
+pub use summary::{IdxFile, IdxSummary};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,12 +141,7 @@ impl IdxReader {
 
     /// Whether the file begins like an IDX file (once decompressed).
     pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        let header = if Inflater::recognises(path)? {
-            Header::read(path, Inflater::open(path)?)
-        } else {
-            Header::read(path, open_file(path)?)
-        };
-        Ok(header.is_ok())
+        Ok(Header::of(path).is_ok())
     }
 
     /// Element type in the file.
@@ -157,6 +156,14 @@ impl IdxReader {
 }
 
 impl Header {
+    fn of(path: &Path) -> Result<Self> {
+        if Inflater::recognises(path)? {
+            Self::read(path, Inflater::open(path)?)
+        } else {
+            Self::read(path, open_file(path)?)
+        }
+    }
+
     fn read(path: &Path, mut bytes: impl Read) -> Result<Self> {
         let format = |message: String, byte| Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte);
         let mut exact = |into: &mut [u8], byte: u64| {

@@ -1,0 +1,208 @@
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use ringfeed::{CsvOptions, DType, Header, PixelOrder};
+
+/// Look into training data, and measure how fast it can be fed to a trainer.
+#[derive(Debug, Parser)]
+#[command(name = "ringfeed", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  ringfeed inspect iris.csv
+  ringfeed bench photos/ --size 224 --step-ms 20
+  ringfeed help bench
+
+Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), images (JPEG, PNG, WebP, BMP, GIF, TIFF); folders \
+of images with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told apart by \
+content first, then by name.
+
+Exit status: 0 if all went well, 1 for errors of the data or at run time, 2 for wrong usage. With --json, standard \
+output holds one JSON object: the report, or {\"error\": {kind, path, record, line, column, byte, message}}.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what a file or folder holds: format, records, fields with their figures, first and last record
+    Inspect(InspectArgs),
+    /// Read a data set as a trainer would, and name what limits the speed
+    Bench(BenchArgs),
+}
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  ringfeed inspect iris.csv
+  ringfeed inspect --header no --delimiter '\\t' measurements.tsv.gz
+  ringfeed inspect --encoding latin1 --json kunden.csv
+  ringfeed inspect train-images-idx3-ubyte.gz
+  ringfeed inspect photos/
+
+Whether the first record of a CSV file is its header is decided, unless --header says so, from the first 1001 records: \
+it is if some column has text there and numbers alone below. If no column tells, it is if its fields are all there, \
+distinct, not numbers, and none occurs again below in its own column. A single record is one if it holds no number. The \
+report shows the decision and what decided.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = INSPECT_EXAMPLES)]
+pub(crate) struct InspectArgs {
+    /// File or folder
+    pub(crate) path: PathBuf,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Whether the first record of a CSV file holds the names of its columns
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    header: HeaderArg,
+    /// What separates the fields of a CSV file: one character, `\t` or `tab` [default: detected]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    delimiter: Option<char>,
+    /// Encoding of a CSV file, by its name on the web, such as latin1 or utf-16le [default: utf-8]
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HeaderArg {
+    Auto,
+    Yes,
+    No,
+}
+
+impl InspectArgs {
+    /// The options for CSV; ends the process with status 2 if they make no sense.
+    pub(crate) fn options(&self) -> CsvOptions {
+        let header = match self.header {
+            HeaderArg::Auto => Header::Auto,
+            HeaderArg::Yes => Header::Yes,
+            HeaderArg::No => Header::No,
+        };
+        let options =
+            CsvOptions { header, delimiter: self.delimiter, encoding: self.encoding.clone(), ..CsvOptions::default() };
+        if let Err(error) = options.validate() {
+            wrong_usage("inspect", error.message());
+        }
+        options
+    }
+}
+
+fn delimiter(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (text, characters.next(), characters.next()) {
+        ("tab" | "\\t", ..) => Ok('\t'),
+        (_, Some(character), None) => Ok(character),
+        _ => Err("give one character, `\\t` or `tab`".to_owned()),
+    }
+}
+
+/// Ends the process with status 2, after the message and the usage.
+fn wrong_usage(command: &str, message: &str) -> ! {
+    let mut args = Args::command();
+    args.build();
+    let command = args.find_subcommand_mut(command).expect("the command that is running exists");
+    command.error(ErrorKind::ValueValidation, message).exit()
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  ringfeed bench iris.csv
+  ringfeed bench photos/ --size 224 --dtype f32 --batch-size 64
+  ringfeed bench photos/ --step-ms 20    # does the loader keep up with such a trainer?
+  ringfeed bench photos/ --shield        # without prefetch, to compare
+  ringfeed bench --config loader.toml --workers 8 --json
+
+With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
+if it names several, PATH is the folder where those are that do not lie beside it; if it names none, PATH is read as \
+without it. PATH may be left out if the file names a source. Without a source in a file, missing values of CSV files \
+become NaN, images are resized to 224 x 224, and a folder of IDX files means the largest one and its labels.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// File or folder
+    #[arg(required_unless_present = "config")]
+    pub(crate) path: Option<PathBuf>,
+    /// Settings of a loader, as TOML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Samples a batch [default: 32]
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    pub(crate) batch_size: Option<usize>,
+    /// Threads that fill batches [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) workers: Option<usize>,
+    /// Finished batches that may wait for the trainer [default: 2]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=4096))]
+    pub(crate) prefetch: Option<usize>,
+    /// Passes over the data that count
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) epochs: u64,
+    /// Passes before those, which do not count
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) warmup_epochs: u64,
+    /// Make batches without prefetch, on the trainer's own thread
+    #[arg(long)]
+    pub(crate) shield: bool,
+    /// Shuffle by this seed
+    #[arg(long, value_name = "SEED")]
+    pub(crate) shuffle: Option<u64>,
+    /// Resize images to N x N pixels [default: 224]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub(crate) size: Option<u32>,
+    /// Element type of images and IDX features [default: as stored]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<DTypeArg>,
+    /// Order of the dimensions of images [default: nchw]
+    #[arg(long, value_name = "ORDER")]
+    layout: Option<LayoutArg>,
+    /// The trainer's step: hold each batch for X milliseconds
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = milliseconds)]
+    pub(crate) step_ms: f64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DTypeArg {
+    U8,
+    F32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LayoutArg {
+    Nchw,
+    Nhwc,
+}
+
+impl BenchArgs {
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        self.dtype.map(|dtype| match dtype {
+            DTypeArg::U8 => DType::U8,
+            DTypeArg::F32 => DType::F32,
+        })
+    }
+
+    pub(crate) fn layout(&self) -> Option<PixelOrder> {
+        self.layout.map(|layout| match layout {
+            LayoutArg::Nchw => PixelOrder::Nchw,
+            LayoutArg::Nhwc => PixelOrder::Nhwc,
+        })
+    }
+}
+
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // A day is longer than any step, and keeps the sum of many within what a clock can hold.
+        Ok(number) if (0.0..=86_400_000.0).contains(&number) => Ok(number),
+        _ => Err("give a number of milliseconds, 0 or more".to_owned()),
+    }
+}

@@ -1,0 +1,307 @@
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ringfeed::{
+    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Missing, Result, RingStats, Role, SourceConfig,
+    StageStats,
+};
+use serde::Serialize;
+
+use super::args::BenchArgs;
+use super::output::{Report, lossy};
+use super::table::{Column, Table, count, figure, one_line};
+
+/// How fast a data set was read, and what limited it.
+#[derive(Serialize)]
+pub(crate) struct Measurement {
+    path: String,
+    batch_size: usize,
+    workers: usize,
+    prefetch: usize,
+    shield: bool,
+    epochs: u64,
+    samples: u64,
+    batches: u64,
+    bytes: u64,
+    seconds: f64,
+    samples_per_second: f64,
+    first_batch_ms: f64,
+    trainer_wait_seconds: f64,
+    skipped: u64,
+    stages: Vec<StageStats>,
+    bottleneck: &'static str,
+    ring: RingStats,
+    peak_rss_bytes: Option<u64>,
+}
+
+/// Side of the square that images are resized to unless something else is said.
+const IMAGE_SIZE: u32 = 224;
+
+/// Reads the data set epoch by epoch.
+pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
+    let config = settings(args)?;
+    let step = Duration::from_secs_f64(args.step_ms / 1e3);
+    let called = Instant::now();
+    let mut batches = Loader::from(config.clone()).build()?;
+    let progress = progress(&*batches, args.warmup_epochs.saturating_add(args.epochs));
+    let mut first_batch = None;
+    let mut epoch = |batches: &mut dyn DataSetIterator| -> Result<()> {
+        // Before the first batch of all this does nothing.
+        batches.reset()?;
+        for batch in batches {
+            let batch = batch?;
+            first_batch.get_or_insert_with(|| called.elapsed());
+            wait(step);
+            drop(batch);
+            progress.inc(1);
+        }
+        Ok(())
+    };
+    for _ in 0..args.warmup_epochs {
+        epoch(&mut *batches)?;
+    }
+    let (before, begin) = (batches.stats(), Instant::now());
+    for _ in 0..args.epochs {
+        epoch(&mut *batches)?;
+    }
+    let elapsed = begin.elapsed();
+    progress.finish_and_clear();
+    let stats = batches.stats().since(&before);
+    let Some(first_batch) = first_batch else {
+        let message = "the data set gives no batch, so there is nothing to measure";
+        return Err(Error::new(ErrorKind::Data, message).at_path(path_of(args, &config)));
+    };
+    let seconds = elapsed.as_secs_f64();
+    Ok(Measurement {
+        path: lossy(path_of(args, &config)),
+        batch_size: config.batch_size,
+        workers: config.workers.unwrap_or_else(cores),
+        prefetch: config.prefetch,
+        shield: config.shield,
+        epochs: args.epochs,
+        samples: stats.samples,
+        batches: stats.batches,
+        bytes: stats.bytes,
+        seconds,
+        samples_per_second: stats.samples as f64 / seconds,
+        first_batch_ms: first_batch.as_secs_f64() * 1e3,
+        trainer_wait_seconds: stats.trainer_wait_seconds,
+        skipped: stats.skipped,
+        bottleneck: stats.bottleneck(elapsed),
+        stages: stats.stages,
+        ring: stats.ring,
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
+    args.path.as_deref().or_else(|| Some(config.sources.first()?.path())).unwrap_or(Path::new(""))
+}
+
+/// What the config file says, then what the flags say.
+fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
+    let mut config = match &args.config {
+        Some(file) => LoaderConfig::load(file)?,
+        None => LoaderConfig::default(),
+    };
+    if let Some(path) = &args.path {
+        match config.sources.as_mut_slice() {
+            [] => config.sources = detected(path)?,
+            [source] => path.clone_into(source.path_mut()),
+            sources => find_in(path, sources)?,
+        }
+    }
+    for source in &mut config.sources {
+        adjust(source, args)?;
+    }
+    config.batch_size = args.batch_size.unwrap_or(config.batch_size);
+    config.workers = args.workers.or(config.workers);
+    config.prefetch = args.prefetch.unwrap_or(config.prefetch);
+    config.shuffle = args.shuffle.or(config.shuffle);
+    config.shield |= args.shield;
+    Ok(config)
+}
+
+/// Sources of what lies at `path`, so that as much as possible can be measured without saying more.
+fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
+    let mut sources = LoaderConfig::for_path(path)?.sources;
+    for source in &mut sources {
+        match source {
+            SourceConfig::Csv { options, .. } => options.missing = Missing::Nan,
+            SourceConfig::CsvSequences { options, .. } => options.csv.missing = Missing::Nan,
+            SourceConfig::Images { options, .. } => options.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
+            SourceConfig::Idx { .. } => {}
+        }
+    }
+    Ok(sources)
+}
+
+/// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.
+fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()> {
+    if !folder.is_dir() {
+        let message = "the --config file has several sources, so PATH may only be the folder that holds them";
+        return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+    }
+    for source in sources {
+        let path = source.path_mut();
+        if let (false, Some(name)) = (path.exists(), path.file_name()) {
+            *path = folder.join(name);
+        }
+    }
+    Ok(())
+}
+
+/// What the flags for images and IDX files say.
+fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
+    match source {
+        SourceConfig::Images { options, .. } => {
+            options.size = args.size.map(|size| (size, size)).or(options.size);
+            options.dtype = args.dtype().unwrap_or(options.dtype);
+            options.order = args.layout().unwrap_or(options.order);
+            return Ok(());
+        }
+        SourceConfig::Idx { options, .. } if options.role == Role::Feature => {
+            options.dtype = args.dtype().or(options.dtype);
+        }
+        SourceConfig::Idx { .. } => {}
+        SourceConfig::Csv { .. } | SourceConfig::CsvSequences { .. } => {
+            // Number columns are f32 anyway.
+            if args.dtype() == Some(DType::U8) {
+                let message = "--dtype u8 is for images and IDX files; a --config file chooses the types of columns";
+                return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
+            }
+        }
+    }
+    if args.size.is_some() || args.layout().is_some() {
+        let message = format!("--size and --layout are for images, but this is {}", source.format());
+        return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
+    }
+    Ok(())
+}
+
+/// The trainer's step, exactly as long as asked for: sleeping alone takes some 0.1 ms more.
+fn wait(step: Duration) {
+    const SPUN: Duration = Duration::from_micros(300);
+    let begin = Instant::now();
+    if step > SPUN {
+        std::thread::sleep(step - SPUN);
+    }
+    while begin.elapsed() < step {
+        std::hint::spin_loop();
+    }
+}
+
+/// A bar on a terminal; nothing in a pipe.
+fn progress(batches: &dyn DataSetIterator, epochs: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    match batches.batches_per_epoch() {
+        Some(count) => ProgressBar::new(count.saturating_mul(epochs))
+            .with_style(style("{bar:40} {pos}/{len} batches, {per_sec}, {eta} left")),
+        None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches, {per_sec}")),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+/// The most memory that this process ever had, as Linux counts it; `None` elsewhere.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+impl Report for Measurement {
+    fn text(&self, width: usize) -> String {
+        let mode = match self.shield {
+            true => "shielded".to_owned(),
+            false => format!("{} workers, prefetch {}", self.workers, self.prefetch),
+        };
+        let mut text = format!("{}: batches of {}, {mode}\n\n", one_line(&self.path), self.batch_size);
+        let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
+        let epochs = if self.epochs == 1 { "1 epoch".to_owned() } else { format!("{} epochs", count(self.epochs)) };
+        line("samples", format!("{} in {} batches, {epochs}", count(self.samples), count(self.batches)));
+        line("time", format!("{} s", figure(self.seconds)));
+        line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
+        line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
+        line("trainer waited", format!("{:.1} % of the time", 100.0 * self.waited()));
+        if self.skipped > 0 {
+            line("skipped", format!("{} bad records", count(self.skipped)));
+        }
+        let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
+        let slot = bytes(slot_bytes as f64);
+        line("ring", format!("{slots} slots of {slot}, {regrown} regrown, {spilled} spilled"));
+        if let Some(peak) = self.peak_rss_bytes {
+            line("peak memory", bytes(peak as f64));
+        }
+        let mut table = Table::new(&[
+            Column::Text("stage"),
+            Column::Number("threads"),
+            Column::Number("busy s"),
+            Column::Number("waited s"),
+            Column::Number("could do samples/s"),
+        ]);
+        for stage in &self.stages {
+            table.row([
+                stage.name.to_owned(),
+                stage.threads.to_string(),
+                format!("{:.3}", stage.busy_seconds),
+                format!("{:.3}", stage.wait_seconds),
+                rate(stage.samples_per_second),
+            ]);
+        }
+        format!("{text}\n{}\n{}\n", table.render(width), self.verdict())
+    }
+}
+
+impl Measurement {
+    fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.seconds
+    }
+
+    /// Which share of the time the trainer waited for data.
+    fn waited(&self) -> f64 {
+        self.trainer_wait_seconds / self.seconds
+    }
+
+    /// What limits, and what to do about it.
+    fn verdict(&self) -> String {
+        let waited = format!("{:.1} %", 100.0 * self.waited());
+        if self.bottleneck == "trainer" {
+            return format!(
+                "The bottleneck is the trainer, which waited for data only {waited} of the time: a faster loader would \
+                 not help."
+            );
+        }
+        let todo = match self.bottleneck {
+            _ if self.shield => "leave --shield out, so that batches are made ahead on threads of their own".to_owned(),
+            "plan" => "one thread plans and reads what can only be read in order: decompress the file if it is \
+                       compressed, or make batches larger"
+                .to_owned(),
+            "read" => format!("use faster storage, or raise --workers (now {}) if it can serve more", self.workers),
+            _ if self.workers < cores() => format!("raise --workers (now {} of {} cores)", self.workers, cores()),
+            _ => "every core has a worker already: make samples smaller or cheaper to decode, or use more cores"
+                .to_owned(),
+        };
+        format!("The bottleneck is {}, for which the trainer waited {waited} of the time; {todo}.", self.bottleneck)
+    }
+}
+
+/// Things a second.
+fn rate(number: f64) -> String {
+    count(number.round() as u64)
+}
+
+fn bytes(number: f64) -> String {
+    match number {
+        n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
+        n if n >= 1e6 => format!("{:.1} MB", n / 1e6),
+        n => format!("{:.1} kB", n / 1e3),
+    }
+}

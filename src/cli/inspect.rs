@@ -1,0 +1,339 @@
+use std::path::Path;
+
+use ringfeed::{
+    ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile, IdxSummary,
+    ImageFolder, ImageOptions, ImageRecord, Result, SequenceOptions, SequenceRecord, SequenceSummary, detect,
+    summarise_image,
+};
+use serde::{Serialize, Serializer};
+
+use super::output::{Report, lossy};
+use super::table::{Column, Table, count, figure, one_line, shorten};
+
+/// What a file or folder holds.
+#[derive(Serialize)]
+pub(crate) struct Inspection {
+    path: String,
+    format: &'static str,
+    records: u64,
+    fields: Vec<FieldSummary>,
+    first: Option<Entry>,
+    last: Option<Entry>,
+    #[serde(flatten)]
+    details: Details,
+}
+
+/// A record.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry {
+    #[serde(serialize_with = "as_map")]
+    Columns(Vec<(String, String)>),
+    #[serde(serialize_with = "as_map")]
+    Numbers(Vec<(String, Option<Vec<f64>>)>),
+    Image {
+        path: String,
+        label: Option<String>,
+    },
+    Sequence {
+        path: String,
+        steps: u64,
+    },
+}
+
+/// What there is to say of one format only.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Details {
+    Table {
+        header: bool,
+        header_reason: String,
+        delimiter: char,
+        encoding: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        steps: Option<u64>,
+    },
+    Array {},
+    Arrays {
+        files: Vec<ArrayFile>,
+    },
+    Image {
+        width: u32,
+        height: u32,
+        channels: u8,
+        channel_means: [f64; 3],
+        orientation: u8,
+    },
+    Images {
+        classes: Vec<ClassCount>,
+        formats: Vec<FormatCount>,
+        ignored: u64,
+    },
+}
+
+#[derive(Serialize)]
+struct ArrayFile {
+    name: String,
+    records: u64,
+}
+
+fn as_map<V: Serialize, S: Serializer>(entries: &[(String, V)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
+}
+
+/// Reads whatever lies at `path`; `csv` says how, if it is CSV.
+pub(crate) fn inspect(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
+    match detect_with(path, csv)? {
+        Format::Csv => table(path, csv),
+        Format::CsvSequences => sequences(path, csv),
+        Format::Idx => array(path),
+        Format::IdxFolder => arrays(path),
+        Format::Image => image(path),
+        Format::ImageFolder => images(path),
+        other => {
+            let message = format!("a data set of the format {other} can't be inspected");
+            Err(Error::new(ErrorKind::Unsupported, message).at_path(path))
+        }
+    }
+}
+
+/// Text in an encoding such as UTF-16 may look like anything: whoever names the encoding says that it is text.
+fn detect_with(path: &Path, csv: &CsvOptions) -> Result<Format> {
+    if csv.encoding.is_some() && path.is_file() { Ok(Format::Csv) } else { detect(path) }
+}
+
+fn table(path: &Path, options: &CsvOptions) -> Result<Inspection> {
+    let summary = CsvSummary::of(path, options)?;
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::Csv.as_str(),
+        records: summary.records,
+        fields: summary.fields,
+        first: summary.first.map(Entry::Columns),
+        last: summary.last.map(Entry::Columns),
+        details: Details::Table {
+            header: summary.header,
+            header_reason: summary.header_reason,
+            delimiter: summary.delimiter,
+            encoding: summary.encoding,
+            steps: None,
+        },
+    })
+}
+
+fn sequences(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
+    let options = SequenceOptions { csv: csv.clone(), ..SequenceOptions::default() };
+    let summary = SequenceSummary::of(path, &options)?;
+    let entry = |record: SequenceRecord| Entry::Sequence { path: lossy(&record.path), steps: record.steps };
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::CsvSequences.as_str(),
+        records: summary.records,
+        fields: summary.fields,
+        first: Some(entry(summary.first)),
+        last: Some(entry(summary.last)),
+        details: Details::Table {
+            header: summary.header,
+            header_reason: summary.header_reason,
+            delimiter: summary.delimiter,
+            encoding: summary.encoding,
+            steps: Some(summary.steps),
+        },
+    })
+}
+
+fn array(path: &Path) -> Result<Inspection> {
+    let summary = IdxSummary::of(path)?;
+    let name = summary.field.name.clone();
+    let entry = |values: Option<Vec<f64>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::Idx.as_str(),
+        records: summary.records,
+        first: entry(summary.first),
+        last: entry(summary.last),
+        fields: vec![summary.field],
+        details: Details::Array {},
+    })
+}
+
+/// A field for each file, called as the file. Records are those of features; of label files only if there are no others.
+fn arrays(path: &Path) -> Result<Inspection> {
+    let headers = IdxFile::in_folder(path)?;
+    let only_labels = headers.iter().all(IdxFile::is_label);
+    let records = headers.iter().filter(|file| only_labels || !file.is_label()).map(|file| file.records).sum();
+    let (mut fields, mut first, mut last, mut files) = (vec![], vec![], vec![], vec![]);
+    for header in headers {
+        let name = lossy(Path::new(header.path.file_name().unwrap_or_default()));
+        let summary = IdxSummary::of(&header.path)?;
+        fields.push(FieldSummary { name: name.clone(), ..summary.field });
+        first.push((name.clone(), summary.first));
+        last.push((name.clone(), summary.last));
+        files.push(ArrayFile { name, records: summary.records });
+    }
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::IdxFolder.as_str(),
+        records,
+        fields,
+        first: Some(Entry::Numbers(first)),
+        last: Some(Entry::Numbers(last)),
+        details: Details::Arrays { files },
+    })
+}
+
+fn image(path: &Path) -> Result<Inspection> {
+    let summary = summarise_image(path)?;
+    let entry = || Some(Entry::Image { path: lossy(path), label: None });
+    Ok(Inspection {
+        path: lossy(path),
+        format: summary.format,
+        records: 1,
+        fields: vec![summary.field],
+        first: entry(),
+        last: entry(),
+        details: Details::Image {
+            width: summary.width,
+            height: summary.height,
+            channels: summary.channels,
+            channel_means: summary.channel_means,
+            orientation: summary.orientation,
+        },
+    })
+}
+
+fn images(path: &Path) -> Result<Inspection> {
+    let summary = ImageFolder::detect(path, &ImageOptions::default())?.summarise();
+    let entry = |record: ImageRecord| Some(Entry::Image { path: lossy(&record.path), label: record.label });
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::ImageFolder.as_str(),
+        records: summary.records,
+        fields: summary.fields,
+        first: entry(summary.first),
+        last: entry(summary.last),
+        details: Details::Images { classes: summary.classes, formats: summary.formats, ignored: summary.ignored },
+    })
+}
+
+/// Most classes that are listed for a person.
+const CLASSES_SHOWN: usize = 20;
+
+impl Report for Inspection {
+    fn text(&self, width: usize) -> String {
+        let plural = if self.records == 1 { "" } else { "s" };
+        let mut text = format!("{}: {}, {} record{plural}\n", one_line(&self.path), self.format, count(self.records));
+        let mut line = |name: &str, value: String| text += &format!("{name}: {value}\n");
+        match &self.details {
+            Details::Table { header, header_reason, delimiter, encoding, steps } => {
+                let decided = if header_reason == "as given" { "" } else { "detected: " };
+                let header = if *header { "yes" } else { "no" };
+                line("header", format!("{header} ({decided}{})", one_line(header_reason)));
+                line("delimiter", format!("{delimiter:?}"));
+                line("encoding", encoding.clone());
+                if let Some(steps) = steps {
+                    line("steps of all sequences", count(*steps));
+                }
+            }
+            Details::Array {} => {}
+            Details::Arrays { files } => {
+                for file in files {
+                    line(&one_line(&file.name), format!("{} records", count(file.records)));
+                }
+            }
+            Details::Image { width, height, channels, channel_means: [red, green, blue], orientation } => {
+                line(
+                    "size",
+                    format!("{width} x {height} pixels, {channels} channels (EXIF orientation {orientation})"),
+                );
+                line("channel means", format!("{}, {}, {}", figure(*red), figure(*green), figure(*blue)));
+            }
+            Details::Images { formats, ignored, .. } => {
+                let formats: Vec<_> = formats.iter().map(|f| format!("{} {}", count(f.count), f.format)).collect();
+                line("files", format!("{}; {} ignored", formats.join(", "), count(*ignored)));
+            }
+        }
+        text += "\n";
+        text += &self.field_table().render(width);
+        if let Details::Images { classes, .. } = &self.details
+            && !classes.is_empty()
+        {
+            text += "\n";
+            let mut table = Table::new(&[Column::Text("class"), Column::Number("files")]);
+            classes.iter().take(CLASSES_SHOWN).for_each(|class| table.row([class.name.clone(), count(class.count)]));
+            text += &table.render(width);
+            if classes.len() > CLASSES_SHOWN {
+                text += &format!("and {} classes more\n", count((classes.len() - CLASSES_SHOWN) as u64));
+            }
+        }
+        text += "\n";
+        for (name, entry) in [("first", &self.first), ("last", &self.last)] {
+            if let Some(entry) = entry {
+                text += &shorten(&format!("{name}: {}", entry.text()), 2 * width);
+                text += "\n";
+            }
+        }
+        text
+    }
+}
+
+impl Inspection {
+    fn field_table(&self) -> Table {
+        let mut table = Table::new(&[
+            Column::Text("field"),
+            Column::Text("role"),
+            Column::Text("type"),
+            Column::Text("shape"),
+            Column::Number("count"),
+            Column::Number("missing"),
+            Column::Number("sum"),
+            Column::Number("min"),
+            Column::Number("max"),
+            Column::Number("mean"),
+        ]);
+        for field in &self.fields {
+            let shape: Vec<String> =
+                field.shape.iter().map(|dim| if *dim == 0 { "?".to_owned() } else { dim.to_string() }).collect();
+            let shown = |number: Option<f64>| number.map_or_else(String::new, figure);
+            table.row([
+                field.name.clone(),
+                field.role.clone(),
+                field.dtype.clone(),
+                shape.join("x"),
+                count(field.count),
+                count(field.missing),
+                shown(field.sum),
+                shown(field.min),
+                shown(field.max),
+                shown(field.mean),
+            ]);
+        }
+        table
+    }
+}
+
+/// Most numbers of a record that are listed for a person.
+const NUMBERS_SHOWN: usize = 8;
+
+impl Entry {
+    fn text(&self) -> String {
+        match self {
+            Self::Columns(columns) => {
+                let columns = columns.iter().map(|(name, field)| format!("{}={}", one_line(name), one_line(field)));
+                columns.collect::<Vec<_>>().join(", ")
+            }
+            Self::Numbers(arrays) => {
+                let array = |values: &Option<Vec<f64>>| {
+                    let values = values.as_deref().unwrap_or_default();
+                    let shown = values.iter().take(NUMBERS_SHOWN).map(|value| figure(*value)).collect::<Vec<_>>();
+                    format!("{}{}", shown.join(" "), if values.len() > NUMBERS_SHOWN { " …" } else { "" })
+                };
+                let arrays = arrays.iter().map(|(name, values)| format!("{}={}", one_line(name), array(values)));
+                arrays.collect::<Vec<_>>().join(", ")
+            }
+            Self::Image { path, label: None } => one_line(path),
+            Self::Image { path, label: Some(label) } => format!("{} ({})", one_line(path), one_line(label)),
+            Self::Sequence { path, steps } => format!("{} ({} steps)", one_line(path), count(*steps)),
+        }
+    }
+}

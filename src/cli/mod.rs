@@ -1,0 +1,26 @@
+//! The command's way: `args` (what was typed), `inspect` and `bench` (the work, by the library's public API alone, to a
+//! report), `table` and `output` (a report or an error, for a person or as JSON).
+
+mod args;
+mod bench;
+mod inspect;
+mod output;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+/// Runs the command. Exit status 0 if all went well, 1 for errors of the data or at run time, 2 for wrong usage (which
+/// clap reports).
+pub(crate) fn run() -> ExitCode {
+    match Args::parse().command {
+        Command::Inspect(args) => {
+            let options = args.options();
+            output::finish(inspect::inspect(&args.path, &options), args.json)
+        }
+        Command::Bench(args) => output::finish(bench::bench(&args), args.json),
+    }
+}

@@ -1,0 +1,119 @@
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use ringfeed::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde_json::json;
+
+/// What a command found out.
+pub(crate) trait Report: Serialize {
+    /// The report for a person, in lines of about `width` characters.
+    fn text(&self, width: usize) -> String;
+}
+
+/// Prints a report or an error; the exit status that goes with it.
+pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> ExitCode {
+    let (text, status) = match result {
+        Ok(report) if as_json => (to_json(&report), ExitCode::SUCCESS),
+        Ok(report) => (report.text(width()), ExitCode::SUCCESS),
+        Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), ExitCode::FAILURE),
+        Err(error) => {
+            complain(&person(&error));
+            return ExitCode::FAILURE;
+        }
+    };
+    match print(&text) {
+        Ok(()) => status,
+        Err(error) => {
+            complain(&format!("standard output: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever reads (such as `head`) has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn complain(text: &str) {
+    // Where there is nobody to complain to, the exit status has to do.
+    let _ = writeln!(io::stderr(), "ringfeed: {text}");
+}
+
+/// Columns of the terminal; in a pipe, a width that most screens and papers have.
+fn width() -> usize {
+    let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    terminal.map_or(120, |(width, _)| usize::from(width.0).max(40))
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    // Reports hold only text, numbers, lists and maps whose keys are text.
+    let text = serde_json::to_string(value)
+        .unwrap_or_else(|error| json!({ "error": { "kind": "io", "message": error.to_string() } }).to_string());
+    text + "\n"
+}
+
+#[derive(Serialize)]
+struct ErrorReport<'a> {
+    error: ErrorParts<'a>,
+}
+
+/// Parts that are absent are null.
+#[derive(Serialize)]
+struct ErrorParts<'a> {
+    kind: &'static str,
+    path: Option<String>,
+    record: Option<u64>,
+    line: Option<u64>,
+    column: Option<&'a str>,
+    byte: Option<u64>,
+    message: &'a str,
+}
+
+impl<'a> ErrorParts<'a> {
+    fn of(error: &'a Error) -> Self {
+        let place = error.location();
+        Self {
+            kind: error.kind().as_str(),
+            path: place.path.as_deref().map(lossy),
+            record: place.record,
+            line: place.line,
+            column: place.column.as_deref(),
+            byte: place.byte,
+            message: error.message(),
+        }
+    }
+}
+
+/// JSON has no other than Unicode text.
+pub(crate) fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The error, and what to do next where its message does not say so itself.
+fn person(error: &Error) -> String {
+    let is_table = error.location().line.is_some();
+    let advice = match error.kind() {
+        ErrorKind::Data | ErrorKind::Format if is_table => {
+            "correct the record, or say how the file is written: inspect has --delimiter, --header and --encoding, a \
+             --config file has all options, also to skip bad records"
+        }
+        ErrorKind::Format | ErrorKind::Data => "replace the file if it is damaged or cut off, or leave it out",
+        ErrorKind::Io => "see that the file can be read, and that there is room on the disk",
+        ErrorKind::Panicked => "this is a fault of Ringfeed: please report it with the file",
+        _ => return plain(&error.to_string()),
+    };
+    format!("{}\n  to do: {advice}", plain(&error.to_string()))
+}
+
+/// Text from data without the control characters that a terminal would obey.
+pub(crate) fn plain(text: &str) -> String {
+    let escape = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}

@@ -1,0 +1,134 @@
+//! Aligned columns of text.
+
+use super::output::plain;
+
+/// Fewest characters that a column is shortened to.
+const MIN_WIDTH: usize = 8;
+
+/// Rows under a header. Columns of numbers stand to the right.
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Column {
+    Text(&'static str),
+    Number(&'static str),
+}
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text(name) | Self::Number(name) => name,
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), rows: vec![columns.iter().map(|column| column.name().to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+    }
+
+    /// The lines, none longer than `width` characters: text columns are shortened first, the longest of them first.
+    pub(crate) fn render(&self, width: usize) -> String {
+        let longest = |index: usize| self.rows.iter().map(|row| len(&row[index])).max().unwrap_or(0);
+        let mut widths: Vec<usize> = (0..self.columns.len()).map(longest).collect();
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let texts = || self.columns.iter().enumerate().filter(|(_, column)| matches!(column, Column::Text(_)));
+        while total(&widths) > width {
+            let Some((index, _)) = texts().max_by_key(|(index, _)| widths[*index]) else { break };
+            if widths[index] <= MIN_WIDTH {
+                break;
+            }
+            widths[index] -= (total(&widths) - width).min(widths[index] - MIN_WIDTH);
+        }
+        let mut lines = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (index, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                let cell = shorten(cell, widths[index]);
+                let space = " ".repeat(widths[index] - len(&cell));
+                let gap = if index == 0 { "" } else { "  " };
+                line += &match column {
+                    Column::Text(_) => format!("{gap}{cell}{space}"),
+                    Column::Number(_) => format!("{gap}{space}{cell}"),
+                };
+            }
+            lines += &shorten(line.trim_end(), width);
+            lines.push('\n');
+        }
+        lines
+    }
+}
+
+fn len(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Text from data as one line that changes nothing on a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    plain(text).replace('\n', "\\n")
+}
+
+/// At most `width` characters, with an ellipsis for what is cut.
+pub(crate) fn shorten(text: &str, width: usize) -> String {
+    if len(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A number of things, in groups of three digits.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A figure to six significant digits; whole numbers in full.
+pub(crate) fn figure(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        return format!("{number:.0}");
+    }
+    let magnitude = number.abs().log10().floor();
+    if !(-4.0..15.0).contains(&magnitude) {
+        return format!("{number:.5e}");
+    }
+    let decimals = (5.0 - magnitude).max(0.0) as usize;
+    let text = format!("{number:.decimals$}");
+    if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short_and_whole_numbers_exact() {
+        let shown = [876.5, 5.843333333333333, 150.0, -0.0001234567, 1.5e300, 123456789.4, f64::INFINITY, 0.0];
+        let expected = ["876.5", "5.84333", "150", "-0.000123457", "1.50000e300", "123456789", "inf", "0"];
+        assert_eq!(shown.map(figure), expected);
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right_and_lines_keep_the_width() {
+        let mut table = Table::new(&[Column::Text("field"), Column::Number("sum")]);
+        table.row(["a".to_owned(), "12345".to_owned()]);
+        table.row(["a name that goes on\nand on".to_owned(), "7".to_owned()]);
+        let lines = table.render(20);
+        assert_eq!(lines, "field            sum\na              12345\na name that …      7\n");
+        assert!(table.render(10).lines().all(|line| line.chars().count() <= 10));
+    }
+}

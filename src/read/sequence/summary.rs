@@ -1,0 +1,87 @@
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::read::FieldSummary;
+use crate::read::csv::{Figures, Format, Missings, Text};
+
+use super::SequenceOptions;
+use super::source::{self, csv_files};
+
+/// What `inspect` says of a folder of CSV files that are a sequence each.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SequenceSummary {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whether the first record of each file was taken for its header.
+    pub header: bool,
+    /// What decided on that, in the first file.
+    pub header_reason: String,
+    /// What separates fields.
+    pub delimiter: char,
+    /// Name of the text's encoding.
+    pub encoding: String,
+    /// Number of sequences.
+    pub records: u64,
+    /// Steps of all sequences together.
+    pub steps: u64,
+    /// The columns, over all files. The shape is `[steps]`, 0 if the lengths differ.
+    pub fields: Vec<FieldSummary>,
+    /// The first sequence.
+    pub first: SequenceRecord,
+    /// The last one.
+    pub last: SequenceRecord,
+}
+
+/// A file as a sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SequenceRecord {
+    /// The file.
+    pub path: PathBuf,
+    /// Its records.
+    pub steps: u64,
+}
+
+impl SequenceSummary {
+    /// Reads every file in the folder at `path` once, in bounded memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CsvSummary::of`](crate::CsvSummary::of) for each file, and
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the header of a file differs from that of the first.
+    pub fn of(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let csv = &options.csv;
+        csv.validate()?;
+        let files = csv_files(path)?;
+        let texts = files.iter().map(|file| Text::open(file, csv.encoding.as_deref())).collect::<Result<Vec<_>>>()?;
+        let first = source::first_filled(&texts).map_err(|error| error.at_path(path))?;
+        let missings = Missings::new(&csv.missing_tokens);
+        let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
+        let mut figures = Figures::new(&format, &missings);
+        let mut sequences = Vec::with_capacity(texts.len());
+        for text in &texts {
+            let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
+            let steps = figures.observe_all(&mut scan, text.path(), |_, _| {})?;
+            sequences.push(SequenceRecord { path: text.path().to_owned(), steps });
+        }
+        let mut fields = figures.finish(csv).map_err(|error: Error| error.at_path(first.path()))?;
+        let ends = (sequences[0].clone(), sequences[sequences.len() - 1].clone());
+        let alike = sequences.iter().all(|sequence| sequence.steps == ends.0.steps);
+        let length = if alike { ends.0.steps as usize } else { 0 };
+        fields.iter_mut().for_each(|field| field.shape = vec![length]);
+        Ok(Self {
+            path: path.to_owned(),
+            header: format.header,
+            header_reason: format.header_reason.clone(),
+            delimiter: format.dialect.delimiter.into(),
+            encoding: first.encoding().to_owned(),
+            records: sequences.len() as u64,
+            steps: sequences.iter().map(|sequence| sequence.steps).sum(),
+            fields,
+            first: ends.0,
+            last: ends.1,
+        })
+    }
+}

@@ -1,0 +1,512 @@
+//! The `ringfeed` command: its JSON, its texts and its exit statuses.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    format!("{FIXTURES}/{name}")
+}
+
+/// One JSON object on standard output, nothing on standard error.
+fn object(args: &[&str], status: i32) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(value.is_object(), "{args:?}: {value}");
+    value
+}
+
+fn inspect(path: &str) -> Value {
+    object(&["inspect", path, "--json"], 0)
+}
+
+fn bench(args: &[&str]) -> Value {
+    object(&[&["bench", "--json"], args].concat(), 0)
+}
+
+/// What went wrong, as JSON; every part is there, if only as null.
+fn error(args: &[&str]) -> Value {
+    let error = object(&[args, &["--json"]].concat(), 1)["error"].clone();
+    let parts: Vec<&String> = error.as_object().unwrap().keys().collect();
+    assert_eq!(parts, ["byte", "column", "kind", "line", "message", "path", "record"]);
+    error
+}
+
+/// A folder that is gone afterwards.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        let path = PathBuf::from(self.path(name));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        self.path(name)
+    }
+
+    /// Two classes of photos, and a file that is none.
+    fn photos(&self) -> String {
+        for (from, to) in [("chelsea.png", "cat/1.png"), ("china.jpg", "place/1.jpg"), ("rocket.jpg", "place/2.jpg")] {
+            self.write(&format!("photos/{to}"), std::fs::read(fixture(&format!("photos/{from}"))).unwrap());
+        }
+        self.write("photos/place/notes.txt", "x");
+        self.path("photos")
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn iris_is_a_table_whose_figures_are_those_of_python() {
+    let found = inspect(&fixture("iris.csv"));
+    // From Python: math.fsum over the columns, min, max, fsum / 150.
+    let columns = [
+        ("150", "f32", 876.5, 4.3, 7.9, 5.843333333333334),
+        ("4", "f32", 458.6, 2.0, 4.4, 3.0573333333333337),
+        ("setosa", "f32", 563.7, 1.0, 6.9, 3.7580000000000005),
+        ("versicolor", "f32", 179.9, 0.1, 2.5, 1.1993333333333334),
+        ("virginica", "i64", 150.0, 0.0, 2.0, 1.0),
+    ];
+    let fields = columns.map(|(name, dtype, sum, min, max, mean)| {
+        json!({"name": name, "role": "feature", "dtype": dtype, "shape": [], "count": 150, "missing": 0, "sum": sum,
+               "min": min, "max": max, "mean": mean})
+    });
+    assert_eq!(found["fields"], json!(fields));
+    assert_eq!(found["path"], json!(fixture("iris.csv")));
+    assert_eq!(
+        (&found["format"], &found["records"], &found["header"], &found["delimiter"], &found["encoding"]),
+        (&json!("csv"), &json!(150), &json!(true), &json!(","), &json!("UTF-8"))
+    );
+    assert_eq!(
+        found["first"],
+        json!({"150": "5.1", "4": "3.5", "setosa": "1.4", "versicolor": "0.2", "virginica": "0"})
+    );
+    assert_eq!(
+        found["last"],
+        json!({"150": "5.9", "4": "3.0", "setosa": "5.1", "versicolor": "1.8", "virginica": "2"})
+    );
+    let text = String::from_utf8(run(&["inspect", &fixture("iris.csv"), "--json"]).stdout).unwrap();
+    assert!(text.contains(r#""first":{"150":"5.1","4":"3.5","setosa""#), "columns keep their order: {text}");
+    let headless = object(&["inspect", &fixture("iris.csv"), "--json", "--header", "no"], 0);
+    assert_eq!((&headless["records"], &headless["header"]), (&json!(151), &json!(false)));
+    assert_eq!(headless["fields"][2]["dtype"], json!("text"));
+    assert_eq!(headless["fields"][2]["sum"], Value::Null);
+}
+
+#[test]
+fn a_person_sees_a_table_and_why_there_is_a_header() {
+    let output = run(&["inspect", &fixture("iris.csv")]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("150 records"), "{text}");
+    assert!(text.contains("header: yes (detected: field 3 of the first record, \"setosa\","), "{text}");
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+    let (head, row) = (line("field "), line("versicolor"));
+    for (name, figure) in [("sum", "179.9"), ("max", "2.5"), ("mean", "1.19933")] {
+        let end = |line: &str, word: &str| line.find(word).unwrap() + word.len();
+        assert_eq!(end(head, name), end(row, figure), "{name} is aligned to the right:\n{text}");
+    }
+    let output = run(&["inspect", &fixture("iris.csv"), "--header", "yes"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("header: yes (as given)"));
+}
+
+#[test]
+fn tables_are_read_in_any_dress() {
+    let scratch = Scratch::new();
+    let packed = scratch.write("packed.csv.gz", gzip(b"a,b\n1,x\n2.5,\n"));
+    let found = inspect(&packed);
+    assert_eq!((&found["records"], &found["fields"][0]["sum"]), (&json!(2), &json!(3.5)));
+    assert_eq!((&found["fields"][1]["count"], &found["fields"][1]["missing"]), (&json!(1), &json!(1)));
+    let tabs = scratch.write("t.tsv", "a\tb\n1\t2\n");
+    assert_eq!(inspect(&tabs)["delimiter"], json!("\t"));
+    let text = scratch.write("bars", "a,5|b\n1|2\n");
+    for mark in ["tab", "\\t", "\t"] {
+        assert_eq!(object(&["inspect", &text, "--json", "--delimiter", mark], 0)["fields"][1], Value::Null);
+    }
+    let found = object(&["inspect", &text, "--json", "--delimiter", "|"], 0);
+    assert_eq!(found["last"], json!({"a,5": "1", "b": "2"}));
+    let latin = scratch.write("latin.csv", b"name,size\nM\xfcller,1\n");
+    let found = object(&["inspect", &latin, "--json", "--encoding", "latin1"], 0);
+    assert_eq!((&found["first"]["name"], &found["encoding"]), (&json!("Müller"), &json!("windows-1252")));
+    let wide: Vec<u8> = "a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide = scratch.write("wide.csv", wide);
+    assert_eq!(object(&["inspect", &wide, "--json", "--encoding", "utf-16le"], 0)["records"], json!(1));
+    let empty = inspect(&scratch.write("missing.csv", "a,b\nNA,1\n,2\n"));
+    let nothing = &empty["fields"][0];
+    assert_eq!((&nothing["count"], &nothing["missing"], &nothing["sum"]), (&json!(0), &json!(2), &Value::Null));
+    let endless = inspect(&scratch.write("inf.csv", "a,b\ninf,1\n1,2\n"));
+    assert_eq!(endless["fields"][0]["sum"], Value::Null, "JSON has no infinity");
+}
+
+#[test]
+fn idx_files_have_the_figures_of_python() {
+    // From Python: gzip, struct and sum.
+    let digits = inspect(&fixture("mnist/train-images-idx3-ubyte.gz"));
+    assert_eq!((&digits["format"], &digits["records"]), (&json!("idx"), &json!(60000)));
+    assert_eq!(
+        digits["fields"],
+        json!([{"name": "features", "role": "feature", "dtype": "u8", "shape": [28, 28], "count": 47040000,
+                "missing": 0, "sum": 1567298545.0, "min": 0.0, "max": 255.0, "mean": 33.318421449829934}])
+    );
+    assert_eq!(digits["first"]["features"].as_array().unwrap().len(), 784);
+    let labels = inspect(&fixture("mnist/t10k-labels-idx1-ubyte.gz"));
+    assert_eq!((&labels["first"], &labels["last"]), (&json!({"labels": [7.0]}), &json!({"labels": [6.0]})));
+    assert_eq!((&labels["records"], &labels["fields"][0]["sum"]), (&json!(10000), &json!(44434.0)));
+    let folder = inspect(&fixture("mnist"));
+    assert_eq!((&folder["format"], &folder["records"]), (&json!("idx_folder"), &json!(70000)));
+    let sums: Vec<&Value> = folder["fields"].as_array().unwrap().iter().map(|field| &field["sum"]).collect();
+    assert_eq!(json!(sums), json!([264923200.0, 44434.0, 1567298545.0, 267236.0]));
+    assert_eq!(folder["fields"][3]["name"], json!("train-labels-idx1-ubyte.gz"));
+}
+
+#[test]
+fn every_element_of_an_idx_file_counts_in_double_precision() {
+    let scratch = Scratch::new();
+    let values = [1e300f64, -1.5, f64::NAN, 2.25];
+    let header = [0, 0, 0x0e, 2, 0, 0, 0, 2, 0, 0, 0, 2];
+    let bytes: Vec<u8> = header.into_iter().chain(values.iter().flat_map(|value| value.to_be_bytes())).collect();
+    let field = &inspect(&scratch.write("values", bytes))["fields"][0];
+    assert_eq!((&field["dtype"], &field["shape"]), (&json!("f64"), &json!([2])));
+    assert_eq!((&field["count"], &field["missing"]), (&json!(3), &json!(1)));
+    assert_eq!((&field["min"], &field["max"], &field["sum"]), (&json!(-1.5), &json!(1e300), &json!(1e300)));
+    let bytes = [&[0, 0, 0x09, 1, 0, 0, 0, 3][..], &[255, 128, 1]].concat();
+    let field = &inspect(&scratch.write("signed.idx", bytes))["fields"][0];
+    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(-128.0), &json!(-128.0), &json!(1.0)));
+}
+
+#[test]
+fn photos_have_the_channel_means_of_pillow() {
+    // From Pillow 13.0 and numpy: width, height, sums of red, green and blue, smallest and largest value.
+    for (name, format, width, height, sums, min, max) in [
+        ("astronaut.png", "png", 512, 512, [37109758, 27724204, 25290362], 0, 255),
+        ("chelsea.png", "png", 451, 300, [19980169, 15078438, 11743750], 0, 231),
+        ("china.jpg", "jpeg", 640, 427, [39548995, 39753680, 38510237], 0, 255),
+        ("coffee.png", "png", 600, 400, [38056581, 20590566, 12356340], 0, 255),
+        ("flower.jpg", "jpeg", 640, 427, [15067061, 20107708, 15577018], 0, 255),
+        ("rocket.jpg", "jpeg", 640, 427, [14283182, 16750506, 22483056], 0, 255),
+    ] {
+        let found = inspect(&fixture(&format!("photos/{name}")));
+        let pixels = f64::from(width * height);
+        assert_eq!(
+            (&found["format"], &found["width"], &found["height"], &found["channels"], &found["records"]),
+            (&json!(format), &json!(width), &json!(height), &json!(3), &json!(1)),
+            "{name}"
+        );
+        assert_eq!(found["channel_means"], json!(sums.map(|sum| f64::from(sum) / pixels)), "{name}");
+        let field = &found["fields"][0];
+        let sum: i32 = sums.iter().sum();
+        assert_eq!((&field["sum"], &field["count"]), (&json!(f64::from(sum)), &json!(width * height * 3)), "{name}");
+        assert_eq!((&field["min"], &field["max"]), (&json!(f64::from(min)), &json!(f64::from(max))), "{name}");
+        assert_eq!(field["shape"], json!([3, height, width]), "{name}");
+    }
+    let turned = inspect(&fixture("images/orientation-6.jpg"));
+    assert_eq!((&turned["width"], &turned["height"]), (&json!(24), &json!(16)), "as it stands upright");
+    let clear = inspect(&fixture("images/rgba.png"));
+    let means = [48576, 48960, 43776].map(|sum| f64::from(sum) / 384.0);
+    assert_eq!(clear["channel_means"], json!(means), "alpha is dropped");
+}
+
+#[test]
+fn folders_are_what_they_hold() {
+    let scratch = Scratch::new();
+    let photos = scratch.photos();
+    let found = inspect(&photos);
+    assert_eq!(
+        (&found["format"], &found["records"], &found["ignored"]),
+        (&json!("image_folder"), &json!(3), &json!(1))
+    );
+    assert_eq!(found["classes"], json!([{"name": "cat", "count": 1}, {"name": "place", "count": 2}]));
+    assert_eq!(found["first"], json!({"path": scratch.path("photos/cat/1.png"), "label": "cat"}));
+    assert_eq!(found["fields"][0]["sum"], Value::Null, "pixels are not read");
+    assert_eq!(found["fields"][1]["sum"], json!(2.0), "over the classes' indices");
+    let flat = inspect(&fixture("photos"));
+    assert_eq!((&flat["records"], &flat["classes"]), (&json!(6), &json!([])));
+    scratch.write("walks/a.csv", "x,y\n1,2\n3,4\n");
+    scratch.write("walks/b.csv", "x,y\n5,6.5\n");
+    let walks = inspect(&scratch.path("walks"));
+    assert_eq!((&walks["format"], &walks["records"], &walks["steps"]), (&json!("csv_sequences"), &json!(2), &json!(3)));
+    let y = &walks["fields"][1];
+    assert_eq!(
+        (&y["sum"], &y["count"], &y["dtype"], &y["shape"]),
+        (&json!(12.5), &json!(3), &json!("f32"), &json!([0]))
+    );
+    assert_eq!(walks["last"], json!({"path": scratch.path("walks/b.csv"), "steps": 1}));
+    scratch.write("walks/b.csv", "x,z\n5,6.5\n");
+    let error = error(&["inspect", &scratch.path("walks")]);
+    assert_eq!((&error["kind"], &error["path"]), (&json!("data"), &json!(scratch.path("walks/b.csv"))));
+}
+
+#[test]
+fn errors_say_where_and_what_in_json() {
+    let scratch = Scratch::new();
+    let error_of = |name: &str, bytes: &[u8]| error(&["inspect", &scratch.write(name, bytes)]);
+    let missing = error(&["inspect", &fixture("irsi.csv")]);
+    assert_eq!((&missing["kind"], &missing["line"]), (&json!("not_found"), &Value::Null));
+    assert!(missing["message"].as_str().unwrap().contains("iris.csv"), "{missing}");
+    assert_eq!(error(&["bench", &fixture("irsi.csv")])["kind"], json!("not_found"));
+
+    let ragged = error_of("ragged.csv", b"a,b\n1,2\n3,4\n5\n");
+    assert_eq!((&ragged["kind"], &ragged["record"], &ragged["line"]), (&json!("data"), &json!(2), &json!(4)));
+    assert_eq!(ragged["byte"], json!(12));
+    let path = scratch.path("ragged.csv");
+    let benched = error(&["bench", &path]);
+    assert_eq!((&benched["kind"], &benched["record"], &benched["line"]), (&json!("data"), &json!(2), &json!(4)));
+
+    let latin = error_of("latin.csv", b"name,size\nok,1\nM\xfcller,2\n");
+    assert_eq!((&latin["kind"], &latin["line"], &latin["column"]), (&json!("data"), &json!(3), &json!("name")));
+
+    let photo = std::fs::read(fixture("photos/chelsea.png")).unwrap();
+    let cut = error_of("cut.png", &photo[..photo.len() / 2]);
+    assert_eq!((&cut["kind"], &cut["path"]), (&json!("format"), &json!(scratch.path("cut.png"))));
+    assert!(cut["message"].as_str().unwrap().contains("truncated"), "{cut}");
+
+    let trailing = error_of("labels-idx1-ubyte", &[0, 0, 8, 1, 0, 0, 0, 1, 7, 7]);
+    assert_eq!((&trailing["kind"], &trailing["byte"]), (&json!("format"), &json!(9)));
+    let packed = error_of("labels-idx1-ubyte.gz", &gzip(&[0, 0, 8, 1, 0, 0, 0, 1, 7, 7]));
+    assert_eq!(packed["kind"], json!("format"));
+    let half = gzip(&[7; 5000]);
+    assert!(error_of("half.csv.gz", &half[..half.len() - 10])["message"].as_str().unwrap().contains("truncated"));
+
+    let binary = error_of("model.bin", b"\x80\x02}\0\0\0");
+    assert_eq!((&binary["kind"], &binary["byte"]), (&json!("format"), &json!(1)));
+    assert!(binary["message"].as_str().unwrap().contains("CSV"), "{binary}");
+    assert_eq!(error_of("empty.csv", b"")["kind"], json!("format"));
+    std::fs::create_dir(scratch.path("hollow")).unwrap();
+    assert_eq!(error(&["inspect", &scratch.path("hollow")])["kind"], json!("not_found"));
+    assert_eq!(error(&["bench", &fixture("iris.csv"), "--size", "8"])["kind"], json!("config"));
+}
+
+#[test]
+fn errors_for_a_person_read_place_first_and_say_what_to_do() {
+    let scratch = Scratch::new();
+    let path = scratch.write("ragged.csv", "a,b\n1,2\n3,4\n5\n");
+    let output = run(&["inspect", &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with(&format!("ringfeed: {path}:4: record 2: expected 2 fields, found 1\n")), "{text}");
+    assert!(text.contains("to do:"), "{text}");
+    let text = String::from_utf8(run(&["inspect", &scratch.path("raged.csv")]).stderr).unwrap();
+    assert!(text.contains("did you mean") && text.contains("ragged.csv"), "{text}");
+    let bell = scratch.write("bell.csv", "a,b\n\x1b[31m,1\n");
+    let output = run(&["inspect", &bell]);
+    assert!(!output.stdout.contains(&0x1b), "data never commands the terminal");
+}
+
+#[test]
+fn wrong_usage_is_status_2_with_or_without_json() {
+    let iris = fixture("iris.csv");
+    for args in [
+        &["inspect", &iris, "--bogus"][..],
+        &["inspect", &iris, "--header", "maybe"],
+        &["inspect", &iris, "--delimiter", "ab"],
+        &["inspect", &iris, "--delimiter", "7"],
+        &["inspect", &iris, "--encoding", "latin-one-ish"],
+        &["inspect"],
+        &["bench"],
+        &["bench", &iris, "--batch-size", "0"],
+        &["bench", &iris, "--workers", "0"],
+        &["bench", &iris, "--epochs", "0"],
+        &["bench", &iris, "--size", "0"],
+        &["bench", &iris, "--dtype", "f16"],
+        &["bench", &iris, "--layout", "chwn"],
+        &["bench", &iris, "--step-ms", "-1"],
+        &["bench", &iris, "--step-ms", "nan"],
+        &["look", &iris],
+        &[],
+    ] {
+        for args in [args.to_vec(), [args, &["--json"]].concat()] {
+            let output = run(&args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let output = run(&["--version"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("ringfeed {}\n", env!("CARGO_PKG_VERSION")));
+    for args in [&["--help"][..], &["inspect", "--help"], &["bench", "--help"]] {
+        let output = run(args);
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().contains("Examples:"), "{args:?}");
+    }
+    assert!(String::from_utf8(run(&["--help"]).stdout).unwrap().contains("Exit status"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for args in [&["inspect", &fixture("mnist"), "--json"][..], &["inspect", &fixture("iris.csv")]] {
+        let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn bench_reads_the_same_with_and_without_the_shield() {
+    let scratch = Scratch::new();
+    let photos = scratch.photos();
+    let packed = scratch.write("iris.csv.gz", gzip(&std::fs::read(fixture("iris.csv")).unwrap()));
+    scratch.write("walks/a.csv", "a,b\n1,2\n3,4\n");
+    scratch.write("walks/b.csv", "a,b\n5,\n");
+    let (iris, mnist, digits) = (fixture("iris.csv"), fixture("mnist"), fixture("mnist/t10k-images-idx3-ubyte.gz"));
+    // Samples, batches and bytes of one epoch.
+    for (args, expected) in [
+        (&[iris.as_str(), "--batch-size", "40"][..], [150, 4, 150 * 5 * 4]),
+        (&[&packed, "--batch-size", "40"], [150, 4, 150 * 5 * 4]),
+        (&[&packed, "--batch-size", "40", "--shuffle", "1"], [150, 4, 150 * 5 * 4]),
+        (&[&mnist, "--batch-size", "1000"], [60000, 60, 60000 * (784 + 8)]),
+        (&[&digits, "--batch-size", "999", "--dtype", "f32"], [10000, 11, 10000 * 784 * 4]),
+        (&[&photos, "--batch-size", "2", "--size", "16"], [3, 2, 3 * (3 * 16 * 16 + 8)]),
+        (&[&photos, "--size", "16", "--dtype", "f32", "--layout", "nhwc"], [3, 1, 3 * (3 * 16 * 16 * 4 + 8)]),
+        (&[&photos], [3, 1, 3 * (3 * 224 * 224 + 8)]),
+        (&[&fixture("photos"), "--size", "8"], [6, 1, 6 * 3 * 8 * 8]),
+        (&[&fixture("photos/china.jpg"), "--size", "8"], [1, 1, 3 * 8 * 8]),
+        (&[&scratch.path("walks")], [2, 1, 2 * 2 * (2 + 1) * 4]),
+    ] {
+        for mode in [&["--shield"][..], &["--workers", "2"], &["--workers", "1", "--prefetch", "1"]] {
+            let args = [args, mode, &["--epochs", "2", "--warmup-epochs", "1"]].concat();
+            let found = bench(&args);
+            let counts = ["samples", "batches", "bytes"].map(|name| found[name].as_u64().unwrap());
+            assert_eq!(counts, expected.map(|number| 2 * number), "{args:?}");
+            assert_eq!(found["shield"], json!(mode[0] == "--shield"));
+        }
+    }
+}
+
+#[test]
+fn bench_reports_everything_that_it_promises() {
+    let found = bench(&[&fixture("iris.csv"), "--workers", "3", "--prefetch", "4"]);
+    for name in ["seconds", "samples_per_second", "first_batch_ms"] {
+        assert!(found[name].as_f64().unwrap() > 0.0, "{name}: {found}");
+    }
+    assert!(found["trainer_wait_seconds"].as_f64().unwrap() >= 0.0);
+    let stages = found["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages.iter().map(|stage| stage["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["plan", "read", "decode"]);
+    for stage in stages {
+        assert!(["busy_seconds", "wait_seconds", "samples_per_second"].iter().all(|name| stage[name].is_number()));
+        assert_eq!(stage["samples"], json!(150), "of the counted epoch alone: {stage}");
+    }
+    assert!(names.contains(&found["bottleneck"].as_str().unwrap()) || found["bottleneck"] == json!("trainer"));
+    let ring = &found["ring"];
+    assert_eq!((&ring["slots"], &ring["regrown"], &ring["spilled"]), (&json!(6), &json!(0), &json!(0)));
+    assert!(ring["slot_bytes"].as_u64().unwrap() >= 32 * 5 * 4);
+    let peak = &found["peak_rss_bytes"];
+    assert_eq!(peak.is_u64(), cfg!(target_os = "linux"), "{peak}");
+    let text = String::from_utf8(run(&["bench", &fixture("iris.csv")]).stdout).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("The bottleneck is ") && last.ends_with('.'), "{text}");
+}
+
+#[test]
+fn a_slow_trainer_is_named_as_the_bottleneck() {
+    let iris = fixture("iris.csv");
+    let args = [iris.as_str(), "--step-ms", "300", "--batch-size", "50", "--warmup-epochs", "0"];
+    let found = bench(&args);
+    assert_eq!(found["bottleneck"], json!("trainer"), "{found}");
+    assert!(found["seconds"].as_f64().unwrap() >= 3.0 * 0.3, "each of three batches is held that long: {found}");
+    let text = String::from_utf8(run(&[&["bench"], &args[..]].concat()).stdout).unwrap();
+    assert!(text.lines().last().unwrap().starts_with("The bottleneck is the trainer"), "{text}");
+}
+
+#[test]
+fn settings_come_from_a_file_and_flags_override_them() {
+    let scratch = Scratch::new();
+    scratch.write("data/iris.csv", std::fs::read(fixture("iris.csv")).unwrap());
+    let toml = scratch.write(
+        "loader.toml",
+        "batch_size = 30\nprefetch = 3\nworkers = 1\n\n[[sources]]\nformat = \"csv\"\npath = \"data/iris.csv\"\n\
+         options = { labels = [\"virginica\"] }\n",
+    );
+    let settings = json!({"batch_size": 30, "prefetch": 3, "workers": 1, "sources":
+        [{"format": "csv", "path": "data/iris.csv", "options": {"labels": ["virginica"]}}]});
+    let json = scratch.write("loader.json", settings.to_string());
+    for file in [&toml, &json] {
+        let found = bench(&["--config", file]);
+        assert_eq!(found["path"], json!(scratch.path("data/iris.csv")));
+        assert_eq!((&found["batches"], &found["ring"]["slots"]), (&json!(5), &json!(5)));
+        // Four features and an i64 label.
+        assert_eq!(found["bytes"], json!(150 * (4 * 4 + 8)));
+        let found = bench(&["--config", file, "--batch-size", "75", "--prefetch", "1", "--workers", "2"]);
+        assert_eq!((&found["batches"], &found["workers"], &found["prefetch"]), (&json!(2), &json!(2), &json!(1)));
+    }
+    let other = scratch.write("other.csv", "a,b,c,d,virginica\n1,2,3,4,0\n");
+    assert_eq!(bench(&[&other, "--config", &toml])["samples"], json!(1), "PATH replaces the file's");
+    let bare = scratch.write("bare.toml", "batch_size = 50\nshuffle = 1\n");
+    assert_eq!(bench(&[&fixture("iris.csv"), "--config", &bare])["batches"], json!(3));
+    let both = scratch.write(
+        "both.toml",
+        "[[sources]]\nformat = \"idx\"\npath = \"t10k-images-idx3-ubyte.gz\"\n[[sources]]\nformat = \"idx\"\n\
+         path = \"t10k-labels-idx1-ubyte.gz\"\noptions = { role = \"label\" }\n",
+    );
+    assert_eq!(bench(&[&fixture("mnist"), "--config", &both])["samples"], json!(10000));
+
+    let wrong = scratch.write("wrong.toml", "batch_size = 30\nbatchsize = 3\n");
+    let found = error(&["bench", "--config", &wrong]);
+    assert_eq!((&found["kind"], &found["line"], &found["path"]), (&json!("config"), &json!(2), &json!(wrong)));
+    assert_eq!(error(&["bench", "--config", &bare])["kind"], json!("config"), "no source anywhere");
+}
+
+#[test]
+fn images_of_a_config_keep_the_size_that_it_gives() {
+    let scratch = Scratch::new();
+    scratch.photos();
+    let file = |options: &str| {
+        let text = format!("[[sources]]\nformat = \"images\"\npath = \"photos\"\noptions = {options}\n");
+        scratch.write("images.toml", text)
+    };
+    let pixels = |args: &[&str]| bench(args)["bytes"].as_u64().unwrap();
+    assert_eq!(pixels(&["--config", &file("{ size = [4, 6] }")]), 3 * (3 * 4 * 6 + 8));
+    assert_eq!(pixels(&["--config", &file("{ size = [4, 6] }"), "--size", "5"]), 3 * (3 * 5 * 5 + 8));
+    // The images' own sizes, padded to the largest, with a mask.
+    assert_eq!(pixels(&["--config", &file("{}")]), 3 * (4 * 427 * 640 + 8));
+}
+
+#[test]
+fn a_bad_record_met_while_measuring_is_reported() {
+    let scratch = Scratch::new();
+    let photos = scratch.photos();
+    let photo = std::fs::read(fixture("photos/china.jpg")).unwrap();
+    let bad = scratch.write("photos/cat/2.jpg", &photo[..photo.len() / 2]);
+    for mode in [&[][..], &["--shield"]] {
+        let found = error(&[&["bench", photos.as_str(), "--size", "8"], mode].concat());
+        assert_eq!((&found["path"], &found["record"]), (&json!(bad), &json!(1)));
+    }
+    let skip = scratch.write("skip.toml", "bad_records = { skip = { share = 0.5 } }\n");
+    let found = bench(&[&photos, "--config", &skip, "--size", "8"]);
+    assert_eq!((&found["samples"], &found["skipped"]), (&json!(3), &json!(1)));
+    assert!(Path::new(&bad).exists());
+}
