@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::dataset::{Batch, BatchPlan, Opened, measure_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, Opened, caught, measure_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
@@ -139,7 +139,7 @@ impl Workspace {
     /// Lends the workspace to `session` if no source has it now, so that its batches are made before they are asked for.
     pub(super) fn lend_if_free(&self, session: &Arc<Session>) -> Result<()> {
         match self.0.current.try_lock() {
-            Some(mut current) if current.upgrade().is_none() => {
+            Some(mut current) if current.strong_count() == 0 => {
                 *current = Arc::downgrade(session);
                 session.resume()
             }
@@ -176,7 +176,16 @@ impl Workspace {
 }
 
 fn take_back(current: &Weak<Session>) -> Result<()> {
-    current.upgrade().map_or(Ok(()), |session| session.pause())
+    let Some(session) = current.upgrade() else { return Ok(()) };
+    let paused = session.pause();
+    // If its iterator is gone, this may be the last to hold it. What its source's destructors do is not the caller's.
+    if let Err(error) = caught(|| {
+        drop(session);
+        Ok(())
+    }) {
+        tracing::warn!(%error, "a source panicked while it was dropped");
+    }
+    paused
 }
 
 fn measure_and_lay_out(opened: &Opened, plan: &mut BatchPlan, layout: &mut Layout) -> Result<()> {
