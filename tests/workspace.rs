@@ -139,7 +139,8 @@ fn a_ring_that_can_not_fit_is_refused_at_build() {
 
 #[test]
 fn statistics_add_up() {
-    let mut iterator = AsyncDataSetIterator::new(numbers(105), &workspace(2, 2)).unwrap();
+    let workspace = Workspace::builder().workers(2).across_epochs(false).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(numbers(105), &workspace).unwrap();
     iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
     let stats = iterator.stats();
     assert_eq!((stats.batches, stats.samples, stats.bytes), (11, 105, 840));
