@@ -16,14 +16,8 @@ impl Jitter {
     ///
     /// Counters 0 to 3 give the factors of brightness, contrast, saturation and hue, 4 to 6 the order.
     pub(super) fn apply(&self, pixels: &mut [u8], key: RandomKey) {
-        let mut order = [0, 1, 2, 3];
-        // Fisher and Yates: each of the 24 orders is equally likely.
-        for last in (1..4usize).rev() {
-            let other = (key.unit(3 + last as u64) * (last + 1) as f64) as usize;
-            order.swap(last, other);
-        }
         let around_one = |range: f64, counter: u64| uniform(((1.0 - range).max(0.0), 1.0 + range), key.unit(counter));
-        for operation in order {
+        for operation in order(key) {
             match operation {
                 0 if self.brightness > 0.0 => adjust_brightness(pixels, around_one(self.brightness, 0) as f32),
                 1 if self.contrast > 0.0 => adjust_contrast(pixels, around_one(self.contrast, 1) as f32),
@@ -33,6 +27,16 @@ impl Jitter {
             }
         }
     }
+}
+
+/// The four operations by random order: Fisher and Yates, so that each of the 24 orders is equally likely.
+fn order(key: RandomKey) -> [usize; 4] {
+    let mut order = [0, 1, 2, 3];
+    for last in (1..4).rev() {
+        let other = (key.unit(3 + last as u64) * (last + 1) as f64) as usize;
+        order.swap(last, other);
+    }
+    order
 }
 
 /// Between two values, or beyond the second, rounded down: Pillow's `Image.blend`.
@@ -173,6 +177,17 @@ mod tests {
         ] {
             assert_eq!(hash(|pixels| adjust_hue(pixels, shift)), expected, "hue {shift}");
         }
+    }
+
+    #[test]
+    fn each_order_is_equally_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for sample in 0..24_000 {
+            *counts.entry(order(RandomKey::new(sample))).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 24);
+        // The deviation of each count is 31.
+        assert!(counts.values().all(|count| (860..1140).contains(count)), "{counts:?}");
     }
 
     #[test]
