@@ -344,6 +344,32 @@ mod tests {
     }
 
     #[test]
+    fn damage_outside_of_a_region_is_seen_too() {
+        let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/photos/china.jpg")).unwrap();
+        let header = header(&bytes).unwrap();
+        let refused = |bytes: &[u8], region: Region| {
+            let mut into = vec![0; region.bytes()];
+            Decoders::default()
+                .of(header.format, JpegDecoder::LibjpegTurbo)
+                .decode(bytes, &header, region, &mut into)
+                .is_err()
+        };
+        let top = Region { x: 0, y: 0, width: 100, height: 100 };
+        let bottom = Region { x: 500, y: 300, width: 100, height: 100 };
+        for at in [bytes.len() / 4, bytes.len() / 2, bytes.len() / 8 * 7] {
+            let mut marker = bytes.clone();
+            marker[at..at + 2].copy_from_slice(&[0xff, 0xd9]);
+            let mut restart = bytes.clone();
+            restart[at..at + 2].copy_from_slice(&[0xff, 0xd3]);
+            let gap = [&bytes[..at], &bytes[at + 3000..]].concat();
+            for (what, damaged) in [("marker", &marker), ("restart", &restart), ("gap", &gap)] {
+                assert!(refused(damaged, Region::whole(&header)), "{what} at {at}");
+                assert!(refused(damaged, top) && refused(damaged, bottom), "{what} at {at}, in a region");
+            }
+        }
+    }
+
+    #[test]
     fn orientation_round_trips_and_unknown_values_are_upright() {
         for value in 1..=8 {
             assert_eq!(Orientation::from_exif(value).to_exif(), value);
