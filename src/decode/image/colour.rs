@@ -100,7 +100,9 @@ fn to_hsv([red, green, blue]: [u8; 3]) -> [u8; 3] {
     } else {
         (4.0 + f64::from(green_below) - f64::from(red_below)) as f32
     };
-    let hue = ((f64::from(sixths) / 6.0 + 1.0) % 1.0) as f32;
+    // Calls of `fmod`, `floor` and `round` took most of the time: all numbers here are small, and none is negative.
+    let turns = f64::from(sixths) / 6.0 + 1.0;
+    let hue = (if turns >= 1.0 { turns - 1.0 } else { turns }) as f32;
     let saturation = range / f32::from(most);
     [(f64::from(hue) * 255.0) as u8, (f64::from(saturation) * 255.0) as u8, most]
 }
@@ -111,12 +113,12 @@ fn from_hsv([hue, saturation, value]: [u8; 3]) -> [u8; 3] {
         return [value; 3];
     }
     let sixths = f64::from(f32::from(hue) * 6.0) / 255.0;
-    let sector = sixths.floor();
-    let rest = f64::from((sixths - sector) as f32);
+    let sector = sixths as u8;
+    let rest = f64::from((sixths - f64::from(sector)) as f32);
     let saturation = f64::from(f32::from(saturation) / 255.0);
-    let part = |share: f64| (f64::from(value) * (1.0 - share)).round() as u8;
+    let part = |share: f64| (f64::from(value) * (1.0 - share) + 0.5) as u8;
     let (p, q, t) = (part(saturation), part(saturation * rest), part(saturation * (1.0 - rest)));
-    match sector as u32 % 6 {
+    match sector % 6 {
         0 => [value, t, p],
         1 => [q, value, p],
         2 => [p, value, t],
