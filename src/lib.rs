@@ -24,7 +24,10 @@ pub use dataset::{
     BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner,
     ReaderSource, Source, State, StreamSource,
 };
-pub use decode::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, write_numbers};
+pub use decode::{
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+    write_numbers,
+};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
@@ -39,11 +42,12 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Align, AlignedSequences, Array, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions,
-    CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount,
-    Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels, ImageRecord, ImageSummary,
-    MemoryReader, Missing, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, Scratch,
-    SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect, summarise_image,
+    Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder,
+    CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format,
+    FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels, ImageRecord,
+    ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream, Sample,
+    SampleStream, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect,
+    summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

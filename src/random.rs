@@ -30,6 +30,11 @@ impl RandomKey {
         Self(mix(self.0.rotate_left(23) ^ mix(part.wrapping_add(0xd1b5_4a32_d192_ed03))))
     }
 
+    /// The key of the `nth` random operation of a kind, below the key of a sample. The numbers of the kinds never change.
+    pub(crate) const fn operation(self, kind: u64, nth: u64) -> Self {
+        self.with(kind << 32 | nth)
+    }
+
     /// 64 random bits for `counter`.
     pub const fn bits(self, counter: u64) -> u64 {
         mix(self.0 ^ mix(counter.wrapping_add(0x9e37_79b9_7f4a_7c15)))

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::path::Path;
 
 use ringfeed::{
-    DType, Extents, ImageFolder, ImageLabels, ImageOptions, Layout, PixelOrder, RandomKey, RecordReader, RowMut,
-    Sample, Schema, Scratch,
+    DType, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Layout, PixelOrder, RandomKey, RecordReader,
+    RowMut, Sample, Schema, Scratch,
 };
 
 thread_local! {
@@ -73,4 +73,38 @@ fn only_the_libraries_allocate_after_warm_up() {
             assert!(decoded.1 < 300 << 10, "{name}: an allocation of {} bytes", decoded.1);
         }
     }
+}
+
+#[test]
+fn augmentation_allocates_nothing_of_its_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos/chelsea.png");
+    let augment = [
+        ImageAugment::random_resized_crop(),
+        ImageAugment::HorizontalFlip { probability: 1.0 },
+        ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1 },
+        ImageAugment::Rotation { degrees: 15.0, interpolation: ringfeed::Interpolation::Bilinear },
+        ImageAugment::random_erasing(),
+    ];
+    // The operations after the crop allocate nothing on top of decoding and resizing, which the crop alone does too.
+    let count = |augment: &[ImageAugment]| {
+        let augment = augment.to_vec();
+        let options = ImageOptions { size: Some((224, 224)), augment, dtype: DType::F32, ..ImageOptions::default() };
+        let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+        let schema = Schema::new(reader.tensors().to_vec()).unwrap();
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, Extents::default()).unwrap();
+        let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
+        let mut scratch = Scratch::default();
+        let mut decode = |sample: u64| {
+            reader.fetch(&[0], 0, &mut scratch).unwrap();
+            let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
+            let sample = Sample { id: 0, key: RandomKey::new(sample) };
+            allocations(|| reader.decode(sample, 0, &mut scratch, &mut row).unwrap())
+        };
+        for sample in 0..20 {
+            decode(sample);
+        }
+        (0..20).map(decode).map(|(count, _)| count).collect::<Vec<_>>()
+    };
+    assert_eq!(count(&augment), count(&augment[..1]));
 }

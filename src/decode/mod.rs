@@ -4,6 +4,8 @@ mod fused;
 pub(crate) mod image;
 mod numbers;
 
-pub use image::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
+pub use image::{
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+};
 pub(crate) use numbers::converts;
 pub use numbers::write_numbers;

@@ -8,7 +8,9 @@ use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
-use crate::read::{Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, SequenceOptions, Unpaired, detect};
+use crate::read::{
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, Unpaired, detect,
+};
 use crate::ring::Overflow;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
@@ -64,6 +66,10 @@ pub struct LoaderConfig {
     /// Normalisers by tensor name: a file that [`Normaliser::save`] wrote, or the parameters themselves.
     #[serde(default)]
     pub normalise: BTreeMap<String, NormaliserConfig>,
+    /// Random operations by tensor name, after normalisation. There is no switch: leave them out for evaluation. (Those
+    /// on images are options of their source.)
+    #[serde(default)]
+    pub augment: BTreeMap<String, Vec<NumberAugment>>,
     /// Threads that fill batches; by default one for each core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
@@ -205,6 +211,7 @@ impl Default for LoaderConfig {
             bad_records: BadRecords::default(),
             shorter: false,
             normalise: BTreeMap::new(),
+            augment: BTreeMap::new(),
             workers: None,
             prefetch: default_prefetch(),
             shield: false,
@@ -346,6 +353,10 @@ impl LoaderConfig {
             {
                 faults.push(format!("normalise.{tensor}: {}", missing_path(path)));
             }
+        }
+        for (tensor, operations) in &self.augment {
+            let found = operations.iter().flat_map(NumberAugment::faults);
+            faults.extend(found.map(|fault| format!("augment.{tensor}: {fault}")));
         }
         faults
     }

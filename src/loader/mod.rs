@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dataset::{BadRecords, DataSetIterator, LastBatch, ReaderSource, Source, StreamSource};
-use crate::decode::ImageOptions;
+use crate::decode::{ImageAugment, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
 use crate::order::Shard;
 use crate::prefetch::{Workspace, shield, wrap};
 use crate::read::{
-    ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    RecordReader, SequenceOptions,
+    Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
+    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SequenceOptions,
 };
+
+use crate::schema::{Schema, TensorSpec};
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
 
@@ -111,6 +113,28 @@ impl Loader {
             Some(SourceConfig::Images { options, .. }) => options.size = Some((height, width)),
             _ => self.faults.push("size: only images have a size".to_owned()),
         }
+        self
+    }
+
+    /// Random operations on the images, in this order. For an image source; leave it out for evaluation. Default: none.
+    #[must_use]
+    pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
+        match self.config.sources.last_mut() {
+            Some(SourceConfig::Images { options, .. }) => options.augment = operations.into_iter().collect(),
+            _ => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
+        }
+        self
+    }
+
+    /// Random operations on the numbers of this tensor, in this order, after normalisation. Leave it out for evaluation.
+    /// Default: none.
+    #[must_use]
+    pub fn augment_numbers(
+        mut self,
+        tensor: impl Into<String>,
+        operations: impl IntoIterator<Item = NumberAugment>,
+    ) -> Self {
+        self.config.augment.insert(tensor.into(), operations.into_iter().collect());
         self
     }
 
@@ -257,6 +281,9 @@ impl Loader {
             && CsvStream::suits(path, options)?
         {
             let (stream, decoder) = CsvStream::open_within(path, options, budget)?;
+            let tensors = decoder.tensors().to_vec();
+            self.check_augmented(&tensors)?;
+            let decoder = Augmented::with_all(decoder, &tensors, self.augmented(&tensors))?;
             let mut source = StreamSource::new(stream, decoder)
                 .batch_size(config.batch_size)
                 .last_batch(config.last_batch)
@@ -266,7 +293,13 @@ impl Loader {
             }
             return Ok(Box::new(source));
         }
-        let mut readers = config.sources.iter().map(|source| open(source, budget));
+        let mut tensors = Vec::new();
+        let mut readers = config.sources.iter().map(|source| {
+            let reader = open(source, budget)?;
+            let own = reader.tensors().to_vec();
+            tensors.extend_from_slice(&own);
+            Augmented::with_all(reader, &own, self.augmented(&own))
+        });
         let first = readers.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Config, "there is no source")))?;
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
@@ -277,6 +310,7 @@ impl Loader {
         for reader in readers {
             source = source.and(reader?);
         }
+        self.check_augmented(&tensors)?;
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
         }
@@ -299,6 +333,18 @@ impl Loader {
                 Err(Error::new(ErrorKind::Config, message))
             }
         }
+    }
+
+    /// The operations on those of `tensors` that have any.
+    fn augmented(&self, tensors: &[TensorSpec]) -> impl Iterator<Item = (&str, &[NumberAugment])> {
+        let lists = self.config.augment.iter().map(|(name, list)| (name.as_str(), list.as_slice()));
+        lists.filter(|(name, _)| tensors.iter().any(|tensor| tensor.name == *name))
+    }
+
+    /// Whether each list of operations is for a tensor that there is.
+    fn check_augmented(&self, tensors: &[TensorSpec]) -> Result<()> {
+        let names = self.config.augment.keys();
+        names.map(|name| Schema::new(tensors.to_vec())?.index_of(name)).try_for_each(|index| index.map(|_| ()))
     }
 
     fn normalisers(&self) -> Result<Vec<(String, Normaliser)>> {

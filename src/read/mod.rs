@@ -3,6 +3,7 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+mod augmented;
 mod csv;
 mod detect;
 mod fixed;
@@ -23,6 +24,7 @@ use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+pub use augmented::{Augmented, NumberAugment};
 pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };

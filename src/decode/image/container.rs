@@ -155,23 +155,30 @@ fn check_jpeg(bytes: &[u8]) -> Result<()> {
     jpeg_data(bytes).map(|_| ())
 }
 
-/// What stands before the end-of-image marker, and whether it is a progressive image.
-pub(super) fn jpeg_data(bytes: &[u8]) -> Result<(&[u8], bool)> {
-    let mut is_progressive = false;
+/// What walking through a JPEG file finds.
+pub(super) struct JpegData<'a> {
+    /// All that stands before the end-of-image marker.
+    pub(super) before_end: &'a [u8],
+    pub(super) is_progressive: bool,
+    /// Whether restart markers are announced.
+    pub(super) has_restarts: bool,
+}
+
+/// Walks from marker to marker up to the end of the image.
+pub(super) fn jpeg_data(bytes: &[u8]) -> Result<JpegData<'_>> {
+    let (mut is_progressive, mut has_restarts) = (false, false);
     let mut at = 2;
     loop {
         let (marker, segment_at) = jpeg_marker(bytes, at)
             .map_err(|_| truncated(bytes, "the end-of-image marker; only a part of the picture would be there"))?;
         at = match marker {
-            EOI => return Ok((&bytes[..segment_at - 2], is_progressive)),
-            0xc2 | 0xca => {
-                is_progressive = true;
-                segment_at + 2 + jpeg_segment(bytes, segment_at)?.len()
-            }
+            EOI => return Ok(JpegData { before_end: &bytes[..segment_at - 2], is_progressive, has_restarts }),
             // Restart markers stand inside of a scan, where stuffed zeros and data are passed over too.
             _ if stands_alone(marker) => segment_at,
             _ => segment_at + 2 + jpeg_segment(bytes, segment_at)?.len(),
         };
+        is_progressive |= matches!(marker, 0xc2 | 0xca);
+        has_restarts |= marker == 0xdd;
     }
 }
 

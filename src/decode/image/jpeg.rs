@@ -10,6 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// file of thousands of them would take minutes.
 const MAX_SCANS: usize = 256;
 
+/// Pixels that are decoded on each side of a region, so that its own are those of the whole image: interpolation of
+/// colour reads its neighbours. A row or column of blocks has at most 32 pixels.
+const MARGIN: u32 = 32;
+
 /// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
 #[derive(Default)]
 pub(super) struct LibjpegTurbo {
@@ -33,13 +37,20 @@ impl DecodeImage for LibjpegTurbo {
         decoder.set_output_format(PixelFormat::Rgb);
         decoder.set_stop_on_warning(true);
         decoder.set_resync_strategy(Refuse);
-        let whole = region == Region::whole(header);
-        let info = if whole {
+        let whole = Region::whole(header);
+        let around = match region.with_margin(MARGIN, header) {
+            // Nearly everything: decoding all of it saves the library's copies of a region.
+            around if around.pixels() >= whole.pixels() / 4 * 3 => whole,
+            // The library (0.9.0) gives wrong pixels for a region of a CMYK image, and passes over restart markers out
+            // of turn when it leaves rows out.
+            _ if header.channels == 4 || jpeg_data(bytes)?.has_restarts => whole,
+            around => around,
+        };
+        let info = if region == whole {
             decoder.decode_image_into(into).map_err(jpeg_error)?
         } else {
-            // The library (0.9.0) gives wrong pixels for a region of a CMYK image.
-            if header.channels != 4 {
-                let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
+            if around != whole {
+                let [x, y, width, height] = [around.x, around.y, around.width, around.height].map(|n| n as usize);
                 decoder.set_crop_region(x, y, width, height);
             }
             let len = decoder.output_buffer_size().map_err(jpeg_error)?;
@@ -48,18 +59,15 @@ impl DecodeImage for LibjpegTurbo {
         if let Some(warning) = info.warnings.first() {
             return Err(Error::new(ErrorKind::Format, warning.to_string()));
         }
-        // The library moves a region's left edge out to a block's border.
         let (width, height) = (info.width as u32, info.height as u32);
-        let cut = match header.channels {
-            _ if whole => region,
-            4 => region,
-            _ => Region { x: width.saturating_sub(region.width), y: 0, ..region },
-        };
-        if info.pixel_format != PixelFormat::Rgb || width < cut.x + cut.width || height < cut.y + cut.height {
-            let message = format!("decoded to {width} x {height} pixels, not {} x {}", region.width, region.height);
+        // The library moves a region's left edge out to a block's border.
+        let left = (around.x + around.width).saturating_sub(width);
+        if info.pixel_format != PixelFormat::Rgb || left > around.x || height != around.height {
+            let message = format!("decoded to {width} x {height} pixels, not {} x {}", around.width, around.height);
             return Err(Error::new(ErrorKind::Format, message));
         }
-        if !whole {
+        if region != whole {
+            let cut = Region { x: region.x - left, y: region.y - around.y, ..region };
             copy_region(&self.around, width, cut, into);
         }
         Ok(())
@@ -91,8 +99,8 @@ impl DecodeImage for Zune {
             .jpeg_set_out_colorspace(ColorSpace::RGB);
         // Where the data ends too early, this decoder goes on with zeros if an end-of-image marker follows, and gives an
         // error if nothing does. (Progressive images need the marker, and are checked by scan.)
-        let (data, is_progressive) = jpeg_data(bytes)?;
-        let data = if is_progressive { bytes } else { data };
+        let found = jpeg_data(bytes)?;
+        let data = if found.is_progressive { bytes } else { found.before_end };
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
         let error = |error| Error::new(ErrorKind::Format, format!("damaged JPEG: {error}"));
         if region == Region::whole(header) {

@@ -2,18 +2,24 @@
 //!
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header and checks that
 //! the file is whole; [`jpeg`] and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
-//! bring them to the wanted size and order; [`ImageWork`] is the way through all of them.
+//! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
+//! [`rotate`] carry out; [`ImageWork`] is the way through all of them.
 
+mod augment;
+mod boxes;
+mod colour;
 mod container;
 mod jpeg;
 mod options;
 mod other;
 mod pixels;
 mod resize;
+mod rotate;
 mod work;
 
 use crate::error::{Error, ErrorKind, Result};
 
+pub use augment::{ImageAugment, Interpolation};
 pub(crate) use container::header;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
 pub(crate) use work::ImageWork;
@@ -97,6 +103,30 @@ impl Orientation {
         self == Self::default()
     }
 
+    /// Turned upright, then left and right exchanged.
+    fn mirrored(self) -> Self {
+        // Where x and y are exchanged, a step along the upright row is one along a stored column.
+        if self.swap { Self { flip_y: !self.flip_y, ..self } } else { Self { flip_x: !self.flip_x, ..self } }
+    }
+
+    /// Turned upright, then top and bottom exchanged.
+    fn upside_down(self) -> Self {
+        if self.swap { Self { flip_x: !self.flip_x, ..self } } else { Self { flip_y: !self.flip_y, ..self } }
+    }
+
+    /// The box of a stored image of `width` x `height` that becomes `upright`, a box of the upright one.
+    fn stored(self, upright: Region, (width, height): (u32, u32)) -> Region {
+        let Region { x, y, width: box_width, height: box_height } = upright;
+        let (x, y) = if self.swap { (y, x) } else { (x, y) };
+        let (box_width, box_height) = self.turn((box_width, box_height));
+        Region {
+            x: if self.flip_x { width - x - box_width } else { x },
+            y: if self.flip_y { height - y - box_height } else { y },
+            width: box_width,
+            height: box_height,
+        }
+    }
+
     /// Width and height exchanged where turning exchanges them (both ways round).
     pub(crate) fn turn(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.swap { (height, width) } else { (width, height) }
@@ -167,9 +197,21 @@ impl Region {
         Self { x: 0, y: 0, width: header.width, height: header.height }
     }
 
+    pub(crate) fn pixels(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+
     /// Bytes of its pixels as 8-bit RGB.
     fn bytes(&self) -> usize {
         self.width as usize * self.height as usize * 3
+    }
+
+    /// With `margin` more pixels on each side, as far as the image goes.
+    fn with_margin(&self, margin: u32, header: &Header) -> Self {
+        let (x, y) = (self.x.saturating_sub(margin), self.y.saturating_sub(margin));
+        let width = (self.x + self.width).saturating_add(margin).min(header.width) - x;
+        let height = (self.y + self.height).saturating_add(margin).min(header.height) - y;
+        Self { x, y, width, height }
     }
 }
 
@@ -225,41 +267,104 @@ fn resize_buffer(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::RandomKey;
+
+    /// Compares decoded regions with those cut from the whole image, box by box.
+    fn check_regions(what: &str, bytes: &[u8], jpeg: JpegDecoder) {
+        let header = header(bytes).unwrap();
+        let mut decoders = Decoders::default();
+        let decoder = decoders.of(header.format, jpeg);
+        let mut whole = vec![0; Region::whole(&header).bytes()];
+        decoder.decode(bytes, &header, Region::whole(&header), &mut whole).unwrap();
+        let key = RandomKey::new(5);
+        for index in 0..24 {
+            // Side and place each from 1 pixel up to everything; small boxes too, and those at the edges.
+            let draw = |counter: u64, most: u32| (key.with(index).bits(counter) % u64::from(most)) as u32;
+            let shrink = [1, 2, 8][index as usize % 3];
+            let width = 1 + draw(0, header.width.div_ceil(shrink));
+            let height = 1 + draw(1, header.height.div_ceil(shrink));
+            let x = draw(2, header.width - width + 1);
+            let y = if index % 5 == 0 { header.height - height } else { draw(3, header.height - height + 1) };
+            let region = Region { x, y, width, height };
+            let mut expected = vec![0; region.bytes()];
+            copy_region(&whole, header.width, region, &mut expected);
+            let mut cut = vec![0xaa; region.bytes()];
+            decoder.decode(bytes, &header, region, &mut cut).unwrap();
+            let differing = cut.iter().zip(&expected).filter(|(a, b)| a != b).count();
+            assert_eq!(differing, 0, "{what} {region:?}: {differing} bytes of {}", cut.len());
+        }
+    }
 
     #[test]
     fn a_region_is_cut_from_the_whole_by_every_decoder() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/");
-        for (name, jpeg) in [
-            ("photos/china.jpg", JpegDecoder::LibjpegTurbo),
-            ("photos/china.jpg", JpegDecoder::Zune),
-            ("images/progressive.jpg", JpegDecoder::LibjpegTurbo),
-            ("images/cmyk.jpg", JpegDecoder::LibjpegTurbo),
-            ("images/ycck.jpg", JpegDecoder::LibjpegTurbo),
-            ("images/grey.jpg", JpegDecoder::LibjpegTurbo),
-            ("photos/chelsea.png", JpegDecoder::LibjpegTurbo),
+        let mut names: Vec<String> = ["images", "photos"]
+            .iter()
+            .flat_map(|part| std::fs::read_dir(format!("{folder}{part}")).unwrap())
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .filter(|name| name.ends_with(".jpg"))
+            .collect();
+        names.sort();
+        assert!(names.len() > 10);
+        for name in &names {
+            let bytes = std::fs::read(name).unwrap();
+            check_regions(name, &bytes, JpegDecoder::LibjpegTurbo);
+            check_regions(name, &bytes, JpegDecoder::Zune);
+        }
+        let png = std::fs::read(format!("{folder}images/rgb.png")).unwrap();
+        check_regions("rgb.png", &png, JpegDecoder::LibjpegTurbo);
+    }
+
+    #[test]
+    fn a_region_is_cut_from_the_whole_with_every_kind_of_jpeg() {
+        use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
+
+        let (width, height) = (237, 171);
+        let key = RandomKey::new(1);
+        // Colour that changes from pixel to pixel: its interpolation shows at the edges of a region.
+        let pixels: Vec<u8> = (0..width * height * 3)
+            .map(|i| (i % (width * 3) / 3 + i / (width * 5)) as u8 ^ key.bits(i as u64) as u8 & 63)
+            .collect();
+        for subsampling in [
+            Subsampling::S444,
+            Subsampling::S422,
+            Subsampling::S420,
+            Subsampling::S440,
+            Subsampling::S411,
+            Subsampling::S441,
+            Subsampling::S410,
         ] {
-            let bytes = std::fs::read(format!("{folder}{name}")).unwrap();
-            let header = header(&bytes).unwrap();
-            let mut decoders = Decoders::default();
-            let decoder = decoders.of(header.format, jpeg);
-            let mut whole = vec![0; Region::whole(&header).bytes()];
-            decoder.decode(&bytes, &header, Region::whole(&header), &mut whole).unwrap();
-            let (width, height) = (header.width, header.height);
-            for region in [
-                Region { x: 0, y: 0, width: 5, height: 7 },
-                Region { x: width / 3, y: height / 3, width: width / 2, height: height / 2 },
-                Region { x: width - 3, y: height - 2, width: 3, height: 2 },
-            ] {
-                let mut expected = vec![0; region.bytes()];
-                copy_region(&whole, width, region, &mut expected);
-                let mut cut = vec![0xaa; region.bytes()];
-                decoder.decode(&bytes, &header, region, &mut cut).unwrap();
-                // libjpeg interpolates colour without the neighbours that it left out, at the edges of a region.
-                let differing = cut.iter().zip(&expected).filter(|(a, b)| a.abs_diff(**b) > 24).count();
-                assert!(differing * 50 <= cut.len(), "{name} {region:?}: {differing} of {}", cut.len());
-                if header.format != ImageFormat::Jpeg {
-                    assert_eq!(cut, expected);
-                }
+            for (progressive, restart) in [(false, 0), (true, 0), (false, 2)] {
+                let encoder = Encoder::new(&pixels, width, height, PixelFormat::Rgb).quality(90);
+                let encoder = encoder.subsampling(subsampling).progressive(progressive).restart_rows(restart);
+                let what = format!("{subsampling:?}, progressive: {progressive}, restarts: {restart}");
+                check_regions(&what, &encoder.encode().unwrap(), JpegDecoder::LibjpegTurbo);
+            }
+        }
+    }
+
+    #[test]
+    fn damage_outside_of_a_region_is_seen_too() {
+        let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/photos/china.jpg")).unwrap();
+        let header = header(&bytes).unwrap();
+        let refused = |bytes: &[u8], region: Region| {
+            let mut into = vec![0; region.bytes()];
+            Decoders::default()
+                .of(header.format, JpegDecoder::LibjpegTurbo)
+                .decode(bytes, &header, region, &mut into)
+                .is_err()
+        };
+        let top = Region { x: 0, y: 0, width: 100, height: 100 };
+        let bottom = Region { x: 500, y: 300, width: 100, height: 100 };
+        for at in [bytes.len() / 4, bytes.len() / 2, bytes.len() / 8 * 7] {
+            let mut marker = bytes.clone();
+            marker[at..at + 2].copy_from_slice(&[0xff, 0xd9]);
+            let mut restart = bytes.clone();
+            restart[at..at + 2].copy_from_slice(&[0xff, 0xd3]);
+            let gap = [&bytes[..at], &bytes[at + 3000..]].concat();
+            for (what, damaged) in [("marker", &marker), ("restart", &restart), ("gap", &gap)] {
+                assert!(refused(damaged, Region::whole(&header)), "{what} at {at}");
+                assert!(refused(damaged, top) && refused(damaged, bottom), "{what} at {at}, in a region");
             }
         }
     }

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::augment::{self, ImageAugment};
 use crate::dtype::DType;
 
 /// Order of an image's dimensions in the batch.
@@ -90,6 +91,8 @@ pub struct ImageOptions {
     pub order: PixelOrder,
     /// Channels.
     pub colour: ImageColour,
+    /// Random operations on the training images, in this order. None for evaluation, which is the default.
+    pub augment: Vec<ImageAugment>,
     /// The class names in index order: one list for training and test data. `None` takes those that are found, sorted by
     /// name. A class that is found but not listed is an error; one that is listed but not found is fine.
     pub classes: Option<Vec<String>>,
@@ -115,6 +118,7 @@ impl Default for ImageOptions {
             dtype: DType::U8,
             order: PixelOrder::Nchw,
             colour: ImageColour::Rgb,
+            augment: Vec::new(),
             classes: None,
             labels: LabelFormat::I64,
             image_name: "image".to_owned(),
@@ -146,6 +150,7 @@ impl ImageOptions {
             (None, CropFit::CenterCrop { .. }) => faults.push("center_crop needs a size to cut".to_owned()),
             _ => {}
         }
+        augment::faults(self, &mut faults);
         if let Some(classes) = &self.classes {
             let mut sorted: Vec<&String> = classes.iter().collect();
             sorted.sort();

@@ -1,6 +1,7 @@
 //! From upright 8-bit pixels to a tensor: colour, order of dimensions, type and transformation in one pass.
 
-use super::{Orientation, PixelOrder};
+use super::colour::grey;
+use super::{Orientation, PixelOrder, Region};
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
 use crate::decode::write_numbers;
 use crate::dtype::DType;
@@ -28,12 +29,19 @@ pub(super) fn turn_upright(from: &[u8], width: usize, orientation: Orientation, 
     }
 }
 
-/// ITU-R BT.601 luma, in Pillow's fixed-point arithmetic.
-pub(super) fn to_grey(rgb: &[u8], grey: &mut [u8]) {
+/// One channel of luma.
+pub(super) fn to_grey(rgb: &[u8], into: &mut [u8]) {
     let (pixels, _) = rgb.as_chunks::<3>();
-    for (grey, [red, green, blue]) in grey.iter_mut().zip(pixels) {
-        let sum = 19595 * u32::from(*red) + 38470 * u32::from(*green) + 7471 * u32::from(*blue);
-        *grey = ((sum + 0x8000) >> 16) as u8;
+    for (into, pixel) in into.iter_mut().zip(pixels) {
+        *into = grey(*pixel);
+    }
+}
+
+/// Fills a box of an image of `width` with one colour.
+pub(super) fn fill(pixels: &mut [u8], width: usize, region: Region, colour: [u8; 3]) {
+    let (pixels, _) = pixels.as_chunks_mut::<3>();
+    for row in pixels.chunks_exact_mut(width).skip(region.y as usize).take(region.height as usize) {
+        row[region.x as usize..][..region.width as usize].fill(colour);
     }
 }
 

@@ -115,3 +115,36 @@ impl Bilinear {
         self.resizer.resize_typed(&from, &mut into, &options).map_err(|e| wrong(&e))
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use fast_image_resize::CpuExtensions;
+
+    use super::*;
+    use crate::decode::image::{ImageFormat, Orientation};
+    use crate::random::RandomKey;
+
+    #[test]
+    fn every_processor_gives_the_same_pixels() {
+        let (width, height) = (211, 150);
+        let orientation = Orientation::default();
+        let header = Header { format: ImageFormat::Png, width, height, channels: 3, orientation };
+        let key = RandomKey::new(4);
+        let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
+        for size in [(64, 64), (20, 190), (300, 301), (149, 1)] {
+            let plan = Plan::new(&header, Some(size), CropFit::Stretch);
+            let mut results = Vec::new();
+            for extensions in [CpuExtensions::None, CpuExtensions::Sse4_1, CpuExtensions::Avx2] {
+                if extensions.is_supported() {
+                    let mut bilinear = Bilinear::default();
+                    // SAFETY: the processor was just asked for these instructions.
+                    unsafe { bilinear.resizer.set_cpu_extensions(extensions) };
+                    let mut into = vec![0; plan.bytes()];
+                    bilinear.resize(&header, &from, &plan, &mut into).unwrap();
+                    results.push(into);
+                }
+            }
+            assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{size:?}");
+        }
+    }
+}

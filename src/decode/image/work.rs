@@ -1,9 +1,16 @@
+use super::augment::keyed;
+use super::boxes::{crop_box, erase_box, uniform};
+use super::colour::Jitter;
 use super::container::{check_whole, header};
-use super::pixels::{to_grey, turn_upright, write_pixels};
+use super::pixels::{fill, to_grey, turn_upright, write_pixels};
 use super::resize::{Bilinear, Plan};
-use super::{Decoders, Header, ImageColour, ImageOptions, PixelOrder, Region, resize_buffer};
+use super::rotate::rotate;
+use super::{
+    Decoders, Header, ImageAugment, ImageColour, ImageOptions, Orientation, PixelOrder, Region, resize_buffer,
+};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::random::RandomKey;
 use crate::row::TensorMut;
 
 /// One worker's way from a file's bytes to a tensor: its decoders and buffers, reused from image to image.
@@ -13,7 +20,8 @@ pub(crate) struct ImageWork {
     resizer: Bilinear,
     decoded: Vec<u8>,
     resized: Vec<u8>,
-    upright: Vec<u8>,
+    /// What pixels move to when they change places.
+    moved: Vec<u8>,
     grey: Vec<u8>,
 }
 
@@ -24,11 +32,14 @@ impl ImageWork {
     ///
     /// Those of the format; [`ErrorKind::Limit`](crate::ErrorKind::Limit) with too many pixels.
     pub(crate) fn decode(&mut self, bytes: &[u8], options: &ImageOptions) -> Result<(Header, &[u8])> {
-        let header = decode(&mut self.decoders, &mut self.decoded, bytes, options)?;
-        Ok((header, &self.decoded[..Region::whole(&header).bytes()]))
+        let header = checked_header(bytes, options)?;
+        let whole = Region::whole(&header);
+        let pixels = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options)?;
+        Ok((header, pixels))
     }
 
-    /// Decodes a file into `tensor` as `options` want it, and returns width and height of what it wrote there.
+    /// Decodes a file into `tensor` as `options` want it, and returns width and height of what it wrote there. Random
+    /// operations draw under `key`.
     ///
     /// # Errors
     ///
@@ -37,41 +48,44 @@ impl ImageWork {
         &mut self,
         bytes: &[u8],
         options: &ImageOptions,
+        key: RandomKey,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
-        let header = decode(&mut self.decoders, &mut self.decoded, bytes, options)?;
-        let decoded = &self.decoded[..Region::whole(&header).bytes()];
+        let header = checked_header(bytes, options)?;
+        let taken = taken(&header, options, key);
+        let decoded = decode(&mut self.decoders, &mut self.decoded, bytes, &header, taken, options)?;
+        // From here on, what was taken is the picture.
+        let header = Header { width: taken.width, height: taken.height, ..header };
         let plan = Plan::new(&header, options.size, options.fit);
         plan.check(&header, options.max_pixels)?;
         let (width, height) = header.orientation.turn((plan.width, plan.height));
         let (width, height) = (width as usize, height as usize);
 
         let is_final = header.orientation.is_upright()
+            && options.augment.iter().all(|operation| matches!(operation, ImageAugment::RandomResizedCrop { .. }))
             && options.colour == ImageColour::Rgb
             && options.order == PixelOrder::Nhwc
             && tensor.dtype() == DType::U8
             && tensor.affine().is_none()
             && tensor.shape() == [height, width, 3];
-        let resized = match plan.is_identity(&header) {
-            true => decoded,
+        let pixels = match plan.is_identity(&header) {
+            true => &mut self.decoded,
             // What the resizer gives is already what the tensor holds.
             false if is_final => {
                 self.resizer.resize(&header, decoded, &plan, tensor.bytes_mut())?;
                 return Ok((width, height));
             }
             false => {
-                let resized = resize_buffer(&mut self.resized, plan.bytes());
-                self.resizer.resize(&header, decoded, &plan, resized)?;
-                resized
+                self.resizer.resize(&header, decoded, &plan, resize_buffer(&mut self.resized, plan.bytes()))?;
+                &mut self.resized
             }
         };
-        let upright = if header.orientation.is_upright() {
-            resized
-        } else {
-            let upright = resize_buffer(&mut self.upright, plan.bytes());
-            turn_upright(resized, plan.width as usize, header.orientation, upright);
-            upright
-        };
+        let size = (plan.width, plan.height);
+        let mut picture = Picture { pixels, spare: &mut self.moved, size, orientation: header.orientation };
+        for (operation, key) in keyed(&options.augment, key) {
+            picture.augment(operation, key);
+        }
+        let upright = picture.upright();
         let pixels = match options.colour {
             ImageColour::Rgb => upright,
             ImageColour::Grey => {
@@ -85,12 +99,98 @@ impl ImageWork {
     }
 }
 
-fn decode(decoders: &mut Decoders, decoded: &mut Vec<u8>, bytes: &[u8], options: &ImageOptions) -> Result<Header> {
+/// An image between its operations.
+struct Picture<'a> {
+    pixels: &'a mut Vec<u8>,
+    spare: &'a mut Vec<u8>,
+    /// Width and height of the pixels as they lie.
+    size: (u32, u32),
+    /// How they are still to be turned: flips wait here and go with the turning upright.
+    orientation: Orientation,
+}
+
+impl Picture<'_> {
+    /// Carries out one operation. (The crop was chosen before decoding.)
+    fn augment(&mut self, operation: &ImageAugment, key: RandomKey) {
+        let happens = |probability: f64| key.unit(u64::MAX) < probability;
+        match *operation {
+            ImageAugment::HorizontalFlip { probability } if happens(probability) => {
+                self.orientation = self.orientation.mirrored();
+            }
+            ImageAugment::VerticalFlip { probability } if happens(probability) => {
+                self.orientation = self.orientation.upside_down();
+            }
+            ImageAugment::ColourJitter { brightness, contrast, saturation, hue } => {
+                let bytes = self.bytes();
+                Jitter { brightness, contrast, saturation, hue }.apply(&mut self.pixels[..bytes], key);
+            }
+            ImageAugment::RandomErasing { probability, scale, ratio, value } if happens(probability) => {
+                self.upright();
+                if let Some(region) = erase_box(self.size, scale, ratio, key) {
+                    let bytes = self.bytes();
+                    fill(&mut self.pixels[..bytes], self.size.0 as usize, region, value);
+                }
+            }
+            ImageAugment::Rotation { degrees, interpolation } => {
+                let angle = uniform((-degrees, degrees), key.unit(0));
+                self.upright();
+                let size = (self.size.0 as usize, self.size.1 as usize);
+                self.redraw(|from, into| rotate(from, size, angle, interpolation, into));
+            }
+            _ => {}
+        }
+    }
+
+    /// Turns the pixels upright, if they are not.
+    fn upright(&mut self) -> &[u8] {
+        let orientation = std::mem::take(&mut self.orientation);
+        if !orientation.is_upright() {
+            let width = self.size.0 as usize;
+            self.redraw(|from, into| turn_upright(from, width, orientation, into));
+            self.size = orientation.turn(self.size);
+        }
+        &self.pixels[..self.bytes()]
+    }
+
+    /// Makes new pixels from the present ones.
+    fn redraw(&mut self, draw: impl FnOnce(&[u8], &mut [u8])) {
+        let bytes = self.bytes();
+        draw(&self.pixels[..bytes], resize_buffer(self.spare, bytes));
+        std::mem::swap(&mut self.pixels, &mut self.spare);
+    }
+
+    fn bytes(&self) -> usize {
+        self.size.0 as usize * self.size.1 as usize * 3
+    }
+}
+
+fn checked_header(bytes: &[u8], options: &ImageOptions) -> Result<Header> {
     let header = header(bytes)?;
     header.check(options.max_pixels)?;
     check_whole(bytes, header.format)?;
-    let region = Region::whole(&header);
-    let into = resize_buffer(decoded, region.bytes());
-    decoders.of(header.format, options.jpeg).decode(bytes, &header, region, into)?;
     Ok(header)
+}
+
+/// The part of the stored image that is decoded: all of it, or the box of a random crop.
+fn taken(header: &Header, options: &ImageOptions, key: RandomKey) -> Region {
+    match keyed(&options.augment, key).next() {
+        Some((ImageAugment::RandomResizedCrop { scale, ratio }, key)) => {
+            let upright = crop_box(header.upright_size(), *scale, *ratio, key);
+            header.orientation.stored(upright, (header.width, header.height))
+        }
+        _ => Region::whole(header),
+    }
+}
+
+fn decode<'a>(
+    decoders: &mut Decoders,
+    decoded: &'a mut Vec<u8>,
+    bytes: &[u8],
+    header: &Header,
+    region: Region,
+    options: &ImageOptions,
+) -> Result<&'a [u8]> {
+    let into = resize_buffer(decoded, region.bytes());
+    decoders.of(header.format, options.jpeg).decode(bytes, header, region, into)?;
+    Ok(into)
 }

@@ -324,7 +324,7 @@ impl RecordReader for ImageFolder {
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let Worker { files, image, .. } = scratch.of();
         let bytes = files.get(nth).map(Vec::as_slice).unwrap_or_default();
-        let written = image.write(bytes, &self.options, &mut row.tensor(0));
+        let written = image.write(bytes, &self.options, sample.key, &mut row.tensor(0));
         let (width, height) = self.located(sample.id, written)?;
         let mut next = 1;
         if !self.sizes.is_empty() {
