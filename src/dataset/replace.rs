@@ -93,7 +93,7 @@ fn choose(
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
-        let sample = (u128::from(key.bits(attempt)) * u128::from(samples) >> 64) as u64;
+        let sample = ((u128::from(key.bits(attempt)) * u128::from(samples)) >> 64) as u64;
         let candidate = BatchPlan {
             epoch: plan.epoch,
             index: plan.index,

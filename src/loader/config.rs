@@ -76,6 +76,9 @@ pub struct LoaderConfig {
     /// How many finished batches may wait for the trainer.
     #[serde(default = "default_prefetch")]
     pub prefetch: usize,
+    /// Whether prefetch runs on into the next epoch when one is planned to its end.
+    #[serde(default = "default_across_epochs")]
+    pub across_epochs: bool,
     /// Whether batches are made without prefetch, on the caller's thread.
     #[serde(default)]
     pub shield: bool,
@@ -86,6 +89,10 @@ pub struct LoaderConfig {
 
 fn default_batch_size() -> usize {
     32
+}
+
+fn default_across_epochs() -> bool {
+    true
 }
 
 fn default_prefetch() -> usize {
@@ -214,6 +221,7 @@ impl Default for LoaderConfig {
             augment: BTreeMap::new(),
             workers: None,
             prefetch: default_prefetch(),
+            across_epochs: default_across_epochs(),
             shield: false,
             memory: MemoryConfig::default(),
         }

@@ -228,6 +228,7 @@ impl Loader {
         let memory = &self.config.memory;
         let mut builder = Workspace::builder()
             .prefetch(self.config.prefetch)
+            .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))
             .close_wait(Duration::from_millis(memory.close_wait_ms));
