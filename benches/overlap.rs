@@ -37,7 +37,7 @@ fn main() -> ringfeed::Result<()> {
             let load = SHORTER.mul_f64(ratio.max(1.0));
             let train = SHORTER.mul_f64((1.0 / ratio).max(1.0));
             let reader = Sleeper::new(load * workers);
-            let workspace = Workspace::builder().workers(workers as usize).build()?;
+            let workspace = Workspace::builder().workers(workers as usize).across_epochs(false).build()?;
             let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(1), &workspace)?;
             iterator.by_ref().for_each(drop);
             cases.push(Case::new(&[&workers, &ratio], move || round(&mut iterator, train)));

@@ -1,5 +1,7 @@
 //! One global order: dealt to shards, resumed exactly, with bad records replaced, and running on into the next epoch.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeMap;
