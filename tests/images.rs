@@ -657,6 +657,24 @@ fn damaged_files_never_panic() {
 }
 
 #[test]
+fn a_panic_of_a_decoder_is_an_error_of_the_file() {
+    let bytes = fs::read(fixture("images/cmyk.jpg")).unwrap();
+    let frame = bytes.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.jpg");
+    // Of each of the four components' sampling factors, which libjpeg-turbo-rs 0.9.0 panics over.
+    for component in 0..4 {
+        for factors in [0x13, 0x31] {
+            let mut damaged = bytes.clone();
+            damaged[frame + 11 + 3 * component] = factors;
+            fs::write(&path, damaged).unwrap();
+            let error = summarise_image(&path).unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*path)), "{error}");
+        }
+    }
+}
+
+#[test]
 fn damage_inside_of_a_scan_is_seen() {
     let bytes = fs::read(fixture("photos/china.jpg")).unwrap();
     // A marker in the middle of the entropy-coded data: half of the picture would be grey.
