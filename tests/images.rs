@@ -675,6 +675,29 @@ fn a_panic_of_a_decoder_is_an_error_of_the_file() {
 }
 
 #[test]
+fn tables_and_scans_that_no_jpeg_has_are_refused() {
+    let refused = |name: &str, segment: &[u8], changes: &[(usize, u8)]| {
+        let mut bytes = fs::read(fixture("images").join(name)).unwrap();
+        let at = bytes.windows(segment.len()).position(|window| window == segment).unwrap();
+        for (offset, value) in changes {
+            bytes[at + offset] = *value;
+        }
+        for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+            let error = Bench::new(jpeg).decode(&bytes).err().unwrap();
+            assert_eq!(error.location().byte, Some(at as u64 + 2), "{name} {changes:?}: {error}");
+        }
+    };
+    // The DC table: a second code of one bit; one of two bits too many; a number of bits that no difference has.
+    for changes in [&[(5, 2)][..], &[(6, 4)], &[(21, 16)], &[(4, 0x20)], &[(4, 4)]] {
+        refused("rgb.jpg", &[0xff, 0xc4], changes);
+    }
+    // The first scan, of DC coefficients: with AC coefficients too; of bits that come too early.
+    for changes in [&[(11, 5)][..], &[(12, 0x31)], &[(12, 0x0e)]] {
+        refused("progressive.jpg", &[0xff, 0xda, 0, 12, 3], changes);
+    }
+}
+
+#[test]
 fn damage_inside_of_a_scan_is_seen() {
     let bytes = fs::read(fixture("photos/china.jpg")).unwrap();
     // A marker in the middle of the entropy-coded data: half of the picture would be grey.

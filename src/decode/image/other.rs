@@ -34,11 +34,12 @@ fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageD
 
 #[cold]
 fn image_error(format: ImageFormat, error: ImageError) -> Error {
-    let kind = match error {
-        ImageError::Limits(_) => ErrorKind::Limit,
-        _ => ErrorKind::Format,
+    let format = format.as_str();
+    let (kind, message) = match error {
+        ImageError::Limits(_) => (ErrorKind::Limit, format!("a {format} image that is too large: {error}")),
+        _ => (ErrorKind::Format, format!("damaged or unsupported {format}: {error}")),
     };
-    Error::new(kind, format!("damaged or unsupported {}: {error}", format.as_str())).with_source(error)
+    Error::new(kind, message).with_source(error)
 }
 
 /// Reads the header alone.
