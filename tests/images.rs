@@ -691,6 +691,8 @@ fn tables_and_scans_that_no_jpeg_has_are_refused() {
     for changes in [&[(5, 2)][..], &[(6, 4)], &[(21, 16)], &[(4, 0x20)], &[(4, 4)]] {
         refused("rgb.jpg", &[0xff, 0xc4], changes);
     }
+    // A scan header longer than it is.
+    refused("rgb.jpg", &[0xff, 0xda, 0, 12, 3], &[(3, 14)]);
     // The first scan, of DC coefficients: with AC coefficients too; of bits that come too early.
     for changes in [&[(11, 5)][..], &[(12, 0x31)], &[(12, 0x0e)]] {
         refused("progressive.jpg", &[0xff, 0xda, 0, 12, 3], changes);

@@ -187,6 +187,10 @@ pub(super) fn jpeg_data(bytes: &[u8]) -> Result<JpegData<'_>> {
             DHT if !are_huffman_tables(segment) => {
                 return Err(damaged(segment_at, "Huffman tables that make no code"));
             }
+            // A count of components, two bytes for each, and three more.
+            SOS if segment.len() != 4 + 2 * usize::from(segment.first().copied().unwrap_or(0)) => {
+                return Err(damaged(segment_at, "a scan header that is not as long as its components need"));
+            }
             SOS if is_progressive && !is_progressive_scan(segment) => {
                 return Err(damaged(segment_at, "a scan of coefficients or bits that no progressive JPEG has"));
             }
