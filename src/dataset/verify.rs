@@ -229,3 +229,105 @@ impl Worker {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{ReaderSource, StreamSource};
+    use crate::dtype::DType;
+    use crate::error::Location;
+    use crate::read::{Array, RecordReader, Sample, SampleStream};
+    use crate::schema::{Role, TensorSpec};
+
+    /// Every tenth record is bad: by turns it can't be fetched, measured or decoded, or its decoder panics.
+    struct Flaky([TensorSpec; 1]);
+
+    impl Flaky {
+        fn at(&self, sample: u64, stage: u64) -> Result<()> {
+            match sample % 10 == 0 && sample / 10 % 4 == stage {
+                true if stage == 3 => panic!("as asked for"),
+                true => Err(Error::new(ErrorKind::Data, format!("stage {stage}"))),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl RecordReader for Flaky {
+        fn len(&self) -> u64 {
+            1000
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
+            self.at(sample, 1).map(|()| Extents::of_length((sample % 7) as u32))
+        }
+
+        fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+            self.at(samples[nth], 0)
+        }
+
+        fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            assert_eq!(row.tensor(0).shape(), [(sample.id % 7) as usize]);
+            row.zero();
+            self.at(sample.id, 2)?;
+            self.at(sample.id, 3)
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { path: Some("flaky".into()), byte: Some(sample * 8), ..Location::default() }
+        }
+    }
+
+    fn flaky() -> ReaderSource {
+        let x = TensorSpec::with_dims("x", Role::Feature, DType::F32, vec![crate::schema::Dim::Extent(0)]);
+        ReaderSource::new(Flaky([x])).batch_size(30)
+    }
+
+    #[test]
+    fn every_bad_sample_is_listed_in_order_whatever_failed_and_however_many_threads() {
+        for workers in [0, 1, 4] {
+            let furthest = Mutex::new((0, 0));
+            let report = verify_source(flaky(), workers, |progress| {
+                assert_eq!(progress.total, Some(1000));
+                let mut furthest = furthest.lock();
+                *furthest = (*furthest).max((progress.samples, progress.bad));
+            });
+            let report = report.unwrap();
+            assert_eq!((report.samples, report.bad_samples, report.is_ok()), (1000, 100, false));
+            assert_eq!(*furthest.lock(), (1000, 100));
+            for (nth, error) in (0u64..).zip(&report.bad) {
+                let place = error.location();
+                assert_eq!((place.record, place.byte), (Some(nth * 10), Some(nth * 80)), "{error}");
+                assert_eq!(error.kind() == ErrorKind::Panicked, nth % 4 == 3, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_be_bad_is_not_read_again() {
+        let known = |sample| (sample, Error::new(ErrorKind::Format, "known").at_record(sample));
+        let report = verify_known(flaky(), 2, BTreeMap::from([known(5), known(10)]), |_| {}).unwrap();
+        assert_eq!(report.bad_samples, 101);
+        let told: Vec<_> = report.bad.iter().filter(|error| error.message() == "known").collect();
+        assert_eq!(told.iter().map(|error| error.location().record).collect::<Vec<_>>(), [Some(5), Some(10)]);
+        assert!(report.bad.is_sorted_by_key(|error| error.location().record));
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_is_told_from_one_that_ends() {
+        let x = [TensorSpec::new("x", Role::Feature, DType::F32, &[])];
+        let samples = (0..100u16).map(|i| match i {
+            7 => Err(Error::new(ErrorKind::Data, "bad")),
+            50 => Err(Error::new(ErrorKind::Io, "gone")),
+            i => Ok(vec![Array::from(f32::from(i))]),
+        });
+        let source = StreamSource::from_samples(SampleStream::once(&x, samples).unwrap());
+        let report = verify_source(source, 3, |_| {}).unwrap();
+        assert_eq!((report.samples, report.bad_samples), (50, 1));
+        assert_eq!(report.bad[0].location().record, Some(7));
+        assert_eq!(report.ended_by.map(|error| error.kind()), Some(ErrorKind::Io));
+    }
+}

@@ -119,8 +119,7 @@ impl Loader {
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
         let samples_per_shard = samples.map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
-        let batches_per_epoch =
-            samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
+        let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
@@ -133,7 +132,9 @@ impl Loader {
                 Some(whole_pages(layout.bytes()) as u64)
             }
             Some(_) => {
-                unknown.push("bytes of the ring: samples differ in size, and each batch is as large as its largest".into());
+                unknown.push(
+                    "bytes of the ring: samples differ in size, and each batch is as large as its largest".into(),
+                );
                 None
             }
             None => None,
@@ -237,12 +238,7 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
         },
         SourceConfig::Idx { path, options } => {
             let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
-            Outline {
-                records: Some(records),
-                tensors: Some(vec![tensor]),
-                held_bytes: Some(held_bytes),
-                unknown: None,
-            }
+            Outline { records: Some(records), tensors: Some(vec![tensor]), held_bytes: Some(held_bytes), unknown: None }
         }
         SourceConfig::Images { .. } => {
             // Opening images lists them, and opens none.

@@ -28,7 +28,8 @@ const PLANNED: usize = 64;
 /// - Images: what does not decode to its last pixel, at full size.
 ///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
-/// data) is [`VerifyReport::ended_by`], beside the bad samples before it.
+/// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
+/// is laid out, the damage is an error.
 ///
 /// # Errors
 ///
