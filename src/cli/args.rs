@@ -121,7 +121,7 @@ Examples:
 
 What is bad, by format:
   CSV        a record with another number of fields than the first, or that is not UTF-8
-  sequences  the same in any record, and files that can't be read or have another header
+  sequences  a file that can't be read, has another header, or a record with another number of fields
   IDX        what can't be read; of a folder, each file that is damaged
   images     what does not decode to its last pixel, at full size
 
@@ -131,7 +131,8 @@ it means to bench.
 
 The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record beyond the \
 limit or damaged gzip data make the rest of a CSV file unreadable: that is the report's `ended_by`, beside the bad \
-samples before it. What can't be opened at all, or is damaged in its first 64 KiB, is an error.
+samples before it. What can't be opened at all, or is damaged in its first 64 KiB, is an error; with --config, so is whatever a loader \
+of these settings objects to before its first batch.
 
 Exit status: 0 if nothing is bad, 1 otherwise. With --json, standard output holds {path, format, samples, bad_samples, \
 bad: [{kind, path, record, line, column, byte, message}], ended_by, ok, seconds}, whatever the status.";

@@ -51,7 +51,7 @@ pub struct VerifyProgress {
 /// Reads and decodes each sample of one epoch on `workers` threads (the caller's is one of them), and keeps no batch.
 ///
 /// Bad samples never end it, whatever the source's policy; panics in decoders count as bad samples. `on_progress` is
-/// called after every few samples, by any of the threads. Each thread holds one decoded sample and the bytes of a few;
+/// called after each of the source's batches, by any of the threads. Each thread holds one decoded sample and the bytes of a few;
 /// beside those, memory grows with the list of bad samples alone, which ends at 100,000.
 ///
 /// ```
@@ -150,10 +150,9 @@ impl Run<'_> {
             worker.bad.extend(faults.into_iter().map(located));
             for start in (0..padded_from).step_by(FETCHED) {
                 let rows = start..padded_from.min(start + FETCHED);
-                let count = rows.len() as u64;
                 worker.verify(self.filler, &plan, rows, &self.known, &faulty);
-                (self.on_progress)(self.report(count, &mut worker.bad));
             }
+            (self.on_progress)(self.report(padded_from as u64, &mut worker.bad));
             plan.release_records();
         }
     }
@@ -244,7 +243,7 @@ mod tests {
 
     impl Flaky {
         fn at(&self, sample: u64, stage: u64) -> Result<()> {
-            match sample % 10 == 0 && sample / 10 % 4 == stage {
+            match sample.is_multiple_of(10) && sample / 10 % 4 == stage {
                 true if stage == 3 => panic!("as asked for"),
                 true => Err(Error::new(ErrorKind::Data, format!("stage {stage}"))),
                 false => Ok(()),

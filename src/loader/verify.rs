@@ -12,8 +12,11 @@ use crate::read::{
 
 use super::{Loader, SourceConfig, cores};
 
-/// Samples that are planned at a time. A small number, so that all workers are busy with large samples, too.
-const PLANNED: usize = 64;
+/// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
+const SMALL: usize = 256;
+
+/// The same of images and sequences: few enough that all workers are busy to the end.
+const LARGE: usize = 8;
 
 /// Reads and decodes every sample of whatever lies at `path`, on `workers` threads: what
 /// [`verify_source`](crate::verify_source) does for a source.
@@ -22,8 +25,8 @@ const PLANNED: usize = 64;
 /// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no field is bad
 ///   by itself: text in a column of numbers makes it a column of text. To check values, name the columns in the settings
 ///   of a loader: [`Loader::verify`]. The file is read once, one record after another.
-/// - CSV sequences: the same in any of their records, and files that can't be read or have another header. At least one
-///   column holds numbers alone; missing ones are allowed.
+/// - CSV sequences: a file that can't be read, has another header than the first, or a record with another number of
+///   fields. At least one column must hold numbers alone; missing ones are allowed.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
 /// - Images: what does not decode to its last pixel, at full size.
 ///
@@ -44,12 +47,12 @@ pub fn verify(
     match detect(path)? {
         Format::Csv => {
             let (stream, checker) = CsvStream::open_unchecked(path, &csv)?;
-            verify_source(StreamSource::new(stream, checker).batch_size(PLANNED), workers, on_progress)
+            verify_source(StreamSource::new(stream, checker).batch_size(SMALL), workers, on_progress)
         }
         Format::CsvSequences => {
             let options = SequenceOptions { csv, ..SequenceOptions::default() };
             let (reader, refused) = CsvSequenceReader::open_readable(path, &options)?;
-            verify_known(ReaderSource::new(reader).batch_size(PLANNED), workers, refused, on_progress)
+            verify_known(ReaderSource::new(reader).batch_size(LARGE), workers, refused, on_progress)
         }
         Format::Idx => verify_idx(path, workers, on_progress),
         Format::IdxFolder => verify_idx_folder(path, workers, &on_progress),
@@ -59,14 +62,14 @@ pub fn verify(
         }
         Format::ImageFolder => {
             let images = ImageFolder::detect(path, &ImageOptions::default())?;
-            verify_source(ReaderSource::new(images).batch_size(PLANNED), workers, on_progress)
+            verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
         }
     }
 }
 
 fn verify_idx(path: &Path, workers: usize, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
     let reader = IdxReader::open(path, &IdxOptions::default())?;
-    verify_source(ReaderSource::new(reader).batch_size(PLANNED), workers, on_progress)
+    verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
 }
 
 fn verify_idx_folder(
@@ -102,7 +105,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// As [`build`](Self::build): what the readers object to when they are opened, such as a file of sequences that can't
+    /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
     pub fn verify(&self, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.workers.unwrap_or_else(cores);
@@ -113,7 +117,8 @@ impl Loader {
     fn every_sample(&self) -> Self {
         let mut all = self.clone();
         let config = &mut all.config;
-        config.batch_size = PLANNED;
+        let is_small = |source: &SourceConfig| matches!(source, SourceConfig::Csv { .. } | SourceConfig::Idx { .. });
+        config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
         config.shuffle = None;
         config.shard = Default::default();
         config.last_batch = Default::default();
