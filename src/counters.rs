@@ -44,6 +44,7 @@ pub(crate) struct Counters {
     pub(crate) skipped: AtomicU64,
     pub(crate) replaced: AtomicU64,
     pub(crate) refilled: AtomicU64,
+    pub(crate) left_behind: AtomicU64,
     pub(crate) moved_rows: AtomicU64,
     pub(crate) detached: AtomicU64,
 }
@@ -61,6 +62,7 @@ impl Counters {
             skipped: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             refilled: AtomicU64::new(0),
+            left_behind: AtomicU64::new(0),
             moved_rows: AtomicU64::new(0),
             detached: AtomicU64::new(0),
         }

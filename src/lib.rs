@@ -39,7 +39,7 @@ pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, T
 pub use normalise::{Normaliser, NormaliserFit};
 pub use order::{Permutation, Remainder, Shard};
 pub use prefetch::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, FetchLimit, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
 };
 #[cfg(feature = "tokio")]
 pub use prefetch::{DataSetStream, into_stream};

@@ -21,6 +21,8 @@ pub struct Stats {
     pub replaced: u64,
     /// Batches laid out and filled again because a replacement was longer.
     pub refilled: u64,
+    /// Reading threads left behind because a sample took longer than its time limit.
+    pub left_behind: u64,
     /// Rows moved up inside their slot because a bad one before them was left out.
     pub moved_rows: u64,
     /// Batches copied out of the ring on request.
@@ -60,6 +62,7 @@ impl Stats {
             skipped: load(&counters.skipped),
             replaced: load(&counters.replaced),
             refilled: load(&counters.refilled),
+            left_behind: load(&counters.left_behind),
             moved_rows: load(&counters.moved_rows),
             detached: load(&counters.detached),
             trainer_wait_seconds: seconds(load(&counters.trainer_wait_ns)),
@@ -89,6 +92,7 @@ impl Stats {
             skipped: self.skipped - earlier.skipped,
             replaced: self.replaced - earlier.replaced,
             refilled: self.refilled - earlier.refilled,
+            left_behind: self.left_behind - earlier.left_behind,
             moved_rows: self.moved_rows - earlier.moved_rows,
             detached: self.detached - earlier.detached,
             trainer_wait_seconds: self.trainer_wait_seconds - earlier.trainer_wait_seconds,

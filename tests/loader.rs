@@ -4,17 +4,12 @@
 mod common;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use common::see_all;
+use common::{fixture, see_all};
 use ringfeed::{
     BadLimits, BadRecords, CsvOptions, DType, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig, MemoryKind,
     Normaliser, NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
 };
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
-}
 
 /// A folder of classes made of the fixture photos.
 fn photos() -> tempfile::TempDir {

@@ -1,5 +1,7 @@
 //! One global order: dealt to shards, resumed exactly, with bad records replaced, and running on into the next epoch.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -9,8 +11,8 @@ use std::process::{Command, Stdio};
 use common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use proptest::prelude::*;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, LastBatch,
-    MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, FetchLimit,
+    LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield, wrap,
 };
 
 fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
@@ -405,6 +407,50 @@ fn limits_count_records_shares_and_runs() {
         .bad_records(BadRecords::Skip(enough));
     let iterator = AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap();
     assert_eq!(iterator.map(|batch| batch.unwrap().len()).sum::<usize>(), 95);
+}
+
+fn limited(replacements: usize) -> Workspace {
+    let limit = FetchLimit { time_ms: 200, replacements };
+    Workspace::builder().workers(2).fetch_limit(limit).build().unwrap()
+}
+
+#[test]
+fn a_read_that_hangs_is_given_up_and_its_sample_goes_by_the_policy() {
+    let hanging = Flaky::new(40, &[13], Trouble::Stall);
+    let gate = hanging.gate.clone();
+    let source = ReaderSource::new(hanging).batch_size(10).bad_records(BadRecords::Skip(BadLimits::count(1)));
+    let mut iterator = AsyncDataSetIterator::new(source, &limited(10)).unwrap();
+    let seen: Vec<i64> = iterator.by_ref().flat_map(|batch| xs(&batch.unwrap())).collect();
+    assert_eq!(seen, (0..40).filter(|x| *x != 13).collect::<Vec<_>>());
+    let named = iterator.bad_records();
+    assert!(named[0].error.contains("record 13") && named[0].error.contains("longer than"), "{}", named[0].error);
+    assert!(iterator.stats().left_behind >= 1);
+    gate.open();
+}
+
+#[test]
+fn too_many_reads_left_behind_are_a_named_error() {
+    let hanging = Flaky::new(40, &[3, 13, 23], Trouble::Stall);
+    let gate = hanging.gate.clone();
+    let source = ReaderSource::new(hanging).batch_size(10).bad_records(BadRecords::Skip(BadLimits::default()));
+    let mut iterator = AsyncDataSetIterator::new(source, &limited(1)).unwrap();
+    let error = iterator.find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("only 1 may"), "{error}");
+    assert!(iterator.next().is_none());
+    gate.open();
+}
+
+#[test]
+fn a_time_limit_that_is_not_passed_changes_no_byte() {
+    let plain = see_all(&mut AsyncDataSetIterator::new(waves(60, 3, 7), &workspace(2, 2)).unwrap());
+    let limit = FetchLimit { time_ms: 60_000, replacements: 0 };
+    let limited = Workspace::builder().workers(2).fetch_limit(limit).build().unwrap();
+    assert_eq!(see_all(&mut AsyncDataSetIterator::new(waves(60, 3, 7), &limited).unwrap()), plain);
+    let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos");
+    let loader = ringfeed::Loader::images(photos).size(16, 16).batch_size(4);
+    let plain = see_all(&mut *loader.build().unwrap());
+    assert_eq!(see_all(&mut *loader.build_in(&limited).unwrap()), plain);
 }
 
 #[test]

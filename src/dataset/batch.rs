@@ -25,6 +25,8 @@ pub(crate) struct Batch {
     /// Positions, samples and padding of the rows as they are, if any were taken out or replaced. The plan itself stays whole: the
     /// batch may have to be filled again.
     pub(crate) kept: Option<Kept>,
+    /// What ends the epoch here, whatever the policy for bad records.
+    pub(crate) fatal: Option<Error>,
     /// Where the iterator stands once this batch is handed out.
     pub(crate) after: Option<State>,
 }
@@ -44,6 +46,7 @@ impl Batch {
         self.faults.lock().clear();
         self.bad.clear();
         self.kept = None;
+        self.fatal = None;
         std::mem::replace(&mut self.plan, plan)
     }
 

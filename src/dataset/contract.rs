@@ -176,6 +176,18 @@ impl BatchPlan {
         self.faults.push((row, error));
     }
 
+    /// A plan of row `row` alone, without its record.
+    pub(crate) fn one_row(&self, row: usize) -> Self {
+        Self {
+            epoch: self.epoch,
+            index: self.index,
+            key: self.key,
+            positions: vec![self.positions[row]],
+            samples: vec![self.samples[row]],
+            ..Self::default()
+        }
+    }
+
     /// Whether the plan is one that can be filled: planners are the user's own, and what follows counts on this.
     pub(crate) fn check(&self) -> Result<()> {
         let rows = self.rows();

@@ -14,7 +14,8 @@ use super::contract::{BatchPlan, Filler, Planner};
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults; `known` bad
 /// rows are left alone.
 ///
-/// `stopped` is asked between rows; a stopped share is left as it is.
+/// `stopped` is asked between rows; a stopped share is left as it is. `fetch` calls the filler's, directly or by way of
+/// another thread.
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
@@ -22,6 +23,7 @@ pub(crate) fn fill_rows(
     scratch: &mut Scratch,
     counters: &Counters,
     stopped: impl Fn() -> bool,
+    mut fetch: impl FnMut(&dyn Filler, &BatchPlan, Range<usize>, usize, &mut Scratch) -> Result<()>,
 ) {
     let rows = share.rows();
     let mut bad = known.to_vec();
@@ -35,7 +37,7 @@ pub(crate) fn fill_rows(
         }
         if !bad.contains(&row) {
             let plan = &share.payload().plan;
-            let fetched = caught(|| filler.fetch(plan, rows.clone(), nth, scratch));
+            let fetched = caught(|| fetch(filler, plan, rows.clone(), nth, scratch));
             if let Err(error) = fetched {
                 report(share.payload(), filler, row, error);
                 bad.push(row);
@@ -59,6 +61,17 @@ pub(crate) fn fill_rows(
     }
     counters.read.busy(fetched - begin, rows.len());
     counters.decode.busy(fetched.elapsed(), rows.len());
+}
+
+/// Fetches on the calling thread.
+pub(crate) fn fetch_directly(
+    filler: &dyn Filler,
+    plan: &BatchPlan,
+    rows: Range<usize>,
+    nth: usize,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    filler.fetch(plan, rows, nth, scratch)
 }
 
 /// Decodes row `from` of `plan`, fetched as the job's `nth`, into row `to` of a share.

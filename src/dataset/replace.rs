@@ -8,7 +8,7 @@ use crate::sync::Ordering;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
-use super::fill::{caught, decode_row, fill_rows};
+use super::fill::{caught, decode_row, fetch_directly, fill_rows};
 use super::settle::{BadRecords, compact};
 
 /// Candidates that are tried for one bad record before the batch fails.
@@ -94,14 +94,7 @@ fn choose(
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
         let sample = ((u128::from(key.bits(attempt)) * u128::from(samples)) >> 64) as u64;
-        let candidate = BatchPlan {
-            epoch: plan.epoch,
-            index: plan.index,
-            key: plan.key,
-            positions: vec![position],
-            samples: vec![sample],
-            ..BatchPlan::default()
-        };
+        let candidate = BatchPlan { samples: vec![sample], ..plan.one_row(row) };
         if sample != plan.samples[row] && candidate_extents(&candidate, filler, scratch).is_ok() {
             return Ok((attempt, candidate));
         }
@@ -147,7 +140,7 @@ fn lay_out_again(
     // Rows that are replaced need no second look: they are filled one by one.
     let known: Vec<usize> = batch.bad.iter().map(|(row, _)| *row).collect();
     draft.refit(bytes)?;
-    draft.with_share(|share| fill_rows(filler, share, &known, scratch, counters, || false));
+    draft.with_share(|share| fill_rows(filler, share, &known, scratch, counters, || false, fetch_directly));
     let failed = draft.payload_mut().faults.lock().pop();
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }

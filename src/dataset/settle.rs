@@ -151,6 +151,9 @@ impl Settle {
     /// Decides whether the batch may be delivered.
     pub(crate) fn admit(&mut self, draft: &mut Draft<Batch>, counters: &Counters) -> Result<()> {
         let batch = draft.payload_mut();
+        if let Some(error) = batch.fatal.take() {
+            return Err(error);
+        }
         let unresolved = std::mem::take(&mut *batch.faults.lock());
         if let Some((_, error)) = unresolved.into_iter().next() {
             return Err(error);

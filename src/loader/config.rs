@@ -8,6 +8,7 @@ use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
+use crate::prefetch::FetchLimit;
 use crate::read::{
     Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, Unpaired, detect,
 };
@@ -79,6 +80,9 @@ pub struct LoaderConfig {
     /// Whether prefetch runs on into the next epoch when one is planned to its end.
     #[serde(default = "default_across_epochs")]
     pub across_epochs: bool,
+    /// Longest time that reading one sample's bytes may take; without one, no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch_limit: Option<FetchLimit>,
     /// Whether batches are made without prefetch, on the caller's thread.
     #[serde(default)]
     pub shield: bool,
@@ -222,6 +226,7 @@ impl Default for LoaderConfig {
             workers: None,
             prefetch: default_prefetch(),
             across_epochs: default_across_epochs(),
+            fetch_limit: None,
             shield: false,
             memory: MemoryConfig::default(),
         }

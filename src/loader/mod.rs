@@ -239,6 +239,9 @@ impl Loader {
         if let Some(workers) = self.config.workers {
             builder = builder.workers(workers);
         }
+        if let Some(limit) = self.config.fetch_limit {
+            builder = builder.fetch_limit(limit);
+        }
         if let Some(bytes) = memory.budget_bytes {
             builder = builder.budget(MemoryBudget::new(bytes));
         }

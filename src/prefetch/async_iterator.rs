@@ -49,6 +49,7 @@ impl AsyncDataSetIterator {
             runs_on: opened.runs_on && config.is_running_on(),
             workers: workspace.workers(),
             prefetch: workspace.prefetch(),
+            fetch_limit: config.fetch_limit_of_a_sample(),
             lease_wait: config.lease_wait_time(),
             close_wait: config.close_wait_time(),
         }));

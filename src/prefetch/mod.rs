@@ -6,6 +6,7 @@
 
 mod async_iterator;
 mod delivery;
+mod fetch_limit;
 mod planning;
 mod session;
 mod shield;
@@ -15,6 +16,7 @@ mod workers;
 mod workspace;
 
 pub use async_iterator::AsyncDataSetIterator;
+pub use fetch_limit::FetchLimit;
 pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]
 pub use stream::{DataSetStream, into_stream};

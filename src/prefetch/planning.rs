@@ -121,7 +121,11 @@ impl Planning {
             self.spare.push(used);
         }
         std::mem::swap(&mut batch.layout, &mut self.layout);
-        let rows = rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed));
+        let rows = match session.fetchers {
+            // A read that is given up takes its worker's buffers along: those of one sample, not of a whole job.
+            Some(_) => 1,
+            None => rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed)),
+        };
         tracing::trace!(ticket, rows_a_job = rows, "a batch is bound to a slot");
         draft.split(rows, |share| self.jobs.send(Job::Fill { session: session.clone(), share }, &session));
         Ok(None)

@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, settle_rows};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, caught, settle_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::delivery::Taken;
+use super::fetch_limit::{FetchLimit, Fetchers};
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
@@ -20,6 +21,8 @@ pub(super) struct Session {
     pub(super) counters: Arc<Counters>,
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
+    /// Helper threads that read, if reading has a time limit.
+    pub(super) fetchers: Option<Fetchers>,
     /// One for each worker, so that every worker's buffers stay warm.
     pub(super) scratches: Box<[Mutex<Scratch>]>,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
@@ -107,6 +110,7 @@ pub(super) struct SessionParts {
     pub(super) runs_on: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
+    pub(super) fetch_limit: Option<FetchLimit>,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
 }
@@ -144,6 +148,7 @@ impl Session {
             counters: parts.counters,
             ring: parts.ring,
             policy: parts.policy,
+            fetchers: parts.fetch_limit.map(|limit| Fetchers::new(limit, parts.workers)),
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             row_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -440,7 +445,11 @@ impl Session {
     /// All rows of a batch have reported.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, scratch: &mut Scratch) {
         if !self.stop.load(Ordering::Acquire) {
-            settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
+            let settled = caught(|| {
+                settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
+                Ok(())
+            });
+            draft.payload_mut().fatal = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure));
         }
         let mut window = self.window.lock();
         window.in_flight -= 1;

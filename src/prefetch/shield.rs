@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::dataset::{
-    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught, fill_rows,
-    measure_rows, plan_batch, settle_rows,
+    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught,
+    fetch_directly, fill_rows, measure_rows, plan_batch, settle_rows,
 };
 use crate::error::{ErrorKind, Result};
 use crate::layout::Layout;
@@ -149,14 +149,16 @@ impl AsyncShieldDataSetIterator {
         let mut made = None;
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
-            fill_rows(&*self.filler, &mut share, &[], &mut self.scratch, &self.counters, || false);
+            fill_rows(&*self.filler, &mut share, &[], &mut self.scratch, &self.counters, || false, fetch_directly);
             made = share.finish();
         });
-        Ok(made.map_or(Taken::End, |mut draft| {
-            let policy = self.delivery.policy();
+        let Some(mut draft) = made else { return Ok(Taken::End) };
+        let policy = self.delivery.policy();
+        caught(|| {
             settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
-            Taken::Batch(draft)
-        }))
+            Ok(())
+        })?;
+        Ok(Taken::Batch(draft))
     }
 
     fn restart(&mut self) {

@@ -11,6 +11,7 @@ use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::schema::Extents;
 use crate::sync::{Mutex, MutexGuard};
 
+use super::fetch_limit::FetchLimit;
 use super::session::Session;
 use super::workers::Pool;
 
@@ -45,6 +46,7 @@ pub struct WorkspaceBuilder {
     close_wait: Duration,
     poison: Option<u8>,
     across_epochs: bool,
+    fetch_limit: Option<FetchLimit>,
 }
 
 impl Default for Workspace {
@@ -67,6 +69,7 @@ impl Workspace {
             close_wait: Duration::from_secs(10),
             poison: None,
             across_epochs: true,
+            fetch_limit: None,
         }
     }
 
@@ -264,6 +267,14 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// Limits the time that reading one sample's bytes may take. Default: no limit. Costs two hand-offs between threads
+    /// a sample. The shield has no second thread that could go on, and ignores it.
+    #[must_use]
+    pub fn fetch_limit(mut self, limit: FetchLimit) -> Self {
+        self.fetch_limit = Some(limit);
+        self
+    }
+
     /// Fills each slot with this byte before every fill, so that whatever a decoder leaves unwritten shows.
     #[must_use]
     pub fn poison(mut self, byte: u8) -> Self {
@@ -303,6 +314,10 @@ impl WorkspaceBuilder {
 
     pub(super) fn close_wait_time(&self) -> Duration {
         self.close_wait
+    }
+
+    pub(super) fn fetch_limit_of_a_sample(&self) -> Option<FetchLimit> {
+        self.fetch_limit
     }
 
     pub(super) fn is_running_on(&self) -> bool {

@@ -221,3 +221,8 @@ pub fn see_all(iterator: &mut dyn DataSetIterator) -> Vec<Seen> {
 pub fn xs(batch: &DataSet) -> Vec<i64> {
     batch.tensor("x").unwrap().as_slice::<i64>().unwrap().to_vec()
 }
+
+/// A file of the repository's fixtures.
+pub fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
