@@ -9,6 +9,7 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
+use crate::prefetch::FetchLimit;
 use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
@@ -48,6 +49,8 @@ pub struct RunPlan {
     pub prefetch: usize,
     /// Whether prefetch runs on into the next epoch.
     pub across_epochs: bool,
+    /// Longest time that reading one sample's bytes may take.
+    pub fetch_limit: Option<FetchLimit>,
     /// Whether batches are made on the caller's thread.
     pub shield: bool,
     /// Slots of the ring: those that wait, one that is filled and one in the trainer's hand.
@@ -168,6 +171,7 @@ impl Loader {
             workers: if config.shield { 0 } else { config.workers.unwrap_or_else(cores) },
             prefetch: config.prefetch,
             across_epochs: config.across_epochs,
+            fetch_limit: config.fetch_limit,
             shield: config.shield,
             ring_slots,
             slot_bytes,
