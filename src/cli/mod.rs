@@ -1,11 +1,13 @@
-//! The command's way: `args` (what was typed), `inspect` and `bench` (the work, by the library's public API alone, to a
+//! The command's way: `args` (what was typed), `inspect`, `verify`, `plan` and `bench` (the work, by the library's public API alone, to a
 //! report), `table` and `output` (a report or an error, for a person or as JSON).
 
 mod args;
 mod bench;
 mod inspect;
 mod output;
+mod plan;
 mod table;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -13,7 +15,7 @@ use clap::Parser;
 
 use args::{Args, Command};
 
-/// Runs the command. Exit status 0 if all went well, 1 for errors of the data or at run time, 2 for wrong usage (which
+/// Runs the command. Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for wrong usage (which
 /// clap reports).
 pub(crate) fn run() -> ExitCode {
     match Args::parse().command {
@@ -21,6 +23,8 @@ pub(crate) fn run() -> ExitCode {
             let options = args.options();
             output::finish(inspect::inspect(&args.path, &options), args.json)
         }
+        Command::Verify(args) => output::finish(verify::run(&args), args.json),
+        Command::Plan(args) => output::finish(plan::plan(&args), args.json),
         Command::Bench(args) => output::finish(bench::bench(&args), args.json),
     }
 }

@@ -14,6 +14,7 @@ mod reader_source;
 mod replace;
 mod settle;
 mod stream_source;
+mod verify;
 
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
@@ -21,7 +22,10 @@ pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State}
 pub(crate) use fill::{caught, fetch_directly, fill_rows, measure_rows, plan_batch};
 pub use iterator::DataSetIterator;
 pub use reader_source::ReaderSource;
+pub(crate) use reader_source::batches;
 pub(crate) use replace::settle_rows;
 pub(crate) use settle::Settle;
 pub use settle::{BadLimits, BadRecord, BadRecords};
 pub use stream_source::StreamSource;
+pub(crate) use verify::verify_known;
+pub use verify::{VerifyProgress, VerifyReport, verify_source};
