@@ -12,7 +12,8 @@ use common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use proptest::prelude::*;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, FetchLimit,
-    LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield, wrap,
+    ImageAugment, LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield,
+    wrap,
 };
 
 fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
