@@ -555,7 +555,7 @@ fn an_error_of_a_later_epoch_lists_that_epochs_bad_records() {
 
 #[test]
 fn a_sample_is_augmented_alike_on_any_number_of_shards() {
-    let photos = common::fixture("photos");
+    let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos");
     let augment = [ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
     let loader = ringfeed::Loader::images(photos).size(24, 24).batch_size(2).shuffle(6).augment(augment);
     let pictures = |shard: Shard| -> BTreeMap<u64, Vec<u8>> {
