@@ -1,15 +1,15 @@
 //! Whether the first batch of an epoch is waited for longer than any other.
 
 mod common;
+#[path = "common/sleeper.rs"]
+mod sleeper;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, Location, ReaderSource, RecordReader, Role, RowMut, Sample, Scratch,
-    TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use sleeper::Sleeper;
 
 const ABOUT: &str = "\
 The wait for each batch of a second epoch, right after the first one's end and a reset. Loading a batch takes 10 ms and \
@@ -27,7 +27,8 @@ fn main() -> ringfeed::Result<()> {
     let mut cases = Vec::new();
     for runs_on in [true, false] {
         let workspace = Workspace::builder().workers(1).across_epochs(runs_on).build()?;
-        let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(Sleeper::new()).batch_size(1), &workspace)?;
+        let mut iterator =
+            AsyncDataSetIterator::new(ReaderSource::new(Sleeper::new(BATCHES, |_| LOAD)).batch_size(1), &workspace)?;
         cases.push(Case::new(&[&runs_on], move || round(&mut iterator)));
     }
     table.measure(options.rounds, cases);
@@ -53,38 +54,5 @@ fn epoch(iterator: &mut AsyncDataSetIterator) -> Vec<f64> {
         let _batch = batch.expect("sleep has no bad records");
         waits.push(begin.elapsed().as_secs_f64() * 1e3);
         sleep(TRAIN);
-    }
-}
-
-/// Records that take a while to fetch.
-struct Sleeper([TensorSpec; 1]);
-
-impl Sleeper {
-    fn new() -> Self {
-        Self([TensorSpec::new("x", Role::Feature, DType::U8, &[])])
-    }
-}
-
-impl RecordReader for Sleeper {
-    fn len(&self) -> u64 {
-        BATCHES
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.0
-    }
-
-    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> ringfeed::Result<()> {
-        sleep(LOAD);
-        Ok(())
-    }
-
-    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> ringfeed::Result<()> {
-        row.zero();
-        Ok(())
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location { record: Some(sample), ..Location::default() }
     }
 }

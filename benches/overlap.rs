@@ -1,15 +1,15 @@
 //! Whether prefetch hides the shorter of loading and training behind the longer.
 
 mod common;
+#[path = "common/sleeper.rs"]
+mod sleeper;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, Location, ReaderSource, RecordReader, Role, RowMut, Sample, Scratch,
-    TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use sleeper::Sleeper;
 
 const ABOUT: &str = "\
 An epoch whose loader needs L ms a batch and whose trainer needs T ms, both waiting on timers (10 ms at least) rather \
@@ -36,7 +36,7 @@ fn main() -> ringfeed::Result<()> {
         for ratio in RATIOS {
             let load = SHORTER.mul_f64(ratio.max(1.0));
             let train = SHORTER.mul_f64((1.0 / ratio).max(1.0));
-            let reader = Sleeper::new(load * workers);
+            let reader = Sleeper::new(BATCHES as u64, move |_| load * workers);
             let workspace = Workspace::builder().workers(workers as usize).across_epochs(false).build()?;
             let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(1), &workspace)?;
             iterator.by_ref().for_each(drop);
@@ -75,40 +75,4 @@ fn epoch(iterator: &mut AsyncDataSetIterator, train: impl Fn()) -> (Vec<f64>, f6
 
 fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
-}
-
-/// Records that take a while to fetch.
-struct Sleeper {
-    time: Duration,
-    tensors: [TensorSpec; 1],
-}
-
-impl Sleeper {
-    fn new(time: Duration) -> Self {
-        Self { time, tensors: [TensorSpec::new("x", Role::Feature, DType::U8, &[])] }
-    }
-}
-
-impl RecordReader for Sleeper {
-    fn len(&self) -> u64 {
-        BATCHES as u64
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> ringfeed::Result<()> {
-        sleep(self.time);
-        Ok(())
-    }
-
-    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> ringfeed::Result<()> {
-        row.zero();
-        Ok(())
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location { record: Some(sample), ..Location::default() }
-    }
 }

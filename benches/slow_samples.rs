@@ -1,16 +1,16 @@
 //! What a few slow samples cost, against workers that make whole batches.
 
 mod common;
+#[path = "common/sleeper.rs"]
+mod sleeper;
 
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, Location, RandomKey, ReaderSource, RecordReader, Role, RowMut,
-    Sample, Scratch, TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, RandomKey, ReaderSource, Workspace};
+use sleeper::Sleeper;
 
 const ABOUT: &str = "\
 An epoch of 40 batches of 32 samples of which 1 % take 50 times longer to read (15 ms instead of 0.3 ms, on timers), \
@@ -28,7 +28,7 @@ fn main() -> ringfeed::Result<()> {
     let mut table =
         Table::new(ABOUT, &["workers make"], &[("epoch ms", 0), ("median wait ms", 2), ("longest wait ms", 1)]);
     let workspace = Workspace::builder().workers(WORKERS as usize).prefetch(AHEAD).across_epochs(false).build()?;
-    let source = ReaderSource::new(Slow::new()).batch_size(BATCH_SIZE as usize);
+    let source = ReaderSource::new(Sleeper::new(BATCHES * BATCH_SIZE, reading_time)).batch_size(BATCH_SIZE as usize);
     let mut iterator = AsyncDataSetIterator::new(source, &workspace)?;
     let shared = move || {
         iterator.reset().expect("the source can be repeated");
@@ -85,36 +85,4 @@ fn waits(mut next: impl FnMut() -> Option<()>) -> Vec<f64> {
 fn reading_time(sample: u64) -> Duration {
     let slow = RandomKey::new(5).unit(sample) < 0.01;
     Duration::from_micros(if slow { 15_000 } else { 300 })
-}
-
-struct Slow([TensorSpec; 1]);
-
-impl Slow {
-    fn new() -> Self {
-        Self([TensorSpec::new("x", Role::Feature, DType::U8, &[])])
-    }
-}
-
-impl RecordReader for Slow {
-    fn len(&self) -> u64 {
-        BATCHES * BATCH_SIZE
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.0
-    }
-
-    fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> ringfeed::Result<()> {
-        sleep(reading_time(samples[nth]));
-        Ok(())
-    }
-
-    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> ringfeed::Result<()> {
-        row.zero();
-        Ok(())
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location { record: Some(sample), ..Location::default() }
-    }
 }

@@ -414,6 +414,7 @@ fn an_error_says_exactly_where() {
 fn text_that_is_not_utf8_is_refused_where_it_is_needed() {
     let error = open(b"x,\xff\n1,2\n", &CsvOptions::default()).err().unwrap();
     assert_eq!((error.kind(), error.location().line), (ErrorKind::Data, Some(1)));
+    assert_eq!(error.location().byte, Some(2));
     assert!(error.to_string().contains("set encoding"), "{error}");
     let error = open(b"x,class\n1,a\n2,\xff\n", &CsvOptions::default()).err().unwrap();
     assert!(error.to_string().contains("class \"\u{fffd}\" is not valid UTF-8"), "{error}");
@@ -431,6 +432,29 @@ fn text_that_is_not_utf8_is_refused_where_it_is_needed() {
     assert_eq!((error.location().line, error.location().byte), (Some(3), Some(10)));
     let options = CsvOptions { encoding: Some("utf8-x".into()), ..CsvOptions::default() };
     assert_eq!(open("a\n1\n", &options).err().unwrap().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn a_byte_order_mark_decides_over_the_given_encoding() {
+    let utf16be: Vec<u8> =
+        std::iter::once(0xfeff).chain("ü,b\n1,2\n".encode_utf16()).flat_map(u16::to_be_bytes).collect();
+    for (bytes, given, encoding) in [
+        (utf16be.as_slice(), "utf-16", "UTF-16BE"),
+        (&utf16be, "latin1", "UTF-16BE"),
+        ("\u{feff}ü,b\n1,2\n".as_bytes(), "latin1", "UTF-8"),
+    ] {
+        let (_folder, path) = file(bytes);
+        let options = CsvOptions { encoding: Some(given.into()), ..CsvOptions::default() };
+        let summary = CsvSummary::of(path, &options).unwrap();
+        assert_eq!((summary.encoding.as_str(), summary.fields[0].name.as_str()), (encoding, "ü"));
+    }
+}
+
+#[test]
+fn a_record_of_missing_values_is_no_blank_line() {
+    let (_folder, path) = file("a\tb\n1\t2\n\t\n \t \n\"\"\t\n3\t4\n");
+    let summary = CsvSummary::of(path, &CsvOptions::default()).unwrap();
+    assert_eq!((summary.records, summary.fields[0].missing, summary.fields[1].missing), (5, 3, 3));
 }
 
 #[test]

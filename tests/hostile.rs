@@ -42,12 +42,20 @@ struct Custom {
     decode: fn(u64) -> Result<()>,
     place: fn(u64) -> Location,
     measure: Option<fn(u64) -> Result<Extents>>,
+    samples: fn() -> Option<u64>,
     policy: BadRecords,
 }
 
 impl Custom {
     fn new(plan: Plan) -> Self {
-        Self { plan, decode: |_| Ok(()), place: |_| Location::default(), measure: None, policy: BadRecords::Fail }
+        Self {
+            plan,
+            decode: |_| Ok(()),
+            place: |_| Location::default(),
+            measure: None,
+            samples: || Some(20),
+            policy: BadRecords::Fail,
+        }
     }
 }
 
@@ -129,6 +137,10 @@ impl Filler for CustomFiller {
         out.zero();
         out.tensor(0).as_mut_slice::<i64>()?[0] = plan.samples[row] as i64;
         Ok(())
+    }
+
+    fn samples(&self) -> Option<u64> {
+        (self.custom.samples)()
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
@@ -576,4 +588,31 @@ fn the_budget_has_everything_back_when_everything_is_dropped() {
             assert_eq!(budget.used(), 0, "{overflow:?} {limit}");
         }
     }
+}
+
+#[test]
+fn a_panic_while_a_bad_record_is_replaced_is_an_error_in_its_place() {
+    ends(|| {
+        for shielded in [false, true] {
+            let source = Custom {
+                decode: |sample| match sample {
+                    6 => Err(Error::new(ErrorKind::Data, "bad")),
+                    _ => Ok(()),
+                },
+                samples: || panic!("nobody knows how many"),
+                policy: BadRecords::Replace(BadLimits::default()),
+                ..Custom::new(good)
+            };
+            let workspace = workspace(2, 2);
+            let mut iterator =
+                if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
+            assert_eq!(xs(&iterator.next().unwrap().unwrap()), [0, 1, 2, 3]);
+            let error = iterator.next().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Panicked);
+            assert!(error.to_string().contains("nobody knows"), "{error}");
+            assert!(iterator.next().is_none());
+            iterator.reset().unwrap();
+            assert_eq!(xs(&iterator.next().unwrap().unwrap()), [0, 1, 2, 3]);
+        }
+    });
 }

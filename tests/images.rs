@@ -657,6 +657,49 @@ fn damaged_files_never_panic() {
 }
 
 #[test]
+fn a_panic_of_a_decoder_is_an_error_of_the_file() {
+    let bytes = fs::read(fixture("images/cmyk.jpg")).unwrap();
+    let frame = bytes.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.jpg");
+    // Of each of the four components' sampling factors, which libjpeg-turbo-rs 0.9.0 panics over.
+    for component in 0..4 {
+        for factors in [0x13, 0x31] {
+            let mut damaged = bytes.clone();
+            damaged[frame + 11 + 3 * component] = factors;
+            fs::write(&path, damaged).unwrap();
+            let error = summarise_image(&path).unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*path)), "{error}");
+        }
+    }
+}
+
+#[test]
+fn tables_and_scans_that_no_jpeg_has_are_refused() {
+    let refused = |name: &str, segment: &[u8], changes: &[(usize, u8)]| {
+        let mut bytes = fs::read(fixture("images").join(name)).unwrap();
+        let at = bytes.windows(segment.len()).position(|window| window == segment).unwrap();
+        for (offset, value) in changes {
+            bytes[at + offset] = *value;
+        }
+        for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+            let error = Bench::new(jpeg).decode(&bytes).err().unwrap();
+            assert_eq!(error.location().byte, Some(at as u64 + 2), "{name} {changes:?}: {error}");
+        }
+    };
+    // The DC table: a second code of one bit; one of two bits too many; a number of bits that no difference has.
+    for changes in [&[(5, 2)][..], &[(6, 4)], &[(21, 16)], &[(4, 0x20)], &[(4, 4)]] {
+        refused("rgb.jpg", &[0xff, 0xc4], changes);
+    }
+    // A scan header longer than it is.
+    refused("rgb.jpg", &[0xff, 0xda, 0, 12, 3], &[(3, 14)]);
+    // The first scan, of DC coefficients: with AC coefficients too; of bits that come too early.
+    for changes in [&[(11, 5)][..], &[(12, 0x31)], &[(12, 0x0e)]] {
+        refused("progressive.jpg", &[0xff, 0xda, 0, 12, 3], changes);
+    }
+}
+
+#[test]
 fn damage_inside_of_a_scan_is_seen() {
     let bytes = fs::read(fixture("photos/china.jpg")).unwrap();
     // A marker in the middle of the entropy-coded data: half of the picture would be grey.

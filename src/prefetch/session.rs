@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, settle_rows};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, caught, settle_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
@@ -445,8 +445,11 @@ impl Session {
     /// All rows of a batch have reported.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, scratch: &mut Scratch) {
         if !self.stop.load(Ordering::Acquire) {
-            settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
-            draft.payload_mut().fatal = self.fetchers.as_ref().and_then(Fetchers::failure);
+            let settled = caught(|| {
+                settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
+                Ok(())
+            });
+            draft.payload_mut().fatal = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure));
         }
         let mut window = self.window.lock();
         window.in_flight -= 1;

@@ -152,11 +152,13 @@ impl AsyncShieldDataSetIterator {
             fill_rows(&*self.filler, &mut share, &[], &mut self.scratch, &self.counters, || false, fetch_directly);
             made = share.finish();
         });
-        Ok(made.map_or(Taken::End, |mut draft| {
-            let policy = self.delivery.policy();
+        let Some(mut draft) = made else { return Ok(Taken::End) };
+        let policy = self.delivery.policy();
+        caught(|| {
             settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
-            Taken::Batch(draft)
-        }))
+            Ok(())
+        })?;
+        Ok(Taken::Batch(draft))
     }
 
     fn restart(&mut self) {

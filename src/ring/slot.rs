@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
@@ -147,19 +148,23 @@ impl<M> Draft<M> {
 }
 
 impl<M: AsRef<Layout>> Draft<M> {
-    /// Lets `work` write the whole batch, in one share.
+    /// Lets `work` write the whole batch, in one share. A panic of `work` goes on after the draft is whole again.
     pub(crate) fn with_share(&mut self, work: impl FnOnce(&mut Share<M>)) {
         let home = self.0.home.clone();
         let this = std::mem::replace(&mut self.0, Owner { slot: None, home, leased: false });
         let mut work = Some(work);
+        let mut worked = Ok(());
         Self(this).split(usize::MAX, |mut share| {
             if let Some(work) = work.take() {
-                work(&mut share);
+                worked = catch_unwind(AssertUnwindSafe(|| work(&mut share)));
             }
             if let Some(draft) = share.finish() {
                 self.0 = draft.into_owner();
             }
         });
+        if let Err(panic) = worked {
+            resume_unwind(panic);
+        }
     }
 
     /// Splits the batch's rows into shares of `rows_a_share` rows, which may be filled by different threads, and hands

@@ -65,6 +65,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?) as usize)
 }
 
+const DHT: u8 = 0xc4;
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 const SOS: u8 = 0xda;
@@ -171,15 +172,63 @@ pub(super) fn jpeg_data(bytes: &[u8]) -> Result<JpegData<'_>> {
     loop {
         let (marker, segment_at) = jpeg_marker(bytes, at)
             .map_err(|_| truncated(bytes, "the end-of-image marker; only a part of the picture would be there"))?;
-        at = match marker {
-            EOI => return Ok(JpegData { before_end: &bytes[..segment_at - 2], is_progressive, has_restarts }),
-            // Restart markers stand inside of a scan, where stuffed zeros and data are passed over too.
-            _ if stands_alone(marker) => segment_at,
-            _ => segment_at + 2 + jpeg_segment(bytes, segment_at)?.len(),
-        };
-        is_progressive |= matches!(marker, 0xc2 | 0xca);
-        has_restarts |= marker == 0xdd;
+        if marker == EOI {
+            return Ok(JpegData { before_end: &bytes[..segment_at - 2], is_progressive, has_restarts });
+        }
+        // Restart markers stand inside of a scan, where stuffed zeros and data are passed over too.
+        if stands_alone(marker) {
+            at = segment_at;
+            continue;
+        }
+        let segment = jpeg_segment(bytes, segment_at)?;
+        match marker {
+            0xc2 | 0xca => is_progressive = true,
+            0xdd => has_restarts = true,
+            DHT if !are_huffman_tables(segment) => {
+                return Err(damaged(segment_at, "Huffman tables that make no code"));
+            }
+            // A count of components, two bytes for each, and three more.
+            SOS if segment.len() != 4 + 2 * usize::from(segment.first().copied().unwrap_or(0)) => {
+                return Err(damaged(segment_at, "a scan header that is not as long as its components need"));
+            }
+            SOS if is_progressive && !is_progressive_scan(segment) => {
+                return Err(damaged(segment_at, "a scan of coefficients or bits that no progressive JPEG has"));
+            }
+            _ => {}
+        }
+        at = segment_at + 2 + segment.len();
     }
+}
+
+/// Whether the tables of a DHT segment are codes (ITU-T T.81, B.2.4.2 and annex C). libjpeg refuses others; decoders that
+/// do not give some picture.
+fn are_huffman_tables(mut segment: &[u8]) -> bool {
+    while let [kind, rest @ ..] = segment {
+        let Some((counts, rest)) = rest.split_first_chunk::<16>() else { return false };
+        let total = counts.iter().map(|count| usize::from(*count)).sum();
+        let Some((symbols, rest)) = rest.split_at_checked(total) else { return false };
+        // The codes of each length follow those of the length before, and none has ones alone.
+        let mut code = 0u32;
+        let fit = counts.iter().zip(1..).all(|(count, bits)| {
+            code = 2 * code + u32::from(*count);
+            *count == 0 || code < 1 << bits
+        });
+        let (class, slot) = (kind >> 4, kind & 15);
+        let is_dc = class == 0;
+        if class > 1 || slot > 3 || total > 256 || !fit || is_dc && symbols.iter().any(|bits| *bits > 15) {
+            return false;
+        }
+        segment = rest;
+    }
+    true
+}
+
+/// Whether a progressive scan has coefficients and bits as ITU-T T.81, G.1.1.1.1 wants them.
+fn is_progressive_scan(segment: &[u8]) -> bool {
+    let [components, .., first, last, bits] = segment else { return false };
+    let (high, low) = (bits >> 4, bits & 15);
+    let band = if *first == 0 { *last == 0 } else { first <= last && *last < 64 && *components == 1 };
+    band && (high == 0 || low + 1 == high) && low <= 13
 }
 
 fn check_png(bytes: &[u8]) -> Result<()> {

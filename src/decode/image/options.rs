@@ -54,7 +54,9 @@ pub enum CropFit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
-    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default.
+    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default. JPEG has no check sums: damage inside of
+    /// a scan is seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes
+    /// to some picture, even if data is left over then.
     #[default]
     LibjpegTurbo,
     /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data

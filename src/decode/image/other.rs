@@ -17,7 +17,7 @@ pub(super) struct ImageCrate {
 }
 
 fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageDecoder> {
-    let format = match format {
+    let known = match format {
         ImageFormat::Jpeg => image::ImageFormat::Jpeg,
         ImageFormat::Png => image::ImageFormat::Png,
         ImageFormat::WebP => image::ImageFormat::WebP,
@@ -27,18 +27,19 @@ fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageD
     };
     let mut limits = Limits::default();
     limits.max_alloc = Some(max_alloc);
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
     reader.limits(limits);
     reader.into_decoder().map_err(|error| image_error(format, error))
 }
 
 #[cold]
-fn image_error(format: image::ImageFormat, error: ImageError) -> Error {
-    let kind = match error {
-        ImageError::Limits(_) => ErrorKind::Limit,
-        _ => ErrorKind::Format,
+fn image_error(format: ImageFormat, error: ImageError) -> Error {
+    let format = format.as_str();
+    let (kind, message) = match error {
+        ImageError::Limits(_) => (ErrorKind::Limit, format!("a {format} image that is too large: {error}")),
+        _ => (ErrorKind::Format, format!("damaged or unsupported {format}: {error}")),
     };
-    Error::new(kind, format!("damaged or unsupported {format:?}: {error}")).with_source(error)
+    Error::new(kind, message).with_source(error)
 }
 
 /// Reads the header alone.
@@ -73,8 +74,7 @@ impl DecodeImage for ImageCrate {
         if decoder.dimensions() != (header.width, header.height) {
             return Err(Error::new(ErrorKind::Format, "two headers disagree on the image's size"));
         }
-        let format = header.format;
-        let error = |error| Error::new(ErrorKind::Format, format!("damaged {}: {error}", format.as_str()));
+        let error = |error| image_error(header.format, error);
         if colour == ColorType::Rgb8 {
             decoder.read_image(into).map_err(error)?;
         } else {

@@ -1,3 +1,5 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::augment::keyed;
 use super::boxes::{crop_box, erase_box, uniform};
 use super::colour::Jitter;
@@ -9,7 +11,7 @@ use super::{
     Decoders, Header, ImageAugment, ImageColour, ImageOptions, Orientation, PixelOrder, Region, resize_buffer,
 };
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
@@ -191,6 +193,12 @@ fn decode<'a>(
     options: &ImageOptions,
 ) -> Result<&'a [u8]> {
     let into = resize_buffer(decoded, region.bytes());
-    decoders.of(header.format, options.jpeg).decode(bytes, header, region, into)?;
+    let decoder = decoders.of(header.format, options.jpeg);
+    // Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
+    catch_unwind(AssertUnwindSafe(|| decoder.decode(bytes, header, region, into))).unwrap_or_else(|panic| {
+        let panic = Error::from_panic(&*panic);
+        let message = format!("damaged, or of a kind that its decoder can't take: it {}", panic.message());
+        Err(Error::new(ErrorKind::Format, message))
+    })?;
     Ok(into)
 }

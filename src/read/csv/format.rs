@@ -97,7 +97,7 @@ impl Format {
         };
         let fields = Fields::new(&raw, first.quoted, &dialect);
         let names = if header {
-            header_names(fields).map_err(|error| error.at_path(path).at_line(first.line).at_byte(first.byte))?
+            header_names(fields, &first).map_err(|error| error.at_path(path))?
         } else {
             (1..=columns).map(|number| format!("column_{number}")).collect()
         };
@@ -123,10 +123,10 @@ impl Format {
         if self.header
             && let Some(first) = scan.next()?
         {
-            let here = |error: Error| error.at_path(path).at_line(first.line);
             let fields = Fields::new(scan.bytes(&first), first.quoted, &self.dialect);
-            if let Some(message) = self.difference(&header_names(fields).map_err(here)?) {
-                return Err(here(Error::new(ErrorKind::Data, message)));
+            let names = header_names(fields, &first).map_err(|error| error.at_path(path))?;
+            if let Some(message) = self.difference(&names) {
+                return Err(Error::new(ErrorKind::Data, message).at_path(path).at_line(first.line));
             }
         }
         Ok(scan)
@@ -289,16 +289,18 @@ impl<'a> HeaderRule<'a> {
 }
 
 /// The header's names; one that occurs again gets `.1`, `.2` and so on, an empty one becomes `column_N`.
-fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
+fn header_names(mut fields: Fields<'_>, span: &Span) -> Result<Vec<String>> {
     let mut buffer = Vec::new();
     let mut names: Vec<String> = Vec::new();
     // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
     let mut taken: HashMap<String, usize> = HashMap::new();
-    while let Some(field) = fields.next(&mut buffer) {
+    loop {
+        let at = fields.at() as u64;
+        let Some(field) = fields.next(&mut buffer) else { return Ok(names) };
         let number = names.len() + 1;
         let Ok(text) = std::str::from_utf8(field) else {
             let message = format!("the name of column {number} is not valid UTF-8: {}; set encoding", shown(field));
-            return Err(Error::new(ErrorKind::Data, message));
+            return Err(Error::new(ErrorKind::Data, message).at_line(span.line).at_byte(span.byte + at));
         };
         let base = if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() };
         let mut name = base.clone();
@@ -311,5 +313,4 @@ fn header_names(mut fields: Fields<'_>) -> Result<Vec<String>> {
         taken.entry(name.clone()).or_insert(0);
         names.push(name);
     }
-    Ok(names)
 }

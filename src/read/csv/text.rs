@@ -29,19 +29,18 @@ impl Text {
     /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16 but no encoding
     /// is given, and those of reading.
     pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
-        let encoding = encoding.map(encoding_named).transpose()?.filter(|encoding| *encoding != UTF_8);
-        let text = Self { path: path.to_owned(), gzip: Inflater::recognises(path)?, encoding };
-        if encoding.is_none() {
-            let mut start = Vec::new();
-            text.unpacked()?.take(2).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
-            let name = match start[..] {
-                [0xff, 0xfe] => "utf-16le",
-                [0xfe, 0xff] => "utf-16be",
-                _ => return Ok(text),
-            };
+        let given = encoding.map(encoding_named).transpose()?;
+        let mut text = Self { path: path.to_owned(), gzip: Inflater::recognises(path)?, encoding: None };
+        let mut start = Vec::new();
+        text.unpacked()?.take(3).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
+        let marked = Encoding::for_bom(&start).map(|(encoding, _)| encoding);
+        if let (None, Some(marked)) = (given, marked.filter(|marked| *marked != UTF_8)) {
+            let name = marked.name().to_lowercase();
             let message = format!("begins with the byte-order mark of UTF-16; set encoding to {name:?}");
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
+        // A byte-order mark decides over the given name, as browsers have it.
+        text.encoding = marked.or(given).filter(|encoding| *encoding != UTF_8);
         Ok(text)
     }
 
@@ -118,7 +117,7 @@ impl Read for InputReader<'_> {
     }
 }
 
-/// Turns text of another encoding into UTF-8. A byte-order mark decides over the given name, as browsers have it.
+/// Turns text of another encoding into UTF-8.
 struct Transcoder<R> {
     path: PathBuf,
     bytes: R,
