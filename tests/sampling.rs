@@ -470,7 +470,9 @@ fn settings_split_and_fold() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/iris.csv");
     let load = |settings: &str| {
         let text = format!("{settings}\n[[sources]]\nformat = \"csv\"\npath = {path:?}\n");
-        let mut iterator = Loader::from(toml::from_str::<LoaderConfig>(&text).unwrap()).build().unwrap();
+        let config: LoaderConfig = toml::from_str(&text).unwrap();
+        assert_eq!(toml::from_str::<LoaderConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+        let mut iterator = Loader::from(config).build().unwrap();
         see_all(&mut *iterator).into_iter().flat_map(|batch| batch.samples).collect::<BTreeSet<u64>>()
     };
     let split = |part| load(&format!("split = {{ train = 0.6, validation = 0.2, test = 0.2, part = {part:?} }}"));

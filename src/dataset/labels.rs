@@ -8,6 +8,8 @@ use crate::read::{RecordReader, Sample, Scratch};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
+use super::fill::caught;
+
 /// The tensor that holds a record's class: an index, or a single 1 among zeros.
 fn class_tensor(tensors: &[TensorSpec]) -> Option<usize> {
     let holds_class = |spec: &TensorSpec| match spec.shape.as_slice() {
@@ -23,7 +25,7 @@ pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
         !reader.is_empty() && reader.label(0).is_some() || class_tensor(reader.tensors()).is_some()
     };
     match readers.iter().find(has_classes) {
-        Some(reader) => read_labels(&**reader),
+        Some(reader) => caught(|| read_labels(&**reader)),
         None => Err(no_classes()),
     }
 }

@@ -10,6 +10,7 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::fill::caught;
 use super::sampling::Sampling;
 use super::settle::BadRecords;
 
@@ -348,10 +349,12 @@ impl Filler for ReaderFiller {
 
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
         let scratches = scratches(scratch, self.components.len());
-        for (component, scratch) in self.components.iter().zip(scratches) {
-            component.reader.fetch(&plan.samples[rows.clone()], nth, scratch)?;
-        }
-        Ok(())
+        // All are called, even if one fails: each must see where a job begins.
+        let calls =
+            self.components.iter().zip(scratches).map(|(component, scratch)| {
+                caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, scratch))
+            });
+        calls.fold(Ok(()), Result::and)
     }
 
     fn decode(

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -44,7 +45,8 @@ impl ReaderSource {
     /// Draws samples with replacement, so that each class is drawn equally often.
     ///
     /// The labels are those of the first reader that has classes. Of an image folder they are known; otherwise every
-    /// record is read once when the iterator is made, see [`read_labels`](crate::read_labels).
+    /// record is read once when the iterator is made, see [`read_labels`](crate::read_labels), and a bad one is an error
+    /// whatever the policy.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.sampling.draw = Draw::ClassBalanced;
@@ -103,9 +105,9 @@ impl Sampling {
             Draw::Weighted(weights) => weighted(subset, &|id| weights[id as usize])?,
             Draw::ClassBalanced => {
                 let labels = labels_of(readers)?;
-                let mut counts = vec![0u64; labels.iter().max().map_or(0, |label| *label as usize + 1)];
-                subset.iter().for_each(|id| counts[labels[id as usize] as usize] += 1);
-                weighted(subset, &|id| 1.0 / counts[labels[id as usize] as usize] as f64)?
+                let mut counts: HashMap<u32, u64> = HashMap::new();
+                subset.iter().for_each(|id| *counts.entry(labels[id as usize]).or_default() += 1);
+                weighted(subset, &|id| 1.0 / counts[&labels[id as usize]] as f64)?
             }
             Draw::Mixed(_) if self.subset.is_some() => {
                 return Err(config("a subset and a mix; give the subsets of the mix alone".to_owned()));

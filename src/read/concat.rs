@@ -37,8 +37,8 @@ struct Worker {
     records: Vec<Vec<u64>>,
     /// For each of the job's records, its reader and its place among those of the same reader.
     dealt: Vec<(usize, usize)>,
-    /// The job.
-    samples: Vec<u64>,
+    /// Which readers were asked for the first of the job's records.
+    begun: Vec<bool>,
 }
 
 impl Worker {
@@ -95,9 +95,9 @@ impl Concat {
 
     /// Each reader is given the job's records of its own, so that reading ahead stays within them.
     fn deal(&self, samples: &[u64], worker: &mut Worker) {
-        worker.samples.clear();
-        worker.samples.extend_from_slice(samples);
         worker.dealt.clear();
+        worker.begun.clear();
+        worker.begun.resize(self.parts.len(), false);
         worker.records.resize_with(self.parts.len(), Vec::new);
         worker.records.iter_mut().for_each(Vec::clear);
         for sample in samples {
@@ -124,13 +124,19 @@ impl RecordReader for Concat {
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let worker = scratch.of::<Worker>();
-        if nth == 0 || worker.samples != samples {
+        if nth == 0 {
             self.deal(samples, worker);
         }
         let (part, nth) = worker.dealt[nth];
         worker.reader(part);
-        let Worker { readers, records, .. } = worker;
-        self.parts[part].fetch(&records[part], nth, &mut readers[part])
+        let Worker { readers, records, begun, .. } = worker;
+        let (records, reader) = (&records[part], &mut readers[part]);
+        let has_begun = std::mem::replace(&mut begun[part], true);
+        if nth > 0 && !has_begun {
+            // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
+            drop(self.parts[part].fetch(records, 0, reader));
+        }
+        self.parts[part].fetch(records, nth, reader)
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {

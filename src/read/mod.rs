@@ -72,8 +72,9 @@ pub trait RecordReader: Send + Sync {
         Ok(Extents::default())
     }
 
-    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. It is called with `nth` from 0
-    /// on, and may read ahead for the rest of `samples`. A reader whose records are in memory does nothing here.
+    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. Every job calls it with `nth` 0
+    /// first, then with those of the others that are not known to be bad, in their order; it may read ahead for the rest
+    /// of `samples`. A reader whose records are in memory does nothing here.
     ///
     /// # Errors
     ///
