@@ -21,8 +21,9 @@ mod sync;
 mod view;
 
 pub use dataset::{
-    BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, LastBatch, Opened, Planner,
-    ReaderSource, Source, State, StreamSource, VerifyProgress, VerifyReport, verify_source,
+    BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, Folds, LastBatch, Opened, Part,
+    Planner, ReaderSource, Source, Split, State, StreamSource, VerifyProgress, VerifyReport, read_labels,
+    verify_source,
 };
 pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
@@ -37,7 +38,7 @@ pub use loader::{
 };
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
-pub use order::{Permutation, Remainder, Shard};
+pub use order::{Permutation, Remainder, Shard, Subset};
 pub use prefetch::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, FetchLimit, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
 };
@@ -45,11 +46,11 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, CsvDecoder,
-    CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint, FolderSummary, Format,
-    FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels, ImageRecord,
-    ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream, Sample,
-    SampleStream, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect,
+    Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, Concat,
+    CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
+    FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels,
+    ImageRecord, ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream,
+    Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect,
     summarise_image,
 };
 pub use ring::{Overflow, RingStats};

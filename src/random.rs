@@ -45,11 +45,21 @@ impl RandomKey {
         (self.bits(counter) >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// A number below `limit` for `counter`; 0 if the limit is 0.
+    pub(crate) fn below(self, counter: u64, limit: u64) -> u64 {
+        scaled(self.bits(counter), limit)
+    }
+
     /// A normally distributed number (mean 0, deviation 1) for `counter`, by the Box-Muller transform.
     pub fn normal(self, counter: u64) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit(2 * counter)).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit(2 * counter + 1)).cos()
     }
+}
+
+/// Random bits as a number below `limit`; 0 if the limit is 0.
+pub(crate) fn scaled(bits: u64, limit: u64) -> u64 {
+    ((u128::from(bits) * u128::from(limit)) >> 64) as u64
 }
 
 /// A hash that is the same in every process, build and version: for fingerprints and for splitting by name.

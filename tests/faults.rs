@@ -5,10 +5,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Flaky, Trouble, workspace, xs};
+use common::{Flaky, Trouble, Waves, workspace, xs};
 use ringfeed::{
-    Array, AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch,
-    ReaderSource, Role, SampleStream, StreamSource, TensorSpec, shield, wrap,
+    Array, AsyncDataSetIterator, BadLimits, BadRecords, Concat, CsvOptions, CsvReader, DType, DataSetIterator, Error,
+    ErrorKind, Extents, IdxOptions, IdxReader, LastBatch, Location, ReaderSource, RecordReader, Result, Role, RowMut,
+    Sample, SampleStream, Scratch, StreamSource, TensorSpec, shield, wrap,
 };
 
 const TROUBLES: [Trouble; 4] =
@@ -250,4 +251,72 @@ fn a_reset_that_timed_out_can_be_tried_again() {
     gate.open();
     while iterator.reset().is_err() {}
     assert_eq!(iterator.map(|batch| batch.unwrap().len()).sum::<usize>(), 100);
+}
+
+/// Waves of which every third can't be measured, and every fifth not be fetched.
+struct Unmeasured(Waves);
+
+impl RecordReader for Unmeasured {
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.0.tensors()
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        if sample.is_multiple_of(3) {
+            return Err(Error::new(ErrorKind::Data, "no length"));
+        }
+        self.0.measure(sample, scratch)
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+        match samples[nth].is_multiple_of(5) {
+            true => Err(Error::new(ErrorKind::Io, "no bytes")),
+            false => Ok(()),
+        }
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.0.decode(sample, nth, scratch, row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.0.place(sample)
+    }
+}
+
+#[test]
+fn bad_records_at_the_beginning_of_a_job_leave_nothing_of_the_job_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, rows: std::ops::Range<u32>| {
+        let path = folder.path().join(name);
+        let text: String = rows.map(|i| format!("{i},{}\n", 2 * i)).collect();
+        std::fs::write(&path, format!("a,b\n{text}")).unwrap();
+        CsvReader::open(path, &CsvOptions::default()).unwrap()
+    };
+    let bytes: Vec<u8> = (0..300u32).flat_map(u32::to_be_bytes).collect();
+    let idx = folder.path().join("numbers.idx");
+    std::fs::write(&idx, [&[0, 0, 12, 1, 0, 0, 1, 44][..], &bytes].concat()).unwrap();
+    let idx = || IdxReader::open(&idx, &IdxOptions { name: Some("number".into()), ..IdxOptions::default() }).unwrap();
+    let (whole, low, high) = (open("whole.csv", 0..300), open("low.csv", 0..150), open("high.csv", 150..300));
+    let waves = || ReaderSource::new(Unmeasured(Waves::new(300, 5)));
+    for source in [waves().and(whole).and(idx()), waves().and(Concat::new(low).and(high).unwrap()).and(idx())] {
+        let policy = BadRecords::Skip(BadLimits::count(1000));
+        let source = source.batch_size(9).shuffle(3).bad_records(policy);
+        let mut seen = 0;
+        for batch in AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap() {
+            let batch = batch.unwrap();
+            let rows = batch.tensor("features").unwrap();
+            let numbers = batch.tensor("number").unwrap();
+            let read = rows.as_slice::<f32>().unwrap().chunks(2).zip(numbers.as_slice::<i32>().unwrap());
+            for (id, (row, number)) in batch.sample_ids().iter().zip(read) {
+                assert_eq!((row, *number as u64), (&[*id as f32, 2.0 * *id as f32][..], *id));
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, (0..300).filter(|id| id % 3 != 0 && id % 5 != 0).count());
+    }
 }

@@ -42,7 +42,7 @@ struct Custom {
     decode: fn(u64) -> Result<()>,
     place: fn(u64) -> Location,
     measure: Option<fn(u64) -> Result<Extents>>,
-    samples: fn() -> Option<u64>,
+    any_sample: fn(u64) -> Option<u64>,
     policy: BadRecords,
 }
 
@@ -53,7 +53,7 @@ impl Custom {
             decode: |_| Ok(()),
             place: |_| Location::default(),
             measure: None,
-            samples: || Some(20),
+            any_sample: |bits| Some(bits % 20),
             policy: BadRecords::Fail,
         }
     }
@@ -139,8 +139,8 @@ impl Filler for CustomFiller {
         Ok(())
     }
 
-    fn samples(&self) -> Option<u64> {
-        (self.custom.samples)()
+    fn any_sample(&self, bits: u64) -> Option<u64> {
+        (self.custom.any_sample)(bits)
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
@@ -599,7 +599,7 @@ fn a_panic_while_a_bad_record_is_replaced_is_an_error_in_its_place() {
                     6 => Err(Error::new(ErrorKind::Data, "bad")),
                     _ => Ok(()),
                 },
-                samples: || panic!("nobody knows how many"),
+                any_sample: |_| panic!("nobody knows which"),
                 policy: BadRecords::Replace(BadLimits::default()),
                 ..Custom::new(good)
             };

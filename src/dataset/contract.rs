@@ -118,8 +118,10 @@ pub trait Filler: Send + Sync {
         out: &mut RowMut<'_>,
     ) -> Result<()>;
 
-    /// Number of samples that any plan may ask for by index; `None` if they can only be read in order.
-    fn samples(&self) -> Option<u64> {
+    /// One of the samples that a plan may ask for, by random bits: it stands in for a bad one. `None` if samples can only
+    /// be read in order.
+    fn any_sample(&self, bits: u64) -> Option<u64> {
+        let _ = bits;
         None
     }
 

@@ -35,13 +35,16 @@ pub(crate) fn fill_rows(
         if stopped() {
             return;
         }
-        if !bad.contains(&row) {
-            let plan = &share.payload().plan;
-            let fetched = caught(|| fetch(filler, plan, rows.clone(), nth, scratch));
-            if let Err(error) = fetched {
-                report(share.payload(), filler, row, error);
-                bad.push(row);
-            }
+        let is_bad = bad.contains(&row);
+        // Every job begins with its first record, be it bad: that is how readers tell it from the job before.
+        if is_bad && nth > 0 {
+            continue;
+        }
+        let plan = &share.payload().plan;
+        let fetched = caught(|| fetch(filler, plan, rows.clone(), nth, scratch));
+        if let (Err(error), false) = (fetched, is_bad) {
+            report(share.payload(), filler, row, error);
+            bad.push(row);
         }
     }
     let fetched = Instant::now();

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, EpochOrder, Order, Remainder, Shard, epoch_key};
+use crate::random::RandomKey;
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::fill::caught;
+use super::sampling::Sampling;
 use super::settle::BadRecords;
 
 /// Batches from one or several [`RecordReader`]s: reader, order and decoding in one [`Source`].
@@ -40,6 +43,7 @@ pub struct ReaderSource {
     shard: Shard,
     remainder: Remainder,
     normalisers: Vec<(String, Normaliser)>,
+    pub(super) sampling: Sampling,
 }
 
 impl ReaderSource {
@@ -56,6 +60,7 @@ impl ReaderSource {
             shard: Shard::default(),
             remainder: Remainder::Pad,
             normalisers: Vec::new(),
+            sampling: Sampling::default(),
         }
     }
 
@@ -209,31 +214,35 @@ impl Source for ReaderSource {
         if let Some(fault) = self.shard.fault() {
             return Err(Error::new(ErrorKind::Config, fault));
         }
-        let len = self.len()?;
         let (schema, components) = self.compose()?;
-        let order = Order { len, seed: self.seed, shuffled: self.shuffled };
-        let deal = Deal::new(self.shard, len, 0, self.remainder);
+        let order = self.sampling.order(self.len()?, self.seed, self.shuffled, &self.readers)?;
+        let deal = Deal::new(self.shard, order.len, 0, self.remainder);
         let fingerprints = self.readers.iter().map(|reader| reader.fingerprint());
+        let mut fingerprint = fingerprints.reduce(Fingerprint::and).unwrap_or_default();
+        if let Some(choice) = self.sampling.hash(&order) {
+            fingerprint.names = RandomKey::new(fingerprint.names).with(choice).bits(0);
+        }
+        let filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone() };
         let planner = IndexPlanner {
+            of_epoch: order.epoch(0),
             order,
             shard: self.shard,
             remainder: self.remainder,
             batch_size: self.batch_size,
             last_batch: self.last_batch,
             epoch: 0,
-            of_epoch: order.epoch(0),
             deal,
             dealt: 0,
         };
         Ok(Opened {
             planner: Box::new(planner),
-            filler: Arc::new(ReaderFiller { schema: Arc::new(schema), components, samples: len }),
+            filler: Arc::new(filler),
             bad_records: self.bad_records,
             samples: Some(deal.count()),
             batches: Some(batches(deal.count(), self.batch_size, self.last_batch)),
             repeatable: true,
             seed: self.seed,
-            fingerprint: fingerprints.reduce(Fingerprint::and).unwrap_or_default(),
+            fingerprint,
             runs_on: true,
         })
     }
@@ -309,7 +318,7 @@ struct Component {
 struct ReaderFiller {
     schema: Arc<Schema>,
     components: Vec<Component>,
-    samples: u64,
+    order: Order,
 }
 
 /// One scratch for each component.
@@ -340,10 +349,12 @@ impl Filler for ReaderFiller {
 
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
         let scratches = scratches(scratch, self.components.len());
-        for (component, scratch) in self.components.iter().zip(scratches) {
-            component.reader.fetch(&plan.samples[rows.clone()], nth, scratch)?;
-        }
-        Ok(())
+        // All are called, even if one fails: each must see where a job begins.
+        let calls =
+            self.components.iter().zip(scratches).map(|(component, scratch)| {
+                caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, scratch))
+            });
+        calls.fold(Ok(()), Result::and)
     }
 
     fn decode(
@@ -364,8 +375,8 @@ impl Filler for ReaderFiller {
         Ok(())
     }
 
-    fn samples(&self) -> Option<u64> {
-        Some(self.samples)
+    fn any_sample(&self, bits: u64) -> Option<u64> {
+        (self.order.len > 0).then(|| self.order.any(bits))
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
@@ -376,9 +387,10 @@ impl Filler for ReaderFiller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::{Picks, Subset};
 
     fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
-        let order = Order { len, seed: 0, shuffled: false };
+        let order = Order { len, seed: 0, shuffled: false, picks: Picks::Once(Subset::all(len)) };
         let (shard, remainder) = (Shard::default(), Remainder::Pad);
         let (of_epoch, deal) = (order.epoch(0), Deal::new(shard, len, 0, remainder));
         let mut planner =

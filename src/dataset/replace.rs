@@ -89,11 +89,10 @@ fn choose(
     filler: &dyn Filler,
     scratch: &mut Scratch,
 ) -> Result<(u64, BatchPlan)> {
-    let samples = filler.samples().unwrap_or(0);
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
-        let sample = ((u128::from(key.bits(attempt)) * u128::from(samples)) >> 64) as u64;
+        let Some(sample) = filler.any_sample(key.bits(attempt)) else { break };
         let candidate = BatchPlan { samples: vec![sample], ..plan.one_row(row) };
         if sample != plan.samples[row] && candidate_extents(&candidate, filler, scratch).is_ok() {
             return Ok((attempt, candidate));

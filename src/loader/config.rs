@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::{BadLimits, BadRecords, LastBatch};
+use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
@@ -49,6 +49,18 @@ pub struct LoaderConfig {
     /// Seed of the shuffle; without one, the source's own order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
+    /// One part of a split into train, validation and test data by the names of the first source's samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// One of several folds for cross-validation, or all others; of the part, if there is a split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folds: Option<Folds>,
+    /// Whether samples are drawn with replacement, so that each class is drawn equally often.
+    #[serde(default)]
+    pub class_balanced: bool,
+    /// How many samples an epoch has, if not as many as there are to choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_per_epoch: Option<u64>,
     /// This process's part of the samples.
     #[serde(default)]
     pub shard: Shard,
@@ -216,6 +228,10 @@ impl Default for LoaderConfig {
             sources: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
+            split: None,
+            folds: None,
+            class_balanced: false,
+            samples_per_epoch: None,
             shard: Shard::default(),
             remainder: Remainder::default(),
             last_batch: LastBatch::default(),
@@ -341,6 +357,11 @@ impl LoaderConfig {
             faults.push("batch_size: a batch has at least one sample".to_owned());
         }
         faults.extend(self.shard.fault().map(|fault| format!("shard: {fault}")));
+        faults.extend(self.split.and_then(|split| split.fault()).map(|fault| format!("split: {fault}")));
+        faults.extend(self.folds.and_then(|folds| folds.fault()).map(|fault| format!("folds: {fault}")));
+        if self.class_balanced && self.shuffle.is_none() {
+            faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
+        }
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }

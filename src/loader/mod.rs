@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::dataset::{BadRecords, DataSetIterator, LastBatch, ReaderSource, Source, StreamSource};
+use crate::dataset::{BadRecords, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource};
 use crate::decode::{ImageAugment, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
-use crate::order::Shard;
+use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
@@ -156,6 +156,35 @@ impl Loader {
         self
     }
 
+    /// Takes one part of a split into train, validation and test data. Default: all samples.
+    #[must_use]
+    pub fn split(mut self, split: Split) -> Self {
+        self.config.split = Some(split);
+        self
+    }
+
+    /// Takes one of several folds, or all others; of the part, if there is a split. Default: all samples.
+    #[must_use]
+    pub fn folds(mut self, folds: Folds) -> Self {
+        self.config.folds = Some(folds);
+        self
+    }
+
+    /// Draws samples with replacement, so that each class is drawn equally often; needs [`shuffle`](Self::shuffle) for its
+    /// seed. Default: each sample once.
+    #[must_use]
+    pub fn class_balanced(mut self) -> Self {
+        self.config.class_balanced = true;
+        self
+    }
+
+    /// How many samples an epoch has. Default: as many as there are to choose from.
+    #[must_use]
+    pub fn samples_per_epoch(mut self, samples: u64) -> Self {
+        self.config.samples_per_epoch = Some(samples);
+        self
+    }
+
     /// Takes only this process's part of the samples; every part has the same number of batches. Default: all.
     #[must_use]
     pub fn shard(mut self, shard: Shard) -> Self {
@@ -289,7 +318,9 @@ impl Loader {
         self.check()?;
         let config = &self.config;
         let normalisers = self.normalisers()?;
+        let selects = config.split.is_some() || config.folds.is_some() || config.samples_per_epoch.is_some();
         let in_order = config.shuffle.is_none()
+            && !selects
             && config.shard.count == 1
             && config.last_batch != LastBatch::Pad
             && !matches!(config.bad_records, BadRecords::Replace(_));
@@ -311,13 +342,16 @@ impl Loader {
             return Ok(Box::new(source));
         }
         let mut tensors = Vec::new();
-        let mut readers = config.sources.iter().map(|source| {
+        let readers = config.sources.iter().map(|source| {
             let reader = open(source, budget)?;
             let own = reader.tensors().to_vec();
             tensors.extend_from_slice(&own);
             Augmented::with_all(reader, &own, self.augmented(&own))
         });
-        let first = readers.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Config, "there is no source")))?;
+        let readers = readers.collect::<Result<Vec<_>>>()?;
+        let subset = self.subset(&readers)?;
+        let mut readers = readers.into_iter();
+        let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
             .last_batch(config.last_batch)
@@ -325,11 +359,20 @@ impl Loader {
             .shard(config.shard)
             .remainder(config.remainder);
         for reader in readers {
-            source = source.and(reader?);
+            source = source.and(reader);
         }
         self.check_augmented(&tensors)?;
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
+        }
+        if let Some(subset) = subset {
+            source = source.subset(subset);
+        }
+        if config.class_balanced {
+            source = source.class_balanced();
+        }
+        if let Some(samples) = config.samples_per_epoch {
+            source = source.samples_per_epoch(samples);
         }
         if config.shorter {
             source = source.shorter();
@@ -349,6 +392,18 @@ impl Loader {
                 let message = format!("{} faults in the settings:\n  {}", faults.len(), faults.join("\n  "));
                 Err(Error::new(ErrorKind::Config, message))
             }
+        }
+    }
+
+    /// What a split and folds by the names in the first reader leave of the samples.
+    fn subset(&self, readers: &[impl RecordReader]) -> Result<Option<Subset>> {
+        let Some(first) = readers.first() else { return Ok(None) };
+        let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
+        let all = Subset::all(shortest);
+        let part = self.config.split.map(|split| split.of(&all, first)).transpose()?;
+        match self.config.folds {
+            Some(folds) => folds.of(&part.unwrap_or(all), first).map(Some),
+            None => Ok(part),
         }
     }
 

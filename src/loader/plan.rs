@@ -118,12 +118,16 @@ impl Loader {
         self.check()?;
         let config = &self.config;
         let outlines = config.sources.iter().map(outline).collect::<Result<Vec<_>>>()?;
-        let samples = self.planned_samples(&outlines)?;
+        let chosen = config.split.is_some() || config.folds.is_some();
+        let samples = self.planned_samples(&outlines)?.filter(|_| !chosen);
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
         let samples_per_shard = samples.map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
+        if chosen {
+            unknown.push("samples: which ones belong to the part or fold is known once the sources are open".into());
+        }
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
                 let full = config.last_batch != LastBatch::Keep;

@@ -121,6 +121,9 @@ impl Loader {
         config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
         config.shuffle = None;
         config.shard = Default::default();
+        config.split = None;
+        config.folds = None;
+        config.class_balanced = false;
         config.last_batch = Default::default();
         config.bad_records = Default::default();
         config.augment.clear();

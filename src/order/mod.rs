@@ -1,27 +1,60 @@
 //! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
 
+mod mixture;
 mod permutation;
 mod shard;
+mod subset;
+mod weighted;
 
+use std::sync::Arc;
+
+pub(crate) use mixture::Mixture;
 pub use permutation::Permutation;
 pub(crate) use shard::Deal;
 pub use shard::{Remainder, Shard};
+pub use subset::Subset;
+pub(crate) use weighted::Weighted;
 
-use crate::random::RandomKey;
+use crate::random::{RandomKey, scaled};
+
+/// Tells the draws of weighted sampling from other random numbers.
+const DRAW: u64 = 0x6472_6177_6472_6177;
 
 /// The order of all epochs of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) len: u64,
     pub(crate) seed: u64,
     pub(crate) shuffled: bool,
+    pub(crate) picks: Picks,
+}
+
+/// Which samples an order is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Picks {
+    /// Each once an epoch.
+    Once(Subset),
+    /// Drawn with replacement.
+    Weighted(Arc<Weighted>),
+    /// Several subsets in proportion.
+    Mixed(Arc<Mixture>),
 }
 
 impl Order {
     /// The order of one epoch.
     pub(crate) fn epoch(&self, epoch: u64) -> EpochOrder {
         let key = epoch_key(self.seed, epoch);
-        EpochOrder(self.shuffled.then(|| Permutation::new(self.len, key)))
+        let permuted = self.shuffled && matches!(self.picks, Picks::Once(_));
+        EpochOrder { order: self.clone(), epoch, permutation: permuted.then(|| Permutation::new(self.len, key)) }
+    }
+
+    /// One of the samples by random bits: to stand in for another.
+    pub(crate) fn any(&self, bits: u64) -> u64 {
+        match &self.picks {
+            Picks::Once(subset) => subset.at(scaled(bits, subset.len())),
+            Picks::Weighted(weighted) => weighted.draw(RandomKey::new(bits), 0),
+            Picks::Mixed(mixture) => mixture.any(bits),
+        }
     }
 }
 
@@ -30,12 +63,21 @@ pub(crate) fn epoch_key(seed: u64, epoch: u64) -> RandomKey {
     RandomKey::new(seed).with(epoch)
 }
 
-/// The order of one epoch: the source's own, or a permutation of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EpochOrder(Option<Permutation>);
+/// The order of one epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct EpochOrder {
+    order: Order,
+    epoch: u64,
+    permutation: Option<Permutation>,
+}
 
 impl EpochOrder {
     pub(crate) fn sample_at(&self, position: u64) -> u64 {
-        self.0.map_or(position, |permutation| permutation.at(position))
+        let Order { len, seed, shuffled, picks } = &self.order;
+        match picks {
+            Picks::Once(subset) => subset.at(self.permutation.map_or(position, |permutation| permutation.at(position))),
+            Picks::Weighted(weighted) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
+            Picks::Mixed(mixture) => mixture.sample_at(*seed, *shuffled, self.epoch.wrapping_mul(*len), *len, position),
+        }
     }
 }

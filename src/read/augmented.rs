@@ -274,6 +274,14 @@ impl<R: RecordReader> RecordReader for Augmented<R> {
         self.inner.place(sample)
     }
 
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        self.inner.name(sample, name);
+    }
+
+    fn label(&self, sample: u64) -> Option<u32> {
+        self.inner.label(sample)
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         self.inner.fingerprint()
     }

@@ -4,6 +4,7 @@
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
 mod augmented;
+mod concat;
 mod csv;
 mod detect;
 mod fixed;
@@ -25,6 +26,7 @@ use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 pub use augmented::{Augmented, NumberAugment};
+pub use concat::Concat;
 pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
@@ -70,8 +72,9 @@ pub trait RecordReader: Send + Sync {
         Ok(Extents::default())
     }
 
-    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. It is called with `nth` from 0
-    /// on, and may read ahead for the rest of `samples`. A reader whose records are in memory does nothing here.
+    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. Every job calls it with `nth` 0
+    /// first, then with those of the others that are not known to be bad, in their order; it may read ahead for the rest
+    /// of `samples`. A reader whose records are in memory does nothing here.
     ///
     /// # Errors
     ///
@@ -92,6 +95,18 @@ pub trait RecordReader: Send + Sync {
 
     /// Where record `sample` comes from: what statistics and logs call it.
     fn place(&self, sample: u64) -> Location;
+
+    /// Writes the name of record `sample` behind what `name` holds: what it is known by when others are added or taken
+    /// away, such as the path of its file below the source's folder. By default its number. Splits and folds go by it.
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(&sample.to_le_bytes());
+    }
+
+    /// The class of record `sample`, where it is known without reading the record.
+    fn label(&self, sample: u64) -> Option<u32> {
+        let _ = sample;
+        None
+    }
 
     /// What tells this source from another or a changed one.
     fn fingerprint(&self) -> Fingerprint {
@@ -289,6 +304,14 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn place(&self, sample: u64) -> Location {
         (**self).place(sample)
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        (**self).name(sample, name);
+    }
+
+    fn label(&self, sample: u64) -> Option<u32> {
+        (**self).label(sample)
     }
 
     fn fingerprint(&self) -> Fingerprint {

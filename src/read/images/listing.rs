@@ -28,7 +28,12 @@ impl PathList {
         Ok(())
     }
 
-    fn relative(&self, index: usize) -> &Path {
+    /// The path of file `index` below the root.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub(super) fn relative(&self, index: usize) -> &Path {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         bytes_path(&self.bytes[start as usize..self.ends[index] as usize])
     }

@@ -342,6 +342,14 @@ impl RecordReader for ImageFolder {
         Location { path, record: Some(sample), ..Location::default() }
     }
 
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.files.relative(sample as usize).as_os_str().as_encoded_bytes());
+    }
+
+    fn label(&self, sample: u64) -> Option<u32> {
+        self.label(sample)
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
         Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: self.file_bytes }

@@ -139,6 +139,10 @@ impl RecordReader for AlignedSequences {
         self.features.place(sample)
     }
 
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        self.features.name(sample, name);
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let (features, labels) = (self.features.fingerprint(), self.labels.fingerprint());
         Fingerprint {

@@ -316,6 +316,10 @@ impl RecordReader for CsvSequenceReader {
         self.source.place(sample)
     }
 
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.source.own_name(sample));
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         self.source.fingerprint()
     }

@@ -290,6 +290,16 @@ impl Source {
         }
     }
 
+    /// What sequence `sample` is known by among others: the name of its file or group.
+    pub(super) fn own_name(&self, sample: u64) -> &[u8] {
+        match self {
+            Self::Files { files, .. } => {
+                files[sample as usize].text.path().file_name().unwrap_or_default().as_encoded_bytes()
+            }
+            Self::Groups { groups, .. } => &groups.names[sample as usize],
+        }
+    }
+
     /// Where sequence `sample` begins.
     pub(super) fn place(&self, sample: u64) -> Location {
         let (path, byte) = match self {

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::random::RandomKey;
+use crate::read::{RecordReader, Sample, Scratch};
+use crate::row::{RowMut, TensorMut};
+use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+
+use super::fill::caught;
+
+/// The tensor that holds a record's class: an index, or a single 1 among zeros.
+fn class_tensor(tensors: &[TensorSpec]) -> Option<usize> {
+    let holds_class = |spec: &TensorSpec| match spec.shape.as_slice() {
+        [] => !spec.dtype.is_float(),
+        [Dim::Fixed(classes)] => spec.classes.as_ref().is_some_and(|names| names.len() == *classes),
+        _ => false,
+    };
+    tensors.iter().position(|spec| spec.role == Role::Label && holds_class(spec))
+}
+
+pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
+    let has_classes = |reader: &&Arc<dyn RecordReader>| {
+        !reader.is_empty() && reader.label(0).is_some() || class_tensor(reader.tensors()).is_some()
+    };
+    match readers.iter().find(has_classes) {
+        Some(reader) => caught(|| read_labels(&**reader)),
+        None => Err(no_classes()),
+    }
+}
+
+/// The class that a tensor of classes holds.
+fn class_in(tensor: &mut TensorMut<'_>) -> Option<u32> {
+    let dtype = tensor.dtype();
+    let is_index = tensor.shape().is_empty();
+    let bytes = &*tensor.bytes_mut();
+    let numbers = match dtype {
+        DType::U8 => Numbers::U8(bytes),
+        DType::I8 => Numbers::I8(bytemuck::cast_slice(bytes)),
+        DType::U16 => Numbers::U16(bytemuck::cast_slice(bytes)),
+        DType::I16 => Numbers::I16(bytemuck::cast_slice(bytes)),
+        DType::U32 => Numbers::U32(bytemuck::cast_slice(bytes)),
+        DType::I32 => Numbers::I32(bytemuck::cast_slice(bytes)),
+        DType::I64 => Numbers::I64(bytemuck::cast_slice(bytes)),
+        DType::F32 => Numbers::F32(bytemuck::cast_slice(bytes)),
+        DType::F64 => Numbers::F64(bytemuck::cast_slice(bytes)),
+    };
+    if is_index {
+        let class = numbers.at(0);
+        (0.0..=f64::from(u32::MAX)).contains(&class).then_some(class as u32)
+    } else {
+        (0..numbers.len()).find(|index| numbers.at(*index) != 0.0).map(|index| index as u32)
+    }
+}
+
+#[cold]
+fn no_classes() -> Error {
+    Error::new(ErrorKind::Schema, "there are no classes: no label tensor holds an index or one number for each class")
+}
+
+/// The class of every record: 4 bytes each.
+///
+/// Where a reader does not know [labels](RecordReader::label) by itself, every record is read and decoded once, on this
+/// thread: cheap for tables and label files, a whole epoch's work for sequences.
+///
+/// ```
+/// use ringfeed::{CsvOptions, CsvReader, Subset, read_labels};
+///
+/// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
+/// let labels = read_labels(&CsvReader::open("fixtures/iris.csv", &options)?)?;
+/// let ones = Subset::all(labels.len() as u64).filter(|sample| labels[sample as usize] == 1);
+/// assert_eq!(ones.len(), 50);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Schema`] if there is no tensor of classes; [`ErrorKind::Data`] for a class below 0 or above 2^32 - 1; and
+/// what reading the records gives.
+pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
+    let schema = Schema::new(reader.tensors().to_vec())?;
+    let tensor = class_tensor(reader.tensors());
+    let (mut layout, mut memory, mut scratch) = (Layout::default(), Vec::<u64>::new(), Scratch::default());
+    let mut read = |id| {
+        let tensor = tensor.ok_or_else(no_classes)?;
+        let extents = if schema.is_variable() { reader.measure(id, &mut scratch)? } else { Extents::default() };
+        layout.compute(&schema, 1, extents)?;
+        memory.resize(layout.bytes().div_ceil(8), 0);
+        let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut memory), schema.tensors(), &layout, 0);
+        reader.fetch(&[id], 0, &mut scratch)?;
+        reader.decode(Sample { id, key: RandomKey::new(0) }, 0, &mut scratch, &mut row)?;
+        class_in(&mut row.tensor(tensor)).ok_or_else(|| {
+            Error::new(ErrorKind::Data, "the label is no class").at_column(&schema.tensors()[tensor].name)
+        })
+    };
+    let label = |id| match reader.label(id) {
+        Some(label) => Ok(label),
+        None => read(id).map_err(|error| match reader.place(id).path {
+            Some(path) => error.at_path(path).at_record(id),
+            None => error.at_record(id),
+        }),
+    };
+    (0..reader.len()).map(label).collect()
+}

@@ -1,0 +1,135 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::{Mixture, Order, Picks, Subset, Weighted};
+use crate::random::RandomKey;
+use crate::read::RecordReader;
+
+use super::labels::labels_of;
+use super::reader_source::ReaderSource;
+
+/// Which samples a source takes, and how often.
+#[derive(Default)]
+pub(super) struct Sampling {
+    subset: Option<Subset>,
+    draw: Draw,
+    samples_per_epoch: Option<u64>,
+}
+
+#[derive(Default)]
+enum Draw {
+    #[default]
+    Once,
+    Weighted(Vec<f64>),
+    ClassBalanced,
+    Mixed(Vec<(Subset, f64)>),
+}
+
+impl ReaderSource {
+    /// Takes only these samples. A batch's [`sample_ids`](crate::DataSet::sample_ids) stay those of the whole source.
+    #[must_use]
+    pub fn subset(mut self, subset: Subset) -> Self {
+        self.sampling.subset = Some(subset);
+        self
+    }
+
+    /// Draws samples with replacement, in proportion to these weights: one for each sample of the whole source, whether
+    /// in the [`subset`](Self::subset) or not. It takes 12 bytes a sample beside the subset's own.
+    #[must_use]
+    pub fn weighted(mut self, weights: Vec<f64>) -> Self {
+        self.sampling.draw = Draw::Weighted(weights);
+        self
+    }
+
+    /// Draws samples with replacement, so that each class is drawn equally often.
+    ///
+    /// The labels are those of the first reader that has classes. Of an image folder they are known; otherwise every
+    /// record is read once when the iterator is made, see [`read_labels`](crate::read_labels), and a bad one is an error
+    /// whatever the policy.
+    #[must_use]
+    pub fn class_balanced(mut self) -> Self {
+        self.sampling.draw = Draw::ClassBalanced;
+        self
+    }
+
+    /// Mixes several subsets in proportion to weights; for several sources, see [`Concat`](crate::Concat).
+    ///
+    /// Each subset is gone through again and again, across epochs, every pass in a new order, so that all its samples
+    /// are used equally often. Every aligned 1024 positions of the endless stream have each subset's exact share, rounded
+    /// up or down; within those, positions are shuffled. Without a shuffle, subsets are interleaved evenly, each in its
+    /// own order.
+    #[must_use]
+    pub fn mix(mut self, parts: impl IntoIterator<Item = (Subset, f64)>) -> Self {
+        self.sampling.draw = Draw::Mixed(parts.into_iter().collect());
+        self
+    }
+
+    /// How many samples an epoch has. By default as many as there are to choose from, all subsets of a mix together.
+    /// Samples that are neither weighted nor mixed are then gone through across epochs, as a mix of one.
+    #[must_use]
+    pub fn samples_per_epoch(mut self, samples: u64) -> Self {
+        self.sampling.samples_per_epoch = Some(samples);
+        self
+    }
+}
+
+impl Sampling {
+    /// The order of a source of `len` samples.
+    pub(super) fn order(
+        &self,
+        len: u64,
+        seed: u64,
+        shuffled: bool,
+        readers: &[Arc<dyn RecordReader>],
+    ) -> Result<Order> {
+        let config = |message: String| Error::new(ErrorKind::Config, message);
+        let subset = self.subset.clone().unwrap_or_else(|| Subset::all(len));
+        let mixed = |parts: &[(Subset, f64)]| Ok(Picks::Mixed(Arc::new(Mixture::new(parts).map_err(config)?)));
+        let weighted = |subset, weight: &dyn Fn(u64) -> f64| {
+            Ok(Picks::Weighted(Arc::new(Weighted::new(subset, weight).map_err(config)?)))
+        };
+        let listed = match &self.draw {
+            Draw::Mixed(parts) => parts.iter().find_map(|(subset, _)| subset.beyond(len)),
+            _ => subset.beyond(len),
+        };
+        if let Some(id) = listed {
+            return Err(config(format!("a subset has sample {id}, but there are {len} samples")));
+        }
+        let picks = match &self.draw {
+            Draw::Once if self.samples_per_epoch.is_some() && !subset.is_empty() => mixed(&[(subset, 1.0)])?,
+            Draw::Once => Picks::Once(subset),
+            Draw::Weighted(weights) if weights.len() as u64 != len => {
+                return Err(config(format!("{} weights for {len} samples", weights.len())));
+            }
+            Draw::Weighted(weights) => weighted(subset, &|id| weights[id as usize])?,
+            Draw::ClassBalanced => {
+                let labels = labels_of(readers)?;
+                let mut counts: HashMap<u32, u64> = HashMap::new();
+                subset.iter().for_each(|id| *counts.entry(labels[id as usize]).or_default() += 1);
+                weighted(subset, &|id| 1.0 / counts[&labels[id as usize]] as f64)?
+            }
+            Draw::Mixed(_) if self.subset.is_some() => {
+                return Err(config("a subset and a mix; give the subsets of the mix alone".to_owned()));
+            }
+            Draw::Mixed(parts) => mixed(parts)?,
+        };
+        let choice = match &picks {
+            Picks::Once(subset) => subset.len(),
+            Picks::Weighted(weighted) => weighted.subset().len(),
+            Picks::Mixed(mixture) => mixture.len(),
+        };
+        let len = if choice == 0 { 0 } else { self.samples_per_epoch.unwrap_or(choice) };
+        Ok(Order { len, seed, shuffled, picks })
+    }
+
+    /// What tells this choice from another; `None` for all samples once each.
+    pub(super) fn hash(&self, order: &Order) -> Option<u64> {
+        let key = RandomKey::new(order.len);
+        match &order.picks {
+            Picks::Once(subset) => self.subset.as_ref().map(|_| key.with(subset.hash()).bits(0)),
+            Picks::Weighted(weighted) => Some(key.with(weighted.hash()).bits(1)),
+            Picks::Mixed(mixture) => Some(key.with(mixture.hash()).bits(2)),
+        }
+    }
+}

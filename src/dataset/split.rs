@@ -1,0 +1,186 @@
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::Subset;
+use crate::random::{RandomKey, hash_bytes};
+use crate::read::RecordReader;
+
+/// Tell the keys of splits and folds from each other, so that folds of a part of a split are not lopsided.
+const SPLIT: u64 = 0x7370_6c69_7421_7370;
+const FOLDS: u64 = 0x666f_6c64_7321_666f;
+
+/// Whose turn a sample of some name is, as a number in [0, 1).
+fn unit_of(reader: &(impl RecordReader + ?Sized), sample: u64, key: RandomKey, name: &mut Vec<u8>) -> f64 {
+    name.clear();
+    reader.name(sample, name);
+    key.with(hash_bytes(name)).unit(0)
+}
+
+impl Subset {
+    /// Parts of about these shares, in the subset's order. Each sample's part depends on its
+    /// [name](RecordReader::name) in `reader`, the shares and the seed alone: samples that are added later move no
+    /// other. If the shares add up to less than 1, the rest is in no part.
+    ///
+    /// To split a part again, take another seed.
+    ///
+    /// ```
+    /// use ringfeed::{CsvOptions, CsvReader, ReaderSource, RecordReader, Subset};
+    /// use std::sync::Arc;
+    ///
+    /// let iris = Arc::new(CsvReader::open("fixtures/iris.csv", &CsvOptions::default())?);
+    /// let [train, test] = Subset::all(iris.len()).split(&iris, [0.8, 0.2], 7)?;
+    /// assert_eq!(train.len() + test.len(), 150);
+    /// let train = ReaderSource::new(iris.clone()).subset(train).shuffle(42);
+    /// let test = ReaderSource::new(iris).subset(test);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] unless the shares are between 0 and 1, and at most 1 together.
+    pub fn split<const N: usize>(
+        &self,
+        reader: &(impl RecordReader + ?Sized),
+        shares: [f64; N],
+        seed: u64,
+    ) -> Result<[Self; N]> {
+        if let Some(fault) = shares_fault(&shares) {
+            return Err(Error::new(ErrorKind::Config, fault));
+        }
+        let mut ends = [0.0; N];
+        let mut end = 0.0;
+        for (index, share) in shares.iter().enumerate() {
+            end += share;
+            // Shares such as three times a third add up to a little less than 1.
+            ends[index] = if (end - 1.0).abs() < SLACK { 1.0 } else { end };
+        }
+        let key = RandomKey::new(seed).with(SPLIT);
+        Ok(self.deal(reader, |unit| ends.iter().position(|end| unit < *end), key))
+    }
+
+    /// What is left for training when fold `fold` of `count` is held out, and the fold: for cross-validation. As with
+    /// [`split`](Self::split), each sample's fold depends on its name and the seed alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] unless there are at least two folds and `fold` is below their number.
+    pub fn fold(
+        &self,
+        reader: &(impl RecordReader + ?Sized),
+        fold: u32,
+        count: u32,
+        seed: u64,
+    ) -> Result<(Self, Self)> {
+        if let Some(fault) = (Folds { fold, count, seed, held_out: false }).fault() {
+            return Err(Error::new(ErrorKind::Config, fault));
+        }
+        let of = |unit: f64| Some(usize::from((unit * f64::from(count)) as u32 == fold));
+        let [train, held_out] = self.deal(reader, of, RandomKey::new(seed).with(FOLDS));
+        Ok((train, held_out))
+    }
+
+    /// Deals the samples to parts by a number between 0 and 1 that stands for each name.
+    fn deal<const N: usize>(
+        &self,
+        reader: &(impl RecordReader + ?Sized),
+        part: impl Fn(f64) -> Option<usize>,
+        key: RandomKey,
+    ) -> [Self; N] {
+        let mut name = Vec::new();
+        // 8 bytes a sample until the parts are listed.
+        let mut parts: [Vec<u64>; N] = std::array::from_fn(|_| Vec::new());
+        for sample in self.iter() {
+            if let Some(part) = part(unit_of(reader, sample, key, &mut name)) {
+                parts[part].push(sample);
+            }
+        }
+        parts.map(Self::listed)
+    }
+}
+
+/// How far the sum of shares may be from 1 and still mean 1.
+const SLACK: f64 = 1e-9;
+
+fn shares_fault(shares: &[f64]) -> Option<String> {
+    let wrong = shares.iter().find(|share| !(0.0..=1.0).contains(*share));
+    let sum: f64 = shares.iter().sum();
+    match wrong {
+        Some(share) => Some(format!("a share of {share}; it is between 0 and 1")),
+        None if sum > 1.0 + SLACK => Some(format!("shares that add up to {sum}; they are at most 1 together")),
+        None => None,
+    }
+}
+
+/// One part of a split by name into train, validation and test data, as plain data; see [`Subset::split`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Split {
+    /// Share of the training data.
+    pub train: f64,
+    /// Share of the validation data.
+    #[serde(default)]
+    pub validation: f64,
+    /// Share of the test data.
+    #[serde(default)]
+    pub test: f64,
+    /// Seed: the same for all parts.
+    #[serde(default)]
+    pub seed: u64,
+    /// Which part is meant.
+    pub part: Part,
+}
+
+/// A part of a [`Split`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The training data.
+    Train,
+    /// The validation data.
+    Validation,
+    /// The test data.
+    Test,
+}
+
+impl Split {
+    pub(crate) fn fault(&self) -> Option<String> {
+        shares_fault(&[self.train, self.validation, self.test])
+    }
+
+    pub(crate) fn of(&self, subset: &Subset, reader: &(impl RecordReader + ?Sized)) -> Result<Subset> {
+        let [train, validation, test] = subset.split(reader, [self.train, self.validation, self.test], self.seed)?;
+        Ok(match self.part {
+            Part::Train => train,
+            Part::Validation => validation,
+            Part::Test => test,
+        })
+    }
+}
+
+/// One of several folds by name, or what is left without it, as plain data; see [`Subset::fold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Folds {
+    /// Which fold, from 0.
+    pub fold: u32,
+    /// How many there are.
+    pub count: u32,
+    /// Seed: the same for all folds.
+    #[serde(default)]
+    pub seed: u64,
+    /// Whether the fold itself is meant, instead of all others.
+    #[serde(default)]
+    pub held_out: bool,
+}
+
+impl Folds {
+    pub(crate) fn fault(&self) -> Option<String> {
+        let Self { fold, count, .. } = self;
+        (*count < 2 || fold >= count).then(|| format!("fold {fold} of {count}; there are two at least, counted from 0"))
+    }
+
+    pub(crate) fn of(&self, subset: &Subset, reader: &(impl RecordReader + ?Sized)) -> Result<Subset> {
+        let (train, held_out) = subset.fold(reader, self.fold, self.count, self.seed)?;
+        Ok(if self.held_out { held_out } else { train })
+    }
+}

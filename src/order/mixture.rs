@@ -1,0 +1,165 @@
+use crate::random::{RandomKey, mix};
+
+use super::{Permutation, Subset};
+
+/// Slots in a block: within one, positions are shuffled.
+const BLOCK: u64 = 1024;
+
+/// Tells the keys of the schedule and of the passes from each other.
+const SCHEDULE: u64 = 0x6d69_7863_6865_6475;
+const PASS: u64 = 0x6d69_7870_6173_7321;
+
+/// Several subsets in one endless stream, in proportion to weights; epochs are cut from it.
+///
+/// The stream has slots. Slot `n` belongs to the part whose share of the interval `0..2^32` holds the `n`th point of van
+/// der Corput's sequence (the bits of `n`, reversed): every aligned run of 2^k slots has 2^k points at equal distance,
+/// so each part has its exact share of them, rounded up or down. How many earlier slots a part has is a sum over the
+/// bits of `n`. That number is the part's own position: it goes through its samples in passes, each with its own shuffle.
+#[derive(Debug)]
+pub(crate) struct Mixture {
+    subsets: Box<[Subset]>,
+    /// Where each part's share begins in `0..2^32`, and at last 2^32.
+    starts: Box<[u64]>,
+}
+
+impl Mixture {
+    /// Parts with their weights; or what is wrong with them.
+    pub(crate) fn new(parts: &[(Subset, f64)]) -> Result<Self, String> {
+        if let Some((_, weight)) = parts.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0)) {
+            return Err(format!("a weight of {weight}; weights are finite and not negative"));
+        }
+        if let Some(part) = parts.iter().position(|(subset, weight)| subset.is_empty() && *weight > 0.0) {
+            return Err(format!("part {part} has no samples, but a weight"));
+        }
+        let greatest = parts.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+        if greatest == 0.0 {
+            return Err("all weights are 0; there is nothing to mix".to_owned());
+        }
+        let parts: Vec<_> = parts.iter().filter(|(_, weight)| *weight > 0.0).collect();
+        let sum: f64 = parts.iter().map(|(_, weight)| weight / greatest).sum();
+        let mut starts = Vec::with_capacity(parts.len() + 1);
+        let (mut start, mut end) = (0, 0.0);
+        for (_, weight) in &parts {
+            starts.push(start);
+            end += weight / greatest / sum;
+            // At least one point in 2^32 for each, however small its weight.
+            start = ((end * (1u64 << 32) as f64).round() as u64).max(start + 1);
+        }
+        starts.push(start);
+        let last = starts.len() - 1;
+        starts[last] = 1 << 32;
+        if !starts.is_sorted_by(|a, b| a < b) {
+            return Err("weights that are more than 2^32 times apart".to_owned());
+        }
+        Ok(Self { subsets: parts.into_iter().map(|(subset, _)| subset.clone()).collect(), starts: starts.into() })
+    }
+
+    /// How many samples the parts have together.
+    pub(crate) fn len(&self) -> u64 {
+        self.subsets.iter().map(Subset::len).sum()
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        let parts = self.subsets.iter().zip(&self.starts);
+        parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
+    }
+
+    /// The sample at `position` of the epoch that is cut from `begin..begin + len`. Without a shuffle the parts are
+    /// interleaved evenly, each in its own order.
+    pub(crate) fn sample_at(&self, seed: u64, shuffled: bool, begin: u64, len: u64, position: u64) -> u64 {
+        let key = RandomKey::new(seed);
+        let mut slot = begin.wrapping_add(position);
+        if shuffled {
+            // A block never reaches over the edge of an epoch, so that each epoch has its exact share of each part.
+            let before = (slot % BLOCK).min(position);
+            let after = (BLOCK - slot % BLOCK).min(len - position);
+            let first = slot.wrapping_sub(before);
+            let shuffle = Permutation::new(before + after, key.with(SCHEDULE).with(first));
+            slot = first.wrapping_add(shuffle.at(before));
+        }
+        let part = self.part_of(slot);
+        let subset = &self.subsets[part];
+        let nth = self.before(part, slot);
+        let (pass, index) = (nth / subset.len(), nth % subset.len());
+        let shuffle = || Permutation::new(subset.len(), key.with(PASS).with(part as u64).with(pass));
+        subset.at(if shuffled { shuffle().at(index) } else { index })
+    }
+
+    /// A sample in proportion to the weights, by random bits.
+    pub(crate) fn any(&self, bits: u64) -> u64 {
+        let subset = &self.subsets[self.part_of(bits)];
+        subset.at(RandomKey::new(bits).below(0, subset.len()))
+    }
+
+    fn part_of(&self, slot: u64) -> usize {
+        let point = u64::from((slot as u32).reverse_bits());
+        self.starts.partition_point(|start| *start <= point) - 1
+    }
+
+    /// How many slots before `slot` are of this part.
+    fn before(&self, part: usize, slot: u64) -> u64 {
+        let (start, end) = (self.starts[part], self.starts[part + 1]);
+        let rest = slot as u32;
+        (slot >> 32) * (end - start) + points_below(rest, end) - points_below(rest, start)
+    }
+}
+
+/// How many of the first `count` points of van der Corput's sequence in `0..2^32` lie below `limit`.
+fn points_below(count: u32, limit: u64) -> u64 {
+    let mut below = 0;
+    let mut rest = count;
+    while rest > 0 {
+        // The last run of 2^k points, aligned: from `first` on, 2^(32-k) apart.
+        let run = rest.trailing_zeros();
+        rest &= rest - 1;
+        let first = u64::from(rest.reverse_bits());
+        let distance = 32 - run;
+        below += (limit.saturating_sub(first) + (1 << distance) - 1) >> distance;
+    }
+    below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_counted_as_one_by_one() {
+        for limit in [0, 1, 77, 1 << 20, (1 << 31) + 12345, 3 << 30, 1 << 32] {
+            let mut counted = 0;
+            for count in 0..5000u32 {
+                assert_eq!(points_below(count, limit), counted, "{count} points below {limit}");
+                counted += u64::from(u64::from(count.reverse_bits()) < limit);
+            }
+        }
+        assert_eq!(points_below(u32::MAX, 1 << 32), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn a_part_counts_its_slots_across_periods() {
+        let mixture = Mixture::new(&[(Subset::all(3), 0.3), (Subset::all(5), 0.7)]).unwrap();
+        for start in [0, (1u64 << 32) - 50, (7 << 32) - 50] {
+            for slot in start..start + 100 {
+                let part = mixture.part_of(slot);
+                assert_eq!(mixture.before(part, slot + 1), mixture.before(part, slot) + 1);
+                assert_eq!(mixture.before(1 - part, slot + 1), mixture.before(1 - part, slot));
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_make_no_sense_are_refused() {
+        let all = || Subset::all(4);
+        for (parts, part) in [
+            (vec![], "nothing to mix"),
+            (vec![(all(), 0.0)], "nothing to mix"),
+            (vec![(all(), -1.0)], "not negative"),
+            (vec![(all(), f64::NAN)], "finite"),
+            (vec![(Subset::all(0), 1.0)], "no samples"),
+            (vec![(all(), 1.0), (all(), 1e-300)], "2^32 times apart"),
+        ] {
+            assert!(Mixture::new(&parts).unwrap_err().contains(part), "{part}");
+        }
+        assert!(Mixture::new(&[(all(), 1.0), (Subset::all(0), 0.0)]).is_ok());
+    }
+}

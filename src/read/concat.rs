@@ -1,0 +1,172 @@
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::order::Subset;
+use crate::random::RandomKey;
+use crate::row::RowMut;
+use crate::schema::{Extents, TensorSpec};
+
+use super::{Fingerprint, RecordReader, Sample, Scratch};
+
+/// Several readers, one after another: the records of the first, then those of the second, and so on.
+///
+/// All give the same tensors. Places and names are those of the single readers.
+///
+/// ```
+/// use ringfeed::{Concat, MemoryReader, ReaderSource, Role};
+///
+/// let old = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32, 1.0])?;
+/// let new = MemoryReader::new("x", Role::Feature, &[], vec![2.0f32, 3.0, 4.0])?;
+/// let both = Concat::new(old).and(new)?;
+/// // Three new samples to each old one, each source used evenly:
+/// let mix = [(both.part(0), 0.25), (both.part(1), 0.75)];
+/// let source = ReaderSource::new(both).mix(mix).shuffle(42);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct Concat {
+    parts: Vec<Arc<dyn RecordReader>>,
+    /// Where each part begins, and at last the number of all records.
+    starts: Vec<u64>,
+}
+
+/// A worker's buffers: those of each reader, and a job's records dealt to their readers.
+#[derive(Default)]
+struct Worker {
+    readers: Vec<Scratch>,
+    /// The job's records of each reader, as it numbers them.
+    records: Vec<Vec<u64>>,
+    /// For each of the job's records, its reader and its place among those of the same reader.
+    dealt: Vec<(usize, usize)>,
+    /// Which readers were asked for the first of the job's records.
+    begun: Vec<bool>,
+}
+
+impl Worker {
+    fn reader(&mut self, part: usize) -> &mut Scratch {
+        if self.readers.len() <= part {
+            self.readers.resize_with(part + 1, Scratch::default);
+        }
+        &mut self.readers[part]
+    }
+}
+
+impl Concat {
+    /// The records of `reader`.
+    pub fn new(reader: impl RecordReader + 'static) -> Self {
+        let starts = vec![0, reader.len()];
+        Self { parts: vec![Arc::new(reader)], starts }
+    }
+
+    /// Adds the records of a further reader.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape and classes.
+    pub fn and(mut self, reader: impl RecordReader + 'static) -> Result<Self> {
+        let (ours, theirs) = (self.tensors(), reader.tensors());
+        if ours != theirs {
+            let difference = ours.iter().zip(theirs).find(|(ours, theirs)| ours != theirs);
+            let message = match difference {
+                Some((ours, theirs)) => format!("part {} has {theirs:?} instead of {ours:?}", self.parts.len()),
+                None => format!("part {} has {} tensors instead of {}", self.parts.len(), theirs.len(), ours.len()),
+            };
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        self.starts.push(self.len() + reader.len());
+        self.parts.push(Arc::new(reader));
+        Ok(self)
+    }
+
+    /// The records of reader `part`, numbered as here.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such reader.
+    pub fn part(&self, part: usize) -> Subset {
+        Subset::range(self.starts[part]..self.starts[part + 1])
+    }
+
+    /// Which reader a record is of, and its number there.
+    fn locate(&self, sample: u64) -> (usize, u64) {
+        let last = self.parts.len() - 1;
+        let part = self.starts[..=last].partition_point(|start| *start <= sample) - 1;
+        (part, sample - self.starts[part])
+    }
+
+    /// Each reader is given the job's records of its own, so that reading ahead stays within them.
+    fn deal(&self, samples: &[u64], worker: &mut Worker) {
+        worker.dealt.clear();
+        worker.begun.clear();
+        worker.begun.resize(self.parts.len(), false);
+        worker.records.resize_with(self.parts.len(), Vec::new);
+        worker.records.iter_mut().for_each(Vec::clear);
+        for sample in samples {
+            let (part, record) = self.locate(*sample);
+            worker.dealt.push((part, worker.records[part].len()));
+            worker.records[part].push(record);
+        }
+    }
+}
+
+impl RecordReader for Concat {
+    fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.parts[0].tensors()
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        let (part, record) = self.locate(sample);
+        self.parts[part].measure(record, scratch.of::<Worker>().reader(part))
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let worker = scratch.of::<Worker>();
+        if nth == 0 {
+            self.deal(samples, worker);
+        }
+        let (part, nth) = worker.dealt[nth];
+        worker.reader(part);
+        let Worker { readers, records, begun, .. } = worker;
+        let (records, reader) = (&records[part], &mut readers[part]);
+        let has_begun = std::mem::replace(&mut begun[part], true);
+        if nth > 0 && !has_begun {
+            // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
+            drop(self.parts[part].fetch(records, 0, reader));
+        }
+        self.parts[part].fetch(records, nth, reader)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let (part, id) = self.locate(sample.id);
+        let worker = scratch.of::<Worker>();
+        let nth = worker.dealt.get(nth).map_or(nth, |(_, nth)| *nth);
+        self.parts[part].decode(Sample { id, ..sample }, nth, worker.reader(part), row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        let (part, record) = self.locate(sample);
+        self.parts[part].place(record)
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        let (part, record) = self.locate(sample);
+        self.parts[part].name(record, name);
+    }
+
+    fn label(&self, sample: u64) -> Option<u32> {
+        let (part, record) = self.locate(sample);
+        self.parts[part].label(record)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let parts = self.parts.iter().map(|part| part.fingerprint());
+        let (names, sizes) = parts.fold((RandomKey::new(1), RandomKey::new(2)), |(names, sizes), part| {
+            let count = part.count.unwrap_or(0);
+            (names.with(part.names).with(count), sizes.with(part.sizes).with(count))
+        });
+        Fingerprint { count: Some(self.len()), names: names.bits(0), sizes: sizes.bits(0) }
+    }
+}
