@@ -22,7 +22,8 @@ mod view;
 
 pub use dataset::{
     BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, Folds, LastBatch, Opened, Part,
-    Planner, ReaderSource, Source, Split, State, StreamSource, read_labels,
+    Planner, ReaderSource, Source, Split, State, StreamSource, VerifyProgress, VerifyReport, read_labels,
+    verify_source,
 };
 pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
@@ -31,7 +32,10 @@ pub use decode::{
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
-pub use loader::{Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
+pub use loader::{
+    Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, PlannedSource, PlannedTensor, RunPlan,
+    SourceConfig, verify,
+};
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
 pub use order::{Permutation, Remainder, Shard, Subset};

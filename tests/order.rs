@@ -12,7 +12,8 @@ use common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use proptest::prelude::*;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, FetchLimit,
-    LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield, wrap,
+    ImageAugment, LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield,
+    wrap,
 };
 
 fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
@@ -520,4 +521,56 @@ fn a_batch_knows_where_it_ends() {
     let batch = iterator.next().unwrap().unwrap();
     assert_eq!(see(&batch).positions, (0..7).collect::<Vec<_>>());
     assert_eq!((batch.state_after().position, batch.state_after()), (7, iterator.state()));
+}
+
+#[test]
+fn an_error_of_a_later_epoch_lists_that_epochs_bad_records() {
+    let bad: Vec<u64> = (0..150).collect();
+    let source = ReaderSource::new(Flaky::new(400, &bad, Trouble::FailInDecode))
+        .batch_size(10)
+        .bad_records(BadRecords::Skip(BadLimits { consecutive: Some(150), ..BadLimits::default() }));
+    let mut iterator = AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap();
+    assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 250);
+    assert_eq!(iterator.bad_records().len(), 100);
+    // A shuffle of another seed would bring other records first; here the limit is passed by another epoch's own.
+    let mut shuffled = AsyncDataSetIterator::new(
+        ReaderSource::new(Flaky::new(400, &bad, Trouble::FailInDecode))
+            .batch_size(400)
+            .shuffle(1)
+            .bad_records(BadRecords::Skip(BadLimits::count(150))),
+        &workspace(2, 2),
+    )
+    .unwrap();
+    assert_eq!(shuffled.next().unwrap().unwrap().len(), 250);
+    let mut state = shuffled.state();
+    state.position = 0;
+    state.epoch = 1;
+    state.bad = 1;
+    shuffled.seek(&state).unwrap();
+    let error = shuffled.next().unwrap().unwrap_err().to_string();
+    let order = ringfeed::Permutation::new(400, RandomKey::new(1).with(1));
+    let first = (0..400).map(|position| order.at(position)).find(|sample| *sample < 150).unwrap();
+    assert!(error.contains("151 bad records") && error.contains(&format!("record {first} is bad")), "{error}");
+}
+
+#[test]
+fn a_sample_is_augmented_alike_on_any_number_of_shards() {
+    let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos");
+    let augment = [ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+    let loader = ringfeed::Loader::images(photos).size(24, 24).batch_size(2).shuffle(6).augment(augment);
+    let pictures = |shard: Shard| -> BTreeMap<u64, Vec<u8>> {
+        let seen = see_all(&mut *loader.clone().shard(shard).build().unwrap());
+        let rows = seen.iter().flat_map(|batch| {
+            let bytes = batch.tensors[0].len() / batch.samples.len();
+            batch.samples.iter().copied().zip(batch.tensors[0].chunks(bytes).map(<[u8]>::to_vec))
+        });
+        rows.collect()
+    };
+    let whole = pictures(Shard::default());
+    assert_eq!(whole.len(), 6);
+    for count in [2, 3, 4] {
+        let parts: BTreeMap<u64, Vec<u8>> =
+            (0..count).flat_map(|index| pictures(Shard::new(index, count).unwrap())).collect();
+        assert_eq!(parts, whole);
+    }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   ringfeed inspect iris.csv
+  ringfeed verify photos/
+  ringfeed plan loader.toml
   ringfeed bench photos/ --size 224 --step-ms 20
   ringfeed help bench
 
@@ -23,13 +25,17 @@ Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), images (JPEG
 of images with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told apart by \
 content first, then by name.
 
-Exit status: 0 if all went well, 1 for errors of the data or at run time, 2 for wrong usage. With --json, standard \
+Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage. With --json, standard \
 output holds one JSON object: the report, or {\"error\": {kind, path, record, line, column, byte, message}}.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a file or folder holds: format, records, fields with their figures, first and last record
     Inspect(InspectArgs),
+    /// Read and decode every sample, and list all that are bad
+    Verify(VerifyArgs),
+    /// Say what a run will do, without reading the data: samples, batches, memory
+    Plan(PlanArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(BenchArgs),
 }
@@ -105,6 +111,69 @@ fn wrong_usage(command: &str, message: &str) -> ! {
     args.build();
     let command = args.find_subcommand_mut(command).expect("the command that is running exists");
     command.error(ErrorKind::ValueValidation, message).exit()
+}
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  ringfeed verify photos/
+  ringfeed verify train.csv.gz --json
+  ringfeed verify train.csv --config loader.toml    # do all fields fit the columns' types?
+
+What is bad, by format:
+  CSV        a record with another number of fields than the first, or that is not UTF-8
+  sequences  a file that can't be read, has another header, or a record with another number of fields
+  IDX        what can't be read; of a folder, each file that is damaged
+  images     what does not decode to its last pixel, at full size
+
+Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
+it, every sample is decoded as the file says (without its order, shard, policies and augmentation), and PATH means what \
+it means to bench.
+
+The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record beyond the \
+limit or damaged gzip data make the rest of a CSV file unreadable: that is the report's `ended_by`, beside the bad \
+samples before it. What can't be opened at all, or is damaged in its first 64 KiB, is an error; with --config, so is whatever a loader \
+of these settings objects to before its first batch.
+
+Exit status: 0 if nothing is bad, 1 otherwise. With --json, standard output holds {path, format, samples, bad_samples, \
+bad: [{kind, path, record, line, column, byte, message}], ended_by, ok, seconds}, whatever the status.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub(crate) struct VerifyArgs {
+    /// File or folder
+    #[arg(required_unless_present = "config")]
+    pub(crate) path: Option<PathBuf>,
+    /// Settings of a loader, as TOML or JSON: check against them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Threads that decode [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) workers: Option<usize>,
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  ringfeed plan loader.toml
+  ringfeed plan loader.json --shards 8 --json
+
+It lists folders, and reads headers and the first 64 KiB of CSV files; nothing is decoded, and no file is read through. \
+What those do not tell is called unknown (null with --json), with the reason: the number of records of a CSV file, the \
+ring of samples that differ in size.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub(crate) struct PlanArgs {
+    /// Settings of a loader, as TOML or JSON
+    pub(crate) config: PathBuf,
+    /// Plan for N shards, whatever the settings say
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) shards: Option<u32>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const BENCH_EXAMPLES: &str = "\

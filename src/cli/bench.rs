@@ -139,7 +139,7 @@ fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
 }
 
 /// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.
-fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()> {
+pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()> {
     if !folder.is_dir() {
         let message = "the --config file has several sources, so PATH may only be the folder that holds them";
         return Err(Error::new(ErrorKind::Config, message).at_path(folder));
@@ -206,7 +206,7 @@ fn progress(batches: &dyn DataSetIterator, epochs: u64) -> ProgressBar {
     }
 }
 
-fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 

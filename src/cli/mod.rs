@@ -1,26 +1,40 @@
-//! The command's way: `args` (what was typed), `inspect` and `bench` (the work, by the library's public API alone, to a
+//! The command's way: `args` (what was typed), `inspect`, `verify`, `plan` and `bench` (the work, by the library's public API alone, to a
 //! report), `table` and `output` (a report or an error, for a person or as JSON).
 
 mod args;
 mod bench;
 mod inspect;
 mod output;
+mod plan;
 mod table;
+mod verify;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::Parser;
+use ringfeed::{Error, ErrorKind, Result};
 
 use args::{Args, Command};
 
-/// Runs the command. Exit status 0 if all went well, 1 for errors of the data or at run time, 2 for wrong usage (which
-/// clap reports).
+/// Runs the command. Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
+/// time, 2 for wrong usage (which clap reports).
 pub(crate) fn run() -> ExitCode {
     match Args::parse().command {
         Command::Inspect(args) => {
             let options = args.options();
-            output::finish(inspect::inspect(&args.path, &options), args.json)
+            output::finish(caught(|| inspect::inspect(&args.path, &options)), args.json)
         }
-        Command::Bench(args) => output::finish(bench::bench(&args), args.json),
+        Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
+        Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),
+        Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
     }
+}
+
+/// A panic becomes an error, so that a script gets its JSON and its exit status even then.
+fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let message = "a bug in ringfeed or in a decoder that it uses; please report it together with the data";
+        Err(Error::new(ErrorKind::Panicked, message))
+    })
 }

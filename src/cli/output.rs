@@ -10,13 +10,20 @@ use serde_json::json;
 pub(crate) trait Report: Serialize {
     /// The report for a person, in lines of about `width` characters.
     fn text(&self, width: usize) -> String;
+
+    /// Whether what was found is as it should be.
+    fn is_ok(&self) -> bool {
+        true
+    }
 }
 
 /// Prints a report or an error; the exit status that goes with it.
 pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> ExitCode {
     let (text, status) = match result {
-        Ok(report) if as_json => (to_json(&report), ExitCode::SUCCESS),
-        Ok(report) => (report.text(width()), ExitCode::SUCCESS),
+        Ok(report) => {
+            let status = if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            (if as_json { to_json(&report) } else { report.text(width()) }, status)
+        }
         Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), ExitCode::FAILURE),
         Err(error) => {
             complain(&person(&error));
@@ -66,7 +73,7 @@ struct ErrorReport<'a> {
 
 /// Parts that are absent are null.
 #[derive(Serialize)]
-struct ErrorParts<'a> {
+pub(crate) struct ErrorParts<'a> {
     kind: &'static str,
     path: Option<String>,
     record: Option<u64>,
@@ -77,7 +84,7 @@ struct ErrorParts<'a> {
 }
 
 impl<'a> ErrorParts<'a> {
-    fn of(error: &'a Error) -> Self {
+    pub(crate) fn of(error: &'a Error) -> Self {
         let place = error.location();
         Self {
             kind: error.kind().as_str(),

@@ -120,7 +120,7 @@ fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
 }
 
 /// Adds what the reader knows of the row's place to what the error says already.
-fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) -> Error {
+pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) -> Error {
     let Ok(place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
     if let Some(path) = place.path {
         error = error.at_path(path);

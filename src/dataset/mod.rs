@@ -17,6 +17,7 @@ mod sampling;
 mod settle;
 mod split;
 mod stream_source;
+mod verify;
 
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
@@ -25,8 +26,11 @@ pub(crate) use fill::{caught, fetch_directly, fill_rows, measure_rows, plan_batc
 pub use iterator::DataSetIterator;
 pub use labels::read_labels;
 pub use reader_source::ReaderSource;
+pub(crate) use reader_source::batches;
 pub(crate) use replace::settle_rows;
 pub(crate) use settle::Settle;
 pub use settle::{BadLimits, BadRecord, BadRecords};
 pub use split::{Folds, Part, Split};
 pub use stream_source::StreamSource;
+pub(crate) use verify::verify_known;
+pub use verify::{VerifyProgress, VerifyReport, verify_source};

@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
@@ -120,12 +118,14 @@ pub(crate) struct Settle {
     bad_in_epoch: u64,
     /// Bad records one after another, up to the last one that was settled.
     consecutive: u64,
-    named: VecDeque<BadRecord>,
+    named: Vec<BadRecord>,
+    /// The first ones of this epoch, for an error that lists them.
+    listed: Vec<String>,
 }
 
 impl Settle {
     pub(crate) fn new(policy: BadRecords, samples: Option<u64>) -> Self {
-        Self { policy, samples, bad_in_epoch: 0, consecutive: 0, named: VecDeque::new() }
+        Self { policy, samples, bad_in_epoch: 0, consecutive: 0, named: Vec::new(), listed: Vec::new() }
     }
 
     pub(crate) fn policy(&self) -> BadRecords {
@@ -136,6 +136,7 @@ impl Settle {
     pub(crate) fn begin_epoch(&mut self, bad: u64) {
         self.bad_in_epoch = bad;
         self.consecutive = 0;
+        self.listed.clear();
     }
 
     /// Bad records of this epoch so far.
@@ -145,7 +146,7 @@ impl Settle {
 
     /// The first bad records, by name.
     pub(crate) fn named(&self) -> Vec<BadRecord> {
-        self.named.iter().cloned().collect()
+        self.named.clone()
     }
 
     /// Decides whether the batch may be delivered.
@@ -175,8 +176,11 @@ impl Settle {
             self.consecutive = if *row == expected { self.consecutive + 1 } else { 1 };
             longest = longest.max(self.consecutive);
             expected = row + 1;
+            if self.listed.len() < LISTED {
+                self.listed.push(error.to_string());
+            }
             if self.named.len() < NAMED {
-                self.named.push_back(BadRecord { epoch, position, error: error.to_string(), replacement });
+                self.named.push(BadRecord { epoch, position, error: error.to_string(), replacement });
             }
         }
         if expected < batch.plan.rows() {
@@ -213,13 +217,12 @@ impl Settle {
     }
 
     fn too_many(&self, mut message: String) -> Error {
-        let epoch = self.named.back().map_or(0, |record| record.epoch);
         message.push(':');
-        for record in self.named.iter().filter(|record| record.epoch == epoch).take(LISTED) {
+        for bad in &self.listed {
             message.push_str("\n  ");
-            message.push_str(&record.error);
+            message.push_str(bad);
         }
-        if self.bad_in_epoch > LISTED as u64 {
+        if self.bad_in_epoch > self.listed.len() as u64 {
             message.push_str("\n  ...");
         }
         Error::new(ErrorKind::TooManyBad, message)

@@ -1,6 +1,8 @@
 //! One builder for everything, over plain-data configuration.
 
 mod config;
+mod plan;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use crate::read::{
 use crate::schema::{Schema, TensorSpec};
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
+pub use plan::{PlannedSource, PlannedTensor, RunPlan};
+pub use verify::verify;
 
 /// From a path to batches: checks every setting together, opens the readers, and makes the iterator.
 ///
@@ -302,6 +306,15 @@ impl Loader {
     ///
     /// As [`build`](Self::build).
     pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
+        self.read_by(budget, CsvStream::suits)
+    }
+
+    /// As [`source`](Self::source); `streams` says of a CSV file whose order is its own whether it is read as a stream.
+    fn read_by(
+        &self,
+        budget: &MemoryBudget,
+        streams: impl Fn(&Path, &CsvOptions) -> Result<bool>,
+    ) -> Result<Box<dyn Source>> {
         self.check()?;
         let config = &self.config;
         let normalisers = self.normalisers()?;
@@ -313,7 +326,7 @@ impl Loader {
             && !matches!(config.bad_records, BadRecords::Replace(_));
         if let [SourceConfig::Csv { path, options }] = config.sources.as_slice()
             && in_order
-            && CsvStream::suits(path, options)?
+            && streams(path, options)?
         {
             let (stream, decoder) = CsvStream::open_within(path, options, budget)?;
             let tensors = decoder.tensors().to_vec();
@@ -449,4 +462,8 @@ fn open_sequences(
         None => CsvSequenceReader::open_folder(path, options),
         Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

@@ -2,15 +2,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Location, Result};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_of;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
-use crate::schema::TensorSpec;
+use crate::schema::{Role, TensorSpec};
 
 use super::columns::{Inference, Plan, needs_inference};
 use super::decode::Fault;
+use super::fields::Fields;
 use super::format::Format;
 use super::options::CsvOptions;
 use super::scan::Scan;
@@ -99,6 +101,66 @@ impl CsvStream {
     }
 }
 
+/// Decodes each record to its number of fields, under no schema: what is bad is a record of another length than the
+/// first, or one that is not UTF-8.
+#[derive(Debug)]
+pub(crate) struct CsvChecker {
+    path: PathBuf,
+    format: Format,
+    tensors: [TensorSpec; 1],
+}
+
+impl CsvStream {
+    /// The records and their checker. Nothing but the beginning is read yet.
+    pub(crate) fn open_unchecked(path: &Path, options: &CsvOptions) -> Result<(Self, CsvChecker)> {
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let format = Format::detect(path, || text.read(), options, &Missings::new(&options.missing_tokens))?;
+        let scan = format.records(text.read()?, path, options)?;
+        let stream = Self { text, header: format.header, names: hash_of(&format.names), scan, index: 0 };
+        let tensors = [TensorSpec::new("fields", Role::Feature, DType::U32, &[])];
+        Ok((stream, CsvChecker { path: path.to_owned(), format, tensors }))
+    }
+}
+
+impl RecordDecoder for CsvChecker {
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn decode(&self, _: Sample, record: &Record, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let raw = record.parts.first().map_or(&[][..], |part| part);
+        let dialect = &self.format.dialect;
+        let bad = |message: String, at: usize| {
+            let inside = memchr::memchr_iter(dialect.terminator, &raw[..at]).count() as u64;
+            Err(Error::new(ErrorKind::Data, message).at_line(record.line + inside).at_byte(record.byte + at as u64))
+        };
+        let fields = Fields::new(raw, memchr::memchr(dialect.quote, raw).is_some(), dialect).count();
+        let expected = self.format.names.len();
+        if fields != expected {
+            return bad(format!("expected {expected} fields, found {fields}"), 0);
+        }
+        if let Err(error) = std::str::from_utf8(raw) {
+            return bad("not valid UTF-8; set encoding if it is written in another".to_owned(), error.valid_up_to());
+        }
+        row.tensor(0).as_mut_slice::<u32>()?.fill(fields as u32);
+        Ok(())
+    }
+
+    fn place(&self, record: &Record) -> Location {
+        place(&self.path, record)
+    }
+}
+
+fn place(path: &Path, record: &Record) -> Location {
+    Location {
+        path: Some(path.to_owned()),
+        record: Some(record.index),
+        line: Some(record.line),
+        byte: Some(record.byte),
+        column: None,
+    }
+}
+
 impl RecordStream for CsvStream {
     fn read(&mut self, record: &mut Record) -> Result<bool> {
         record.parts.clear();
@@ -126,6 +188,18 @@ impl RecordStream for CsvStream {
 }
 
 impl CsvDecoder {
+    /// The tensors of the file at `path`, if its beginning and the options tell them.
+    pub(crate) fn foretold(path: &Path, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
+        let at_path = |error: Error| error.at_path(path);
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        if needs_inference(&format, options).map_err(at_path)? {
+            return Ok(None);
+        }
+        Ok(Some(Plan::new(&format, options, &missings, None).map_err(at_path)?.tensors))
+    }
+
     /// The names of all columns, fed or not.
     pub fn columns(&self) -> &[String] {
         &self.plan.names
@@ -154,12 +228,6 @@ impl RecordDecoder for CsvDecoder {
     }
 
     fn place(&self, record: &Record) -> Location {
-        Location {
-            path: Some(self.path.clone()),
-            record: Some(record.index),
-            line: Some(record.line),
-            byte: Some(record.byte),
-            column: None,
-        }
+        place(&self.path, record)
     }
 }

@@ -44,6 +44,11 @@ impl Text {
         Ok(text)
     }
 
+    /// The name of a file that could not be opened.
+    pub(crate) fn unopened(path: &Path) -> Self {
+        Self { path: path.to_owned(), gzip: false, encoding: None }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

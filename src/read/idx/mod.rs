@@ -123,20 +123,18 @@ impl IdxReader {
     }
 
     fn new(input: Input, header: &Header, options: &IdxOptions) -> Result<Self> {
-        let shape: Vec<usize> = header.dims[1..].iter().map(|dim| *dim as usize).collect();
-        let by_role = if options.role == Role::Label { "labels" } else { "features" };
-        let name = options.name.clone().unwrap_or_else(|| by_role.to_owned());
-        let index_label = options.role == Role::Label && shape.is_empty() && !header.dtype.is_float();
-        let dtype = options.dtype.unwrap_or(if index_label { DType::I64 } else { header.dtype });
-        if !converts(header.dtype, dtype) {
-            let message = format!("the file holds {}, which does not fit {dtype}", header.dtype);
-            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
-        }
-        let mut spec = TensorSpec::new(name, options.role, dtype, &shape);
-        spec.classes = options.classes.as_ref().map(|names| names.as_slice().into());
-        let record_bytes = shape.iter().product::<usize>() * header.dtype.bytes();
+        let spec = header.tensor(options)?;
+        let record_bytes = header.dims[1..].iter().product::<u64>() as usize * header.dtype.bytes();
         let records = FixedRecords { input, start: header.len(), record_bytes, dtype: header.dtype, big_endian: true };
         Ok(Self { records, count: header.dims[0], tensors: [spec] })
+    }
+
+    /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
+    /// held once the file is open.
+    pub(crate) fn foretold(path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
+        let header = Header::of(path)?;
+        let held = if Inflater::recognises(path)? { header.file_bytes } else { 0 };
+        Ok((header.dims[0], header.tensor(options).map_err(|error| error.at_path(path))?, held))
     }
 
     /// Whether the file begins like an IDX file (once decompressed).
@@ -156,6 +154,22 @@ impl IdxReader {
 }
 
 impl Header {
+    /// The tensor of a record.
+    fn tensor(&self, options: &IdxOptions) -> Result<TensorSpec> {
+        let shape: Vec<usize> = self.dims[1..].iter().map(|dim| *dim as usize).collect();
+        let by_role = if options.role == Role::Label { "labels" } else { "features" };
+        let name = options.name.clone().unwrap_or_else(|| by_role.to_owned());
+        let index_label = options.role == Role::Label && shape.is_empty() && !self.dtype.is_float();
+        let dtype = options.dtype.unwrap_or(if index_label { DType::I64 } else { self.dtype });
+        if !converts(self.dtype, dtype) {
+            let message = format!("the file holds {}, which does not fit {dtype}", self.dtype);
+            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        }
+        let mut spec = TensorSpec::new(name, options.role, dtype, &shape);
+        spec.classes = options.classes.as_ref().map(|names| names.as_slice().into());
+        Ok(spec)
+    }
+
     fn of(path: &Path) -> Result<Self> {
         if Inflater::recognises(path)? {
             Self::read(path, Inflater::open(path)?)

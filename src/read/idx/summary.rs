@@ -133,21 +133,29 @@ impl IdxFile {
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
         let folder = folder.as_ref();
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
-            let path = entry.map_err(|error| Error::io(folder, error))?.path();
-            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-            if is_hidden || !path.is_file() || !is_idx_name(&path) && !IdxReader::recognises(&path)? {
-                continue;
-            }
+        for path in Self::paths_in(folder)? {
             let Header { dtype, dims, .. } = Header::of(&path)?;
             let shape = dims[1..].iter().map(|dim| *dim as usize).collect();
             files.push(Self { path, dtype, records: dims[0], shape });
         }
-        if files.is_empty() {
+        Ok(files)
+    }
+
+    /// The paths of those files.
+    pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
+            let path = entry.map_err(|error| Error::io(folder, error))?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !is_hidden && path.is_file() && (is_idx_name(&path) || IdxReader::recognises(&path)?) {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "the folder holds no IDX file").at_path(folder));
         }
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(files)
+        paths.sort();
+        Ok(paths)
     }
 
     /// Whether it holds one whole number a record, as labels do.

@@ -7,6 +7,7 @@ mod aligned;
 mod source;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -100,8 +101,24 @@ impl CsvSequenceReader {
     /// Those of [`CsvReader::open`](crate::CsvReader::open) for each file, and
     /// [`ErrorKind::Data`] if the header of a file differs from that of the first.
     pub fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<Self> {
-        let (source, plan) = source::open_files(paths, options)?;
+        let (source, plan) = source::open_files(paths, options, |_, error| Err(error))?;
         Self::new(source, plan, options)
+    }
+
+    /// As [`open_folder`](Self::open_folder), but files that can't be read are returned by their indices, with the
+    /// reasons.
+    pub(crate) fn open_readable(path: &Path, options: &SequenceOptions) -> Result<(Self, BTreeMap<u64, Error>)> {
+        let mut refused = BTreeMap::new();
+        let (source, plan) = source::open_files(&source::csv_files(path)?, options, |sample, error| {
+            refused.insert(sample, error.at_record(sample));
+            Ok(())
+        })?;
+        Ok((Self::new(source, plan, options)?, refused))
+    }
+
+    /// How many sequences a folder holds.
+    pub(crate) fn count_in_folder(path: &Path) -> Result<u64> {
+        Ok(source::csv_files(path)?.len() as u64)
     }
 
     /// The rows of the file at `path` that have the same field in `column` are a sequence, in the file's order. They

@@ -102,18 +102,28 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads every file once.
-pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<(Source, Plan)> {
+/// Reads every file once. What makes a file unreadable goes to `refuse`: an error from there ends it, otherwise the file
+/// counts as a sequence without steps.
+pub(super) fn open_files(
+    paths: &[PathBuf],
+    options: &SequenceOptions,
+    mut refuse: impl FnMut(u64, Error) -> Result<()>,
+) -> Result<(Source, Plan)> {
     let csv = &options.csv;
     csv.validate()?;
     let missings = Missings::new(&csv.missing_tokens);
-    let texts = paths.iter().map(|path| Text::open(path, csv.encoding.as_deref())).collect::<Result<Vec<_>>>()?;
-    let first = first_filled(&texts)?;
+    let mut texts = Vec::with_capacity(paths.len());
+    for (sample, path) in (0..).zip(paths) {
+        texts.push(match Text::open(path, csv.encoding.as_deref()) {
+            Ok(text) => Ok(text),
+            Err(error) => refuse(sample, error).map(|()| Err(Text::unopened(path)))?,
+        });
+    }
+    let first = first_filled(texts.iter().flatten())?.clone();
     let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
     let at_first = |error: Error| error.at_path(first.path());
     let mut inference = infers(&format, csv, &missings).map_err(at_first)?;
-    let mut files = Vec::with_capacity(texts.len());
-    for text in texts {
+    let mut count_steps = |text: &Text| -> Result<u32> {
         let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
         let mut steps = 0u32;
         while let Some(span) = scan.next()? {
@@ -122,6 +132,15 @@ pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result
             }
             steps = steps.checked_add(1).ok_or_else(|| too_many_steps().at_path(text.path()))?;
         }
+        Ok(steps)
+    };
+    let mut files = Vec::with_capacity(texts.len());
+    for (sample, text) in (0..).zip(texts) {
+        let steps = match &text {
+            Ok(text) => count_steps(text).or_else(|error| refuse(sample, error).map(|()| 0))?,
+            Err(_) => 0,
+        };
+        let (Ok(text) | Err(text)) = text;
         files.push(SequenceFile { text, steps });
     }
     let plan = Plan::new(&format, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
@@ -130,9 +149,11 @@ pub(super) fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result
 }
 
 /// The file that tells how all are laid out. An empty one is a sequence without steps; it tells nothing about the others.
-pub(super) fn first_filled(texts: &[Text]) -> Result<&Text> {
-    texts.iter().find(|text| text.stored_bytes() > 0).ok_or_else(|| {
-        let message = if texts.is_empty() { "no files are given" } else { "all files are empty" };
+pub(super) fn first_filled<'a>(texts: impl IntoIterator<Item = &'a Text>) -> Result<&'a Text> {
+    let mut none = true;
+    let found = texts.into_iter().inspect(|_| none = false).find(|text| text.stored_bytes() > 0);
+    found.ok_or_else(|| {
+        let message = if none { "no files are given" } else { "all files are empty" };
         Error::new(ErrorKind::NotFound, message)
     })
 }

@@ -1,0 +1,98 @@
+use ringfeed::{LastBatch, Loader, LoaderConfig, Remainder, Result, RunPlan, Shard};
+use serde::Serialize;
+
+use super::args::PlanArgs;
+use super::output::{Report, lossy};
+use super::table::{Column, Table, count, one_line};
+
+/// What a run will do.
+#[derive(Serialize)]
+pub(crate) struct Planned {
+    config: String,
+    #[serde(flatten)]
+    plan: RunPlan,
+}
+
+pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
+    let mut config = LoaderConfig::load(&args.config)?;
+    if let Some(count) = args.shards {
+        // All shards have the same numbers.
+        config.shard = Shard { index: 0, count };
+    }
+    Ok(Planned { config: lossy(&args.config), plan: Loader::from(config).plan()? })
+}
+
+fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "unknown".to_owned(), show)
+}
+
+fn number(value: Option<u64>) -> String {
+    or_unknown(value, count)
+}
+
+impl Report for Planned {
+    fn text(&self, width: usize) -> String {
+        let plan = &self.plan;
+        let mut text = format!("{}\n\n", one_line(&self.config));
+        let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
+        for source in &plan.sources {
+            let (records, path) = (number(source.records), one_line(&lossy(&source.path)));
+            line("source", format!("{} {path}: {records} records", source.format));
+        }
+        line("samples", format!("{} an epoch", number(plan.samples)));
+        if plan.shard.count > 1 {
+            let rest = match plan.remainder {
+                Remainder::Pad => "shards that come short get the first samples again",
+                Remainder::Drop => "the surplus is left out",
+            };
+            let each = number(plan.samples_per_shard);
+            line("shards", format!("{}, {each} samples each; {rest}", plan.shard.count));
+        }
+        let each = if plan.shard.count > 1 { " and shard" } else { "" };
+        let last = match plan.last_batch {
+            LastBatch::Keep => "the last may be shorter",
+            LastBatch::Drop => "one that is not full is left out",
+            LastBatch::Pad => "the last is filled up",
+        };
+        let batches = number(plan.batches_per_epoch);
+        line("batches", format!("{batches} an epoch{each}, of {} samples; {last}", plan.batch_size));
+        line("order", plan.seed.map_or("the source's own".to_owned(), |seed| format!("shuffled with seed {seed}")));
+        line("bad records", serde_json::to_string(&plan.bad_records).unwrap_or_default().replace('"', ""));
+        line(
+            "workers",
+            match plan.shield {
+                true => "none: a shield makes batches on the trainer's thread".to_owned(),
+                false => format!("{}, prefetch {}", plan.workers, plan.prefetch),
+            },
+        );
+        let bytes = |value| or_unknown(value, |bytes| format!("{} bytes", count(bytes)));
+        line("ring", format!("{} slots of {}: {}", plan.ring_slots, bytes(plan.slot_bytes), bytes(plan.ring_bytes)));
+        line("sources hold", bytes(plan.held_bytes));
+        line(
+            "budget",
+            match (plan.budget_bytes, plan.fits) {
+                (None, _) => "unlimited".to_owned(),
+                (budget, Some(true)) => format!("{}, which is enough", bytes(budget)),
+                (budget, Some(false)) => format!("{}, which is TOO LITTLE", bytes(budget)),
+                (budget, None) => format!("{}; whether it is enough is unknown", bytes(budget)),
+            },
+        );
+        if let Some(tensors) = &plan.tensors {
+            let mut table =
+                Table::new(&[Column::Text("tensor"), Column::Text("type"), Column::Text("shape of a batch")]);
+            for tensor in tensors {
+                let shape: Vec<String> =
+                    tensor.shape.iter().map(|dim| dim.map_or("varies".to_owned(), |dim| dim.to_string())).collect();
+                table.row([tensor.name.clone(), tensor.dtype.to_string(), format!("[{}]", shape.join(", "))]);
+            }
+            text += &format!("\n{}", table.render(width));
+        }
+        if !plan.unknown.is_empty() {
+            text += "\n";
+        }
+        for unknown in &plan.unknown {
+            text += &format!("unknown {}\n", one_line(unknown));
+        }
+        text
+    }
+}

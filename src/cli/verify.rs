@@ -1,0 +1,129 @@
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ringfeed::{Error, Loader, LoaderConfig, Result, VerifyProgress, VerifyReport, detect, verify};
+use serde::{Serialize, Serializer};
+
+use super::args::VerifyArgs;
+use super::bench::{cores, find_in};
+use super::output::{ErrorParts, Report, lossy};
+use super::table::{count, figure, one_line};
+
+/// All that is bad in a data set.
+#[derive(Serialize)]
+pub(crate) struct Verification {
+    path: String,
+    format: String,
+    samples: u64,
+    bad_samples: u64,
+    #[serde(serialize_with = "all_parts")]
+    bad: Vec<Error>,
+    #[serde(serialize_with = "parts")]
+    ended_by: Option<Error>,
+    ok: bool,
+    seconds: f64,
+}
+
+fn all_parts<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(errors.iter().map(ErrorParts::of))
+}
+
+fn parts<S: Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
+    error.as_ref().map(ErrorParts::of).serialize(serializer)
+}
+
+/// Reads everything.
+pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
+    let begin = Instant::now();
+    let config = args.config.as_deref().map(|file| settings(file, args)).transpose()?;
+    let bar = bar();
+    let show = |progress: VerifyProgress| {
+        if let (Some(total), None) = (progress.total, bar.length()) {
+            bar.set_length(total);
+            bar.set_style(style("{bar:40} {pos}/{len} samples, {per_sec}, {eta} left{msg}"));
+        }
+        bar.set_position(progress.samples);
+        if progress.bad > 0 {
+            bar.set_message(format!(", {} bad", count(progress.bad)));
+        }
+    };
+    let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {
+        Some(config) => {
+            let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
+            let path = args.path.as_deref().unwrap_or(config.sources[0].path()).to_owned();
+            (path, formats.join(" + "), Loader::from(config).verify(show)?)
+        }
+        None => {
+            // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
+            let path = args.path.clone().unwrap_or_default();
+            let format = detect(&path)?.to_string();
+            let report = verify(&path, args.workers.unwrap_or_else(cores), show)?;
+            (path, format, report)
+        }
+    };
+    bar.finish_and_clear();
+    let ok = report.is_ok();
+    let VerifyReport { samples, bad_samples, bad, ended_by } = report;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(Verification { path: lossy(&path), format, samples, bad_samples, bad, ended_by, ok, seconds })
+}
+
+/// What the file says, of the data at PATH.
+fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
+    let mut config = LoaderConfig::load(file)?;
+    if let Some(path) = &args.path {
+        match config.sources.as_mut_slice() {
+            [] => {}
+            [source] => path.clone_into(source.path_mut()),
+            sources => find_in(path, sources)?,
+        }
+    } else if config.sources.is_empty() {
+        let message = "names no source, so give a PATH beside it";
+        return Err(Error::new(ringfeed::ErrorKind::Config, message).at_path(file));
+    }
+    config.workers = args.workers.or(config.workers);
+    Ok(config)
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A bar on a terminal; nothing in a pipe.
+fn bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length().with_style(style("{spinner} {pos} samples, {per_sec}{msg}"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+impl Report for Verification {
+    fn text(&self, _: usize) -> String {
+        let path = one_line(&self.path);
+        let Self { format, samples, bad_samples, .. } = self;
+        let mut text = match bad_samples {
+            0 => format!("{path}: {format}, {} samples read, none bad", count(*samples)),
+            bad => format!("{path}: {format}, {} samples read, {} bad", count(*samples), count(*bad)),
+        };
+        text += &format!(" ({} s)\n", figure(self.seconds));
+        for error in &self.bad {
+            text += &format!("  {}\n", one_line(&error.to_string()));
+        }
+        match bad_samples - self.bad.len() as u64 {
+            0 => {}
+            more => text += &format!("  and {} more that are not listed\n", count(more)),
+        }
+        if let Some(error) = &self.ended_by {
+            text += &format!("  nothing could be read from here on: {}\n", one_line(&error.to_string()));
+        }
+        text
+    }
+
+    fn is_ok(&self) -> bool {
+        self.ok
+    }
+}

@@ -1,0 +1,332 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::read::Scratch;
+use crate::row::RowMut;
+use crate::schema::Extents;
+use crate::sync::Mutex;
+
+use super::contract::{BatchPlan, Filler, Planner, Source};
+use super::fill::{caught, located, plan_batch};
+
+/// How many bad samples a [`VerifyReport`] lists: those that come first. The rest is counted.
+const LISTED: usize = 100_000;
+
+/// Samples whose bytes a worker holds at a time: enough for neighbours to be read at once, few enough for large files.
+const FETCHED: usize = 8;
+
+/// Every bad sample of a source.
+#[derive(Debug)]
+pub struct VerifyReport {
+    /// Samples that were read, bad ones included.
+    pub samples: u64,
+    /// How many of them are bad.
+    pub bad_samples: u64,
+    /// The bad ones in the source's order, each with its place and reason: the first 100,000.
+    pub bad: Vec<Error>,
+    /// What made it impossible to read on, if the source was not read to its end.
+    pub ended_by: Option<Error>,
+}
+
+impl VerifyReport {
+    /// Whether everything was read and nothing is bad.
+    pub fn is_ok(&self) -> bool {
+        self.bad_samples == 0 && self.ended_by.is_none()
+    }
+}
+
+/// How far a verification is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Samples read so far.
+    pub samples: u64,
+    /// How many of them are bad.
+    pub bad: u64,
+    /// How many samples there are, where that is known before reading them.
+    pub total: Option<u64>,
+}
+
+/// Reads and decodes each sample of one epoch on `workers` threads (the caller's is one of them), and keeps no batch.
+///
+/// Bad samples never end it, whatever the source's policy; panics in decoders count as bad samples. `on_progress` is
+/// called after each of the source's batches, by any of the threads. Each thread holds one decoded sample and the bytes of a few;
+/// beside those, memory grows with the list of bad samples alone, which ends at 100,000.
+///
+/// ```
+/// use ringfeed::{MemoryReader, ReaderSource, Role, verify_source};
+///
+/// let source = ReaderSource::new(MemoryReader::new("x", Role::Feature, &[2], vec![0.0f32; 10])?);
+/// let report = verify_source(source, 2, |progress| println!("{} samples", progress.samples))?;
+/// assert!(report.is_ok() && report.samples == 5);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// What the source objects to when it is opened.
+pub fn verify_source(
+    source: impl Source,
+    workers: usize,
+    on_progress: impl Fn(VerifyProgress) + Sync,
+) -> Result<VerifyReport> {
+    verify_known(source, workers, BTreeMap::new(), on_progress)
+}
+
+/// As [`verify_source`]; the samples in `known` are bad for the reasons given there, and are not read.
+pub(crate) fn verify_known(
+    source: impl Source,
+    workers: usize,
+    known: BTreeMap<u64, Error>,
+    on_progress: impl Fn(VerifyProgress) + Sync,
+) -> Result<VerifyReport> {
+    let opened = Box::new(source).open()?;
+    let run = Run {
+        known: known.keys().copied().collect(),
+        planning: Mutex::new(Planning { planner: opened.planner, ended: false, ended_by: None }),
+        found: Mutex::new(Found { samples: 0, bad_samples: known.len() as u64, bad: known }),
+        filler: &*opened.filler,
+        total: opened.samples,
+        on_progress: &on_progress,
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            // Threads that the system refuses are missed only in speed: this one reads everything if need be.
+            let builder = std::thread::Builder::new().name("ringfeed-verify".to_owned());
+            if builder.spawn_scoped(scope, || run.work()).is_err() {
+                break;
+            }
+        }
+        run.work();
+    });
+    let Found { samples, bad_samples, bad } = std::mem::take(&mut *run.found.lock());
+    let ended_by = run.planning.lock().ended_by.take();
+    Ok(VerifyReport { samples, bad_samples, bad: bad.into_values().collect(), ended_by })
+}
+
+struct Run<'a> {
+    known: Vec<u64>,
+    planning: Mutex<Planning>,
+    found: Mutex<Found>,
+    filler: &'a dyn Filler,
+    total: Option<u64>,
+    on_progress: &'a (dyn Fn(VerifyProgress) + Sync),
+}
+
+struct Planning {
+    planner: Box<dyn Planner>,
+    ended: bool,
+    ended_by: Option<Error>,
+}
+
+#[derive(Default)]
+struct Found {
+    samples: u64,
+    bad_samples: u64,
+    /// By position.
+    bad: BTreeMap<u64, Error>,
+}
+
+/// What a worker keeps from sample to sample.
+#[derive(Default)]
+struct Worker {
+    scratch: Scratch,
+    layout: Layout,
+    /// Room for one sample, aligned as a slot is.
+    memory: Vec<u64>,
+    bad: Vec<(u64, Error)>,
+}
+
+impl Run<'_> {
+    fn work(&self) {
+        let mut worker = Worker::default();
+        let mut plan = BatchPlan::default();
+        while self.plan(&mut plan) {
+            let padded_from = plan.rows() - plan.padding;
+            let faults = std::mem::take(&mut plan.faults);
+            let faulty: Vec<usize> = faults.iter().map(|(row, _)| *row).collect();
+            let located = |(row, error)| (plan.positions[row], located(self.filler, &plan, row, error));
+            worker.bad.extend(faults.into_iter().map(located));
+            for start in (0..padded_from).step_by(FETCHED) {
+                let rows = start..padded_from.min(start + FETCHED);
+                worker.verify(self.filler, &plan, rows, &self.known, &faulty);
+            }
+            (self.on_progress)(self.report(padded_from as u64, &mut worker.bad));
+            plan.release_records();
+        }
+    }
+
+    fn plan(&self, into: &mut BatchPlan) -> bool {
+        let mut planning = self.planning.lock();
+        if !planning.ended {
+            match plan_batch(&mut *planning.planner, into) {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => planning.ended_by = Some(error),
+            }
+            planning.ended = true;
+        }
+        false
+    }
+
+    fn report(&self, samples: u64, bad: &mut Vec<(u64, Error)>) -> VerifyProgress {
+        let mut found = self.found.lock();
+        found.samples += samples;
+        found.bad_samples += bad.len() as u64;
+        for (position, error) in bad.drain(..) {
+            found.bad.insert(position, error);
+            if found.bad.len() > LISTED {
+                found.bad.pop_last();
+            }
+        }
+        VerifyProgress { samples: found.samples, bad: found.bad_samples, total: self.total }
+    }
+}
+
+impl Worker {
+    /// Fetches all rows, then decodes each that could be fetched.
+    fn verify(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, known: &[u64], faulty: &[usize]) {
+        let mut bad = [false; FETCHED];
+        for (nth, row) in rows.clone().enumerate() {
+            if known.binary_search(&plan.samples[row]).is_ok() {
+                bad[nth] = true;
+                continue;
+            }
+            if faulty.contains(&row) {
+                bad[nth] = true;
+            } else if let Err(error) = caught(|| filler.fetch(plan, rows.clone(), nth, &mut self.scratch)) {
+                bad[nth] = true;
+                self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+            }
+        }
+        for (nth, row) in rows.enumerate().filter(|(nth, _)| !bad[*nth]) {
+            if let Err(error) = self.decode(filler, plan, row, nth) {
+                self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+            }
+        }
+    }
+
+    fn decode(&mut self, filler: &dyn Filler, plan: &BatchPlan, row: usize, nth: usize) -> Result<()> {
+        let schema = filler.schema();
+        let Self { scratch, layout, memory, .. } = self;
+        let extents = match schema.is_variable() {
+            true => caught(|| filler.measure(plan, row, scratch))?,
+            false => Extents::default(),
+        };
+        layout.compute(schema, 1, extents)?;
+        let words = layout.bytes().div_ceil(size_of::<u64>());
+        if memory.len() < words {
+            memory.try_reserve_exact(words - memory.len()).map_err(|error| {
+                Error::new(ErrorKind::Limit, format!("no memory for its {} bytes", layout.bytes())).with_source(error)
+            })?;
+            memory.resize(words, 0);
+        }
+        caught(|| {
+            let mut out = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), layout, 0);
+            filler.decode(plan, row, nth, scratch, &mut out)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{ReaderSource, StreamSource};
+    use crate::dtype::DType;
+    use crate::error::Location;
+    use crate::read::{Array, RecordReader, Sample, SampleStream};
+    use crate::schema::{Role, TensorSpec};
+
+    /// Every tenth record is bad: by turns it can't be fetched, measured or decoded, or its decoder panics.
+    struct Flaky([TensorSpec; 1]);
+
+    impl Flaky {
+        fn at(&self, sample: u64, stage: u64) -> Result<()> {
+            match sample.is_multiple_of(10) && sample / 10 % 4 == stage {
+                true if stage == 3 => panic!("as asked for"),
+                true => Err(Error::new(ErrorKind::Data, format!("stage {stage}"))),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl RecordReader for Flaky {
+        fn len(&self) -> u64 {
+            1000
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
+            self.at(sample, 1).map(|()| Extents::of_length((sample % 7) as u32))
+        }
+
+        fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+            self.at(samples[nth], 0)
+        }
+
+        fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            assert_eq!(row.tensor(0).shape(), [(sample.id % 7) as usize]);
+            row.zero();
+            self.at(sample.id, 2)?;
+            self.at(sample.id, 3)
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { path: Some("flaky".into()), byte: Some(sample * 8), ..Location::default() }
+        }
+    }
+
+    fn flaky() -> ReaderSource {
+        let x = TensorSpec::with_dims("x", Role::Feature, DType::F32, vec![crate::schema::Dim::Extent(0)]);
+        ReaderSource::new(Flaky([x])).batch_size(30)
+    }
+
+    #[test]
+    fn every_bad_sample_is_listed_in_order_whatever_failed_and_however_many_threads() {
+        for workers in [0, 1, 4] {
+            let furthest = Mutex::new((0, 0));
+            let report = verify_source(flaky(), workers, |progress| {
+                assert_eq!(progress.total, Some(1000));
+                let mut furthest = furthest.lock();
+                *furthest = (*furthest).max((progress.samples, progress.bad));
+            });
+            let report = report.unwrap();
+            assert_eq!((report.samples, report.bad_samples, report.is_ok()), (1000, 100, false));
+            assert_eq!(*furthest.lock(), (1000, 100));
+            for (nth, error) in (0u64..).zip(&report.bad) {
+                let place = error.location();
+                assert_eq!((place.record, place.byte), (Some(nth * 10), Some(nth * 80)), "{error}");
+                assert_eq!(error.kind() == ErrorKind::Panicked, nth % 4 == 3, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_be_bad_is_not_read_again() {
+        let known = |sample| (sample, Error::new(ErrorKind::Format, "known").at_record(sample));
+        let report = verify_known(flaky(), 2, BTreeMap::from([known(5), known(10)]), |_| {}).unwrap();
+        assert_eq!(report.bad_samples, 101);
+        let told: Vec<_> = report.bad.iter().filter(|error| error.message() == "known").collect();
+        assert_eq!(told.iter().map(|error| error.location().record).collect::<Vec<_>>(), [Some(5), Some(10)]);
+        assert!(report.bad.is_sorted_by_key(|error| error.location().record));
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_is_told_from_one_that_ends() {
+        let x = [TensorSpec::new("x", Role::Feature, DType::F32, &[])];
+        let samples = (0..100u16).map(|i| match i {
+            7 => Err(Error::new(ErrorKind::Data, "bad")),
+            50 => Err(Error::new(ErrorKind::Io, "gone")),
+            i => Ok(vec![Array::from(f32::from(i))]),
+        });
+        let source = StreamSource::from_samples(SampleStream::once(&x, samples).unwrap());
+        let report = verify_source(source, 3, |_| {}).unwrap();
+        assert_eq!((report.samples, report.bad_samples), (50, 1));
+        assert_eq!(report.bad[0].location().record, Some(7));
+        assert_eq!(report.ended_by.map(|error| error.kind()), Some(ErrorKind::Io));
+    }
+}

@@ -1,0 +1,262 @@
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::dataset::{BadRecords, LastBatch, batches};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::memory::{MemoryBudget, whole_pages};
+use crate::normalise::Normaliser;
+use crate::order::{Deal, Remainder, Shard};
+use crate::prefetch::FetchLimit;
+use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader};
+use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+
+use super::{Loader, SourceConfig, cores, open};
+
+/// What a run of a [`Loader`] will do, as far as listings and headers tell. `None` is what they don't; `unknown` says
+/// why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunPlan {
+    /// What is read.
+    pub sources: Vec<PlannedSource>,
+    /// Samples of an epoch, on all shards together.
+    pub samples: Option<u64>,
+    /// The part that is planned; every other one has the same numbers.
+    pub shard: Shard,
+    /// What becomes of samples that the shards can't have as many each of.
+    pub remainder: Remainder,
+    /// Samples of an epoch and shard, without those that only fill up its last batch.
+    pub samples_per_shard: Option<u64>,
+    /// Samples of a batch.
+    pub batch_size: usize,
+    /// What becomes of a last batch that is not full.
+    pub last_batch: LastBatch,
+    /// Batches of an epoch and shard.
+    pub batches_per_epoch: Option<u64>,
+    /// Whether each epoch has an order of its own.
+    pub shuffled: bool,
+    /// The seed of those orders.
+    pub seed: Option<u64>,
+    /// What becomes of bad records.
+    pub bad_records: BadRecords,
+    /// The tensors of a full batch.
+    pub tensors: Option<Vec<PlannedTensor>>,
+    /// Threads that fill batches; none behind a shield.
+    pub workers: usize,
+    /// Batches that may wait for the trainer.
+    pub prefetch: usize,
+    /// Whether prefetch runs on into the next epoch.
+    pub across_epochs: bool,
+    /// Longest time that reading one sample's bytes may take.
+    pub fetch_limit: Option<FetchLimit>,
+    /// Whether batches are made on the caller's thread.
+    pub shield: bool,
+    /// Slots of the ring: those that wait, one that is filled and one in the trainer's hand.
+    pub ring_slots: usize,
+    /// Bytes of a slot: those of a full batch, in whole pages.
+    pub slot_bytes: Option<u64>,
+    /// Bytes of all slots.
+    pub ring_bytes: Option<u64>,
+    /// Bytes that sources hold beside the ring, as far as they count against the budget: row indexes and unpacked files.
+    pub held_bytes: Option<u64>,
+    /// Most bytes for all of those.
+    pub budget_bytes: Option<u64>,
+    /// Whether they fit. The first batch decides, so what grows later may still not.
+    pub fits: Option<bool>,
+    /// What can't be known without reading the data, and why.
+    pub unknown: Vec<String>,
+}
+
+/// One source of a [`RunPlan`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedSource {
+    /// Its format, as settings name it.
+    pub format: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its records.
+    pub records: Option<u64>,
+}
+
+/// One tensor of a [`RunPlan`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedTensor {
+    /// Its name.
+    pub name: String,
+    /// What it is to the trainer.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape in a full batch, whose samples come first; `None` where batches differ.
+    pub shape: Vec<Option<usize>>,
+}
+
+/// What a source tells before it is read.
+struct Outline {
+    records: Option<u64>,
+    tensors: Option<Vec<TensorSpec>>,
+    held_bytes: Option<u64>,
+    unknown: Option<String>,
+}
+
+impl Loader {
+    /// What a run will do: from listings, headers and the first 64 KiB of CSV files. No data is decoded, and no file is
+    /// read through.
+    ///
+    /// ```
+    /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
+    /// assert_eq!((plan.samples, plan.ring_slots), (None, 4));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), as far as it can be told.
+    pub fn plan(&self) -> Result<RunPlan> {
+        self.check()?;
+        let config = &self.config;
+        let outlines = config.sources.iter().map(outline).collect::<Result<Vec<_>>>()?;
+        let samples = self.planned_samples(&outlines)?;
+        let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
+        let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
+        let samples_per_shard = samples.map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
+        let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
+        let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
+        if samples.is_none() && (config.split.is_some() || config.folds.is_some()) {
+            unknown.push("samples: a split goes by the name of each sample".into());
+        }
+        let slot_bytes = match &schema {
+            Some(schema) if !schema.is_variable() => {
+                let full = config.last_batch != LastBatch::Keep;
+                let rows = samples_per_shard.filter(|_| !full).map_or(config.batch_size, |samples| {
+                    usize::try_from(samples).unwrap_or(usize::MAX).min(config.batch_size)
+                });
+                let mut layout = Layout::default();
+                layout.compute(schema, rows, Extents::default())?;
+                Some(whole_pages(layout.bytes()) as u64)
+            }
+            Some(_) => {
+                unknown.push(
+                    "bytes of the ring: samples differ in size, and each batch is as large as its largest".into(),
+                );
+                None
+            }
+            None => None,
+        };
+        let ring_slots = config.prefetch + 2;
+        let ring_bytes = slot_bytes.map(|bytes| bytes.saturating_mul(ring_slots as u64));
+        let held_bytes = outlines.iter().map(|outline| outline.held_bytes).sum();
+        let fits = config.memory.budget_bytes.and_then(|budget| match (ring_bytes, held_bytes) {
+            (Some(ring), Some(held)) => Some(u64::saturating_add(ring, held) <= budget),
+            // Either alone may be too much already.
+            (ring, held) => (ring.or(held).is_some_and(|bytes| bytes > budget)).then_some(false),
+        });
+        let planned = |(source, outline): (&SourceConfig, &Outline)| PlannedSource {
+            format: source.format(),
+            path: source.path().to_owned(),
+            records: outline.records,
+        };
+        Ok(RunPlan {
+            sources: config.sources.iter().zip(&outlines).map(planned).collect(),
+            samples,
+            shard: config.shard,
+            remainder: config.remainder,
+            samples_per_shard,
+            batch_size: config.batch_size,
+            last_batch: config.last_batch,
+            batches_per_epoch,
+            shuffled: config.shuffle.is_some(),
+            seed: config.shuffle,
+            bad_records: config.bad_records,
+            tensors: schema.map(|schema| schema.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
+            workers: if config.shield { 0 } else { config.workers.unwrap_or_else(cores) },
+            prefetch: config.prefetch,
+            across_epochs: config.across_epochs,
+            fetch_limit: config.fetch_limit,
+            shield: config.shield,
+            ring_slots,
+            slot_bytes,
+            ring_bytes,
+            held_bytes,
+            budget_bytes: config.memory.budget_bytes,
+            fits,
+            unknown,
+        })
+    }
+
+    fn planned_samples(&self, outlines: &[Outline]) -> Result<Option<u64>> {
+        let records: Option<Vec<u64>> = outlines.iter().map(|outline| outline.records).collect();
+        let Some(records) = records else { return Ok(self.config.samples_per_epoch) };
+        let shortest = records.iter().copied().min();
+        if !self.config.shorter && records.iter().any(|records| Some(*records) != shortest) {
+            let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let selects = self.config.split.is_some() || self.config.folds.is_some();
+        Ok(self.config.samples_per_epoch.or(shortest.filter(|_| !selects)))
+    }
+
+    /// The tensors of all sources, if what is said of them by name fits.
+    fn planned_schema(&self, tensors: Vec<TensorSpec>) -> Result<Schema> {
+        self.check_augmented(&tensors)?;
+        let schema = Schema::new(tensors)?;
+        for (tensor, normaliser) in self.normalisers()? {
+            let index = schema.index_of(&tensor)?;
+            Normaliser::affine(&normaliser, &schema.tensors()[index])?;
+        }
+        Ok(schema)
+    }
+
+    fn planned_tensor(&self, spec: &TensorSpec) -> PlannedTensor {
+        let dims = spec.shape.iter().map(|dim| match dim {
+            Dim::Fixed(len) => Some(*len),
+            Dim::Extent(_) => None,
+        });
+        PlannedTensor {
+            name: spec.name.clone(),
+            role: spec.role,
+            dtype: spec.dtype,
+            shape: std::iter::once(Some(self.config.batch_size)).chain(dims).collect(),
+        }
+    }
+}
+
+fn outline(source: &SourceConfig) -> Result<Outline> {
+    let path = source.path().display();
+    Ok(match source {
+        SourceConfig::Csv { path: file, options } => {
+            let tensors = CsvDecoder::foretold(file, options)?;
+            let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
+            let unknown = format!("{what}: only reading all of {path} tells");
+            Outline { records: None, tensors, held_bytes: None, unknown: Some(unknown) }
+        }
+        SourceConfig::CsvSequences { path: folder, group_by: None, labels: None, .. } => Outline {
+            records: Some(CsvSequenceReader::count_in_folder(folder)?),
+            tensors: None,
+            held_bytes: Some(0),
+            unknown: Some(format!("tensors: only reading the files in {path} tells")),
+        },
+        SourceConfig::CsvSequences { .. } => Outline {
+            records: None,
+            tensors: None,
+            held_bytes: None,
+            unknown: Some(format!("samples and tensors: only reading all of {path} tells")),
+        },
+        SourceConfig::Idx { path, options } => {
+            let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
+            Outline { records: Some(records), tensors: Some(vec![tensor]), held_bytes: Some(held_bytes), unknown: None }
+        }
+        SourceConfig::Images { .. } => {
+            // Opening images lists them, and opens none.
+            let images = open(source, &MemoryBudget::unlimited())?;
+            Outline {
+                records: Some(images.len()),
+                tensors: Some(images.tensors().to_vec()),
+                held_bytes: Some(0),
+                unknown: None,
+            }
+        }
+    })
+}

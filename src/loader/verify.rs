@@ -1,0 +1,138 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::dataset::{ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known, verify_source};
+use crate::decode::ImageOptions;
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::read::{
+    CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
+    Missing, SequenceOptions, detect,
+};
+
+use super::{Loader, SourceConfig, cores};
+
+/// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
+const SMALL: usize = 256;
+
+/// The same of images and sequences: few enough that all workers are busy to the end.
+const LARGE: usize = 8;
+
+/// Reads and decodes every sample of whatever lies at `path`, on `workers` threads: what
+/// [`verify_source`](crate::verify_source) does for a source.
+///
+/// What is bad, by format:
+/// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no field is bad
+///   by itself: text in a column of numbers makes it a column of text. To check values, name the columns in the settings
+///   of a loader: [`Loader::verify`]. The file is read once, one record after another.
+/// - CSV sequences: a file that can't be read, has another header than the first, or a record with another number of
+///   fields. At least one column must hold numbers alone; missing ones are allowed.
+/// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
+/// - Images: what does not decode to its last pixel, at full size.
+///
+/// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
+/// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
+/// is laid out, the damage is an error.
+///
+/// # Errors
+///
+/// What can't be opened at all: [`detect`]'s errors, and those of the format's reader.
+pub fn verify(
+    path: impl AsRef<Path>,
+    workers: usize,
+    on_progress: impl Fn(VerifyProgress) + Sync,
+) -> Result<VerifyReport> {
+    let path = path.as_ref();
+    let csv = CsvOptions { missing: Missing::Nan, ..CsvOptions::default() };
+    match detect(path)? {
+        Format::Csv => {
+            let (stream, checker) = CsvStream::open_unchecked(path, &csv)?;
+            verify_source(StreamSource::new(stream, checker).batch_size(SMALL), workers, on_progress)
+        }
+        Format::CsvSequences => {
+            let options = SequenceOptions { csv, ..SequenceOptions::default() };
+            let (reader, refused) = CsvSequenceReader::open_readable(path, &options)?;
+            verify_known(ReaderSource::new(reader).batch_size(LARGE), workers, refused, on_progress)
+        }
+        Format::Idx => verify_idx(path, workers, on_progress),
+        Format::IdxFolder => verify_idx_folder(path, workers, &on_progress),
+        Format::Image => {
+            let image = ImageFolder::from_paths([path], ImageLabels::None, &ImageOptions::default())?;
+            verify_source(ReaderSource::new(image), workers, on_progress)
+        }
+        Format::ImageFolder => {
+            let images = ImageFolder::detect(path, &ImageOptions::default())?;
+            verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
+        }
+    }
+}
+
+fn verify_idx(path: &Path, workers: usize, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
+    let reader = IdxReader::open(path, &IdxOptions::default())?;
+    verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
+}
+
+fn verify_idx_folder(
+    folder: &Path,
+    workers: usize,
+    on_progress: &(dyn Fn(VerifyProgress) + Sync),
+) -> Result<VerifyReport> {
+    let mut all = VerifyReport { samples: 0, bad_samples: 0, bad: Vec::new(), ended_by: None };
+    for path in IdxFile::paths_in(folder)? {
+        let (samples, bad) = (all.samples, all.bad_samples);
+        let verified = verify_idx(&path, workers, |progress| {
+            on_progress(VerifyProgress { samples: samples + progress.samples, bad: bad + progress.bad, total: None });
+        });
+        match verified {
+            Ok(report) => {
+                all.samples += report.samples;
+                all.bad_samples += report.bad_samples;
+                all.bad.extend(report.bad);
+            }
+            Err(error) => {
+                all.bad_samples += 1;
+                all.bad.push(error);
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Loader {
+    /// Reads and decodes every sample as these settings say, and lists the bad ones; see
+    /// [`verify_source`](crate::verify_source). Order, subsets, shard, policies and augmentation play no part. A single CSV file is
+    /// read one record after another, without an index.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build): what the readers object to when they are opened, such as a file of sequences that can't
+    /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
+    pub fn verify(&self, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
+        let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
+        let workers = self.config.workers.unwrap_or_else(cores);
+        verify_known(self.every_sample().read_by(&budget, |_, _| Ok(true))?, workers, BTreeMap::new(), on_progress)
+    }
+
+    /// The same samples without what would reorder, repeat, leave out or change them.
+    fn every_sample(&self) -> Self {
+        let mut all = self.clone();
+        let config = &mut all.config;
+        let is_small = |source: &SourceConfig| matches!(source, SourceConfig::Csv { .. } | SourceConfig::Idx { .. });
+        config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
+        config.shuffle = None;
+        config.split = None;
+        config.folds = None;
+        config.class_balanced = false;
+        config.samples_per_epoch = None;
+        config.shard = Default::default();
+        config.last_batch = Default::default();
+        config.bad_records = Default::default();
+        config.augment.clear();
+        for source in &mut config.sources {
+            if let SourceConfig::Images { options, .. } = source {
+                options.augment.clear();
+            }
+        }
+        all
+    }
+}

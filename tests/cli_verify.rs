@@ -1,0 +1,378 @@
+//! `ringfeed verify` and `ringfeed plan`: what is found in good and bad data of each format, the shape of their JSON, and
+//! their exit statuses.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    format!("{FIXTURES}/{name}")
+}
+
+/// One JSON object on standard output, nothing on standard error.
+fn object(args: &[&str], status: i32) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The report on what has nothing bad.
+fn good(args: &[&str]) -> Value {
+    let report = object(&[&["verify", "--json"], args].concat(), 0);
+    assert_eq!((&report["ok"], &report["bad"], &report["ended_by"]), (&json!(true), &json!([]), &Value::Null));
+    report
+}
+
+/// The report on what has something bad.
+fn bad(args: &[&str]) -> Value {
+    let report = object(&[&["verify", "--json"], args].concat(), 1);
+    assert_eq!(report["ok"], json!(false), "{report}");
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["bad", "bad_samples", "ended_by", "format", "ok", "path", "samples", "seconds"]);
+    for bad in report["bad"].as_array().unwrap() {
+        let keys: Vec<&String> = bad.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["byte", "column", "kind", "line", "message", "path", "record"]);
+    }
+    report
+}
+
+/// The records of what is listed as bad.
+fn records(report: &Value) -> Vec<u64> {
+    report["bad"].as_array().unwrap().iter().map(|bad| bad["record"].as_u64().unwrap()).collect()
+}
+
+fn plan(args: &[&str]) -> Value {
+    object(&[&["plan", "--json"], args].concat(), 0)
+}
+
+fn error(args: &[&str]) -> Value {
+    object(&[args, &["--json"]].concat(), 1)["error"].clone()
+}
+
+/// A folder that is gone afterwards.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        let path = PathBuf::from(self.path(name));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        self.path(name)
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn idx(records: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[0, 0, 8, 2, 0, 0, 0, records, 0, 0, 0, 2], bytes].concat()
+}
+
+/// 1000 records, of which 3 and 700 are too long and 500 is not UTF-8.
+fn table() -> Vec<u8> {
+    let mut text = b"a,b\n".to_vec();
+    for record in 0..1000 {
+        match record {
+            3 | 700 => text.extend_from_slice(b"1,2,3\n"),
+            500 => text.extend_from_slice(b"1,M\xfcller\n"),
+            _ => text.extend_from_slice(format!("{record},\"x\n{record}\"\n").as_bytes()),
+        }
+    }
+    text
+}
+
+#[test]
+fn good_data_of_each_format_is_all_read() {
+    let scratch = Scratch::new();
+    let iris = good(&[&fixture("iris.csv")]);
+    assert_eq!((&iris["format"], &iris["samples"], &iris["bad_samples"]), (&json!("csv"), &json!(150), &json!(0)));
+    let words = scratch.write("words.csv.gz", gzip(b"name,town\nAnn,Ulm\nBob,Bonn\n"));
+    assert_eq!(good(&[&words])["samples"], json!(2));
+    let digits = scratch.write("digits.idx", idx(3, &[0; 6]));
+    assert_eq!((&good(&[&digits])["format"], &good(&[&digits])["samples"]), (&json!("idx"), &json!(3)));
+    scratch.write("arrays/a.idx", idx(3, &[0; 6]));
+    scratch.write("arrays/b.idx.gz", gzip(&idx(2, &[0; 4])));
+    assert_eq!(good(&[&scratch.path("arrays")])["samples"], json!(5));
+    scratch.write("sequences/1.csv", "a,b\n1,2\n3,\n");
+    scratch.write("sequences/2.csv.gz", gzip(b"a,b\n5,6\n"));
+    assert_eq!(good(&[&scratch.path("sequences")])["samples"], json!(2));
+    assert_eq!(good(&[&fixture("photos/chelsea.png")])["format"], json!("image"));
+    let images = good(&[&fixture("images"), "--workers", "3"]);
+    assert_eq!(images["format"], json!("image_folder"));
+    assert!(images["samples"].as_u64().unwrap() > 20, "{images}");
+}
+
+#[test]
+fn every_bad_record_of_a_table_is_listed_with_its_place() {
+    let scratch = Scratch::new();
+    let plain = scratch.write("t.csv", table());
+    let packed = scratch.write("t.csv.gz", gzip(&table()));
+    for path in [&plain, &packed] {
+        for workers in ["1", "4"] {
+            let report = bad(&[path, "--workers", workers]);
+            assert_eq!((&report["samples"], &report["bad_samples"]), (&json!(1000), &json!(3)));
+            assert_eq!(records(&report), [3, 500, 700]);
+            let first = &report["bad"][0];
+            assert_eq!((&first["path"], &first["line"], &first["kind"]), (&json!(path), &json!(8), &json!("data")));
+            assert!(first["message"].as_str().unwrap().contains("expected 2 fields, found 3"), "{first}");
+            assert!(report["bad"][1]["message"].as_str().unwrap().contains("UTF-8"), "{report}");
+        }
+    }
+}
+
+#[test]
+fn what_makes_the_rest_unreadable_ends_the_list() {
+    let scratch = Scratch::new();
+    let report = bad(&[&scratch.write("open.csv", "a,b\n1,2\n1\n3,\"4\n5,6\n")]);
+    assert_eq!((records(&report), &report["samples"]), (vec![1], &json!(2)));
+    assert_eq!(report["ended_by"]["line"], json!(4), "{report}");
+    let long = [table(), b"1,2\n".repeat(50_000)].concat();
+    let packed = gzip(&long);
+    let report = bad(&[&scratch.write("cut.csv.gz", &packed[..packed.len() - 20])]);
+    assert_eq!(report["ended_by"]["kind"], json!("format"), "{report}");
+    assert_eq!(records(&report), [3, 500, 700]);
+    // Where not even the layout can be seen, there is nothing to report on.
+    assert_eq!(error(&["verify", &scratch.write("none.csv.gz", &packed[..40])])["kind"], json!("format"));
+}
+
+#[test]
+fn a_config_gives_a_table_its_schema() {
+    let scratch = Scratch::new();
+    let path = scratch.write("t.csv", "a,b\n1,2\nx,3\n4,5\n,6\n");
+    assert_eq!(good(&[&path])["samples"], json!(4));
+    let settings = "shuffle = 1\n[[sources]]\nformat = \"csv\"\npath = \"t.csv\"\noptions = { features = [\"a\"] }\n";
+    let config = scratch.write("loader.toml", settings);
+    let report = bad(&["--config", &config]);
+    assert_eq!((records(&report), &report["samples"]), (vec![1, 3], &json!(4)));
+    assert_eq!((&report["bad"][0]["column"], &report["bad"][0]["line"]), (&json!("a"), &json!(3)));
+    let other = scratch.write("other.csv", "a,b\n1,x\n");
+    assert_eq!(good(&[&other, "--config", &config])["path"], json!(other));
+    let empty = scratch.write("empty.toml", "batch_size = 2\n");
+    assert_eq!(good(&[&path, "--config", &empty])["format"], json!("csv"));
+    assert_eq!(error(&["verify", "--config", &empty])["kind"], json!("config"));
+}
+
+#[test]
+fn every_damaged_image_is_listed() {
+    let scratch = Scratch::new();
+    for (nth, name) in ["chelsea.png", "china.jpg", "rocket.jpg"].iter().enumerate() {
+        let bytes = std::fs::read(fixture(&format!("photos/{name}"))).unwrap();
+        scratch.write(&format!("photos/good/{name}"), &bytes);
+        // The last few hundred bytes are missing: whoever reads the header alone sees nothing.
+        scratch.write(&format!("photos/cut/{nth}-{name}"), &bytes[..bytes.len() - 400]);
+    }
+    let empty = scratch.write("photos/good/empty.png", "");
+    let report = bad(&[&scratch.path("photos")]);
+    assert_eq!((&report["format"], &report["samples"]), (&json!("image_folder"), &json!(7)));
+    assert_eq!(records(&report), [0, 1, 2, 5]);
+    assert_eq!(report["bad"][3]["path"], json!(empty));
+    let single = bad(&[&empty]);
+    assert_eq!((&single["samples"], &single["bad_samples"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn every_damaged_sequence_is_listed_whatever_its_damage() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("s");
+    scratch.write("s/0.csv", "a,b\n1,2\n");
+    scratch.write("s/1.csv", "a,c\n1,2\n");
+    scratch.write("s/2.csv", "a,b\n1,2\n3\n");
+    scratch.write("s/3.csv", "a,b\n1,\"2\n");
+    scratch.write("s/4.csv.gz", &gzip(&table())[..40]);
+    scratch.write("s/5.csv.gz", b"\x1f\x8brubbish");
+    scratch.write("s/6.csv", "a,b\n5,6\n");
+    let report = bad(&[&folder]);
+    assert_eq!((&report["samples"], &report["bad_samples"]), (&json!(7), &json!(5)), "{report}");
+    assert_eq!(records(&report), [1, 2, 3, 4, 5]);
+    assert_eq!(report["bad"][1]["path"], json!(scratch.path("s/2.csv")));
+}
+
+#[test]
+fn every_damaged_array_of_a_folder_is_listed_and_one_alone_is_an_error() {
+    let scratch = Scratch::new();
+    scratch.write("a/1.idx", idx(3, &[0; 6]));
+    let cut = scratch.write("a/2.idx", idx(3, &[0; 5]));
+    scratch.write("a/3.idx.gz", &gzip(&idx(3, &[7; 6]))[..20]);
+    scratch.write("a/4.idx", "x");
+    let report = bad(&[&scratch.path("a")]);
+    assert_eq!((&report["samples"], &report["bad_samples"]), (&json!(3), &json!(3)));
+    assert_eq!(report["bad"][0]["path"], json!(cut));
+    assert_eq!(error(&["verify", &cut])["kind"], json!("format"));
+}
+
+#[test]
+fn what_is_not_there_is_an_error_and_no_path_is_wrong_usage() {
+    let error = error(&["verify", &fixture("iris.cvs")]);
+    assert_eq!(error["kind"], json!("not_found"));
+    assert!(error["message"].as_str().unwrap().contains("iris.csv"));
+    assert_eq!(run(&["verify"]).status.code(), Some(2));
+    assert_eq!(run(&["plan"]).status.code(), Some(2));
+    assert_eq!(run(&["verify", &fixture("iris.csv"), "--workers", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_person_reads_one_line_for_each_bad_sample() {
+    let scratch = Scratch::new();
+    let output = run(&["verify", &scratch.write("t.csv", table())]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("1,000 samples read, 3 bad") && text.lines().count() == 4, "{text}");
+    assert!(output.stderr.is_empty());
+    let output = run(&["verify", &fixture("iris.csv")]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("150 samples read, none bad"));
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_changes_no_status() {
+    let scratch = Scratch::new();
+    let bad = scratch.write("t.csv", "a,b\n1\n".to_owned() + &"1\n".repeat(20_000));
+    for (path, status) in [(bad, 1), (fixture("iris.csv"), 0)] {
+        let mut child = command(&["verify", &path]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn more_bad_samples_than_are_listed_are_counted() {
+    let scratch = Scratch::new();
+    let path = scratch.write("t.csv", "a,b\n1,2\n".to_owned() + &"1\n".repeat(100_010));
+    let report = bad(&[&path]);
+    assert_eq!((&report["samples"], &report["bad_samples"]), (&json!(100_011), &json!(100_010)));
+    // The first ones, whichever thread found them.
+    assert_eq!(records(&report), (1..=100_000).collect::<Vec<u64>>());
+}
+
+const DIGITS: &str = "batch_size = 10\nshuffle = 7\n\
+    [[sources]]\nformat = \"idx\"\npath = \"x.idx\"\n\
+    [[sources]]\nformat = \"idx\"\npath = \"y.idx\"\noptions = { role = \"label\" }\n";
+
+/// A configuration of 25 samples of two bytes and their labels.
+fn digits(scratch: &Scratch, settings: &str) -> String {
+    scratch.write("x.idx", idx(25, &[0; 50]));
+    scratch.write("y.idx", [&[0, 0, 8, 1, 0, 0, 0, 25][..], &[0; 25]].concat());
+    scratch.write("loader.toml", settings.to_owned() + DIGITS)
+}
+
+#[test]
+fn a_plan_of_arrays_knows_everything() {
+    let scratch = Scratch::new();
+    let config = digits(&scratch, "workers = 3\nprefetch = 4\nmemory = { budget_bytes = 24576 }\n");
+    let found = plan(&[&config]);
+    assert_eq!(
+        (&found["samples"], &found["batches_per_epoch"], &found["slot_bytes"]),
+        (&json!(25), &json!(3), &json!(4096))
+    );
+    assert_eq!((&found["ring_slots"], &found["ring_bytes"]), (&json!(6), &json!(24_576)));
+    assert_eq!((&found["fits"], &found["held_bytes"], &found["unknown"]), (&json!(true), &json!(0), &json!([])));
+    assert_eq!((&found["shuffled"], &found["seed"]), (&json!(true), &json!(7)));
+    assert_eq!((&found["workers"], &found["prefetch"]), (&json!(3), &json!(4)));
+    assert_eq!(
+        found["tensors"],
+        json!([{"name": "features", "role": "feature", "dtype": "u8", "shape": [10, 2]},
+               {"name": "labels", "role": "label", "dtype": "i64", "shape": [10]}])
+    );
+    let config = digits(&scratch, "prefetch = 5\nmemory = { budget_bytes = 24576 }\n");
+    assert_eq!(plan(&[&config])["fits"], json!(false));
+}
+
+#[test]
+fn a_plan_is_what_the_loader_then_does() {
+    let scratch = Scratch::new();
+    for last_batch in ["keep", "drop", "pad"] {
+        for remainder in ["pad", "drop"] {
+            for shards in [1u32, 2, 3, 4, 26] {
+                let settings = format!("last_batch = \"{last_batch}\"\nremainder = \"{remainder}\"\n");
+                let config = digits(&scratch, &settings);
+                let found = plan(&[&config, "--shards", &shards.to_string()]);
+                let mut settings = ringfeed::LoaderConfig::load(&config).unwrap();
+                settings.shard.count = shards;
+                let mut batches = ringfeed::Loader::from(settings).build().unwrap();
+                let count = batches.by_ref().map(|batch| batch.map(drop)).filter(Result::is_ok).count();
+                assert_eq!(found["batches_per_epoch"], json!(count), "{last_batch} {remainder} {shards}: {found}");
+                if count > 0 {
+                    assert_eq!(found["slot_bytes"], json!(batches.stats().ring.slot_bytes), "{found}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_says_what_only_reading_would_tell() {
+    let scratch = Scratch::new();
+    scratch.write("t.csv", "a,b\n1,2\n");
+    let source = |more: &str| format!("[[sources]]\nformat = \"csv\"\npath = \"t.csv\"\n{more}");
+    let found = plan(&[&scratch.write("open.toml", source(""))]);
+    for unknown in ["samples", "batches_per_epoch", "tensors", "slot_bytes", "ring_bytes"] {
+        assert_eq!(found[unknown], Value::Null, "{unknown}: {found}");
+    }
+    assert!(found["unknown"][0].as_str().unwrap().contains("t.csv"), "{found}");
+    let named = scratch.write("named.toml", source("options = { features = [\"a\", \"b\"] }\n"));
+    let found = plan(&[&named]);
+    assert_eq!((&found["samples"], &found["slot_bytes"]), (&Value::Null, &json!(4096)));
+    assert_eq!(found["tensors"][0]["shape"], json!([32, 2]));
+    let text = String::from_utf8(run(&["plan", &named]).stdout).unwrap();
+    assert!(text.contains("unknown samples: only reading all of"), "{text}");
+    let photos = |options: &str| {
+        let path = fixture("photos");
+        json!({"sources": [{"format": "images", "path": path, "options": serde_json::from_str::<Value>(options).unwrap()}]})
+            .to_string()
+    };
+    let found = plan(&[&scratch.write("own.json", photos("{}"))]);
+    assert_eq!((&found["slot_bytes"], &found["fits"]), (&Value::Null, &Value::Null));
+    assert_eq!(found["tensors"][0]["shape"], json!([32, 3, null, null]));
+    let resized = scratch.write("resized.json", photos(r#"{"size": [8, 8]}"#));
+    let found = plan(&[&resized]);
+    assert_eq!(found["slot_bytes"].as_u64().map(|bytes| bytes % 4096), Some(0), "{found}");
+}
+
+#[test]
+fn a_plan_reads_no_data_and_reports_wrong_settings() {
+    let scratch = Scratch::new();
+    // Rubbish with the names of images is listed all the same.
+    scratch.write("p/cat/1.png", "rubbish");
+    scratch.write("p/dog/2.jpg", "");
+    let settings = "[[sources]]\nformat = \"images\"\npath = \"p\"\noptions = { size = [8, 8] }\n";
+    assert_eq!(plan(&[&scratch.write("p.toml", settings)])["samples"], json!(2));
+    scratch.write("s/1.csv", "a\n\"1\n");
+    let settings = "[[sources]]\nformat = \"csv_sequences\"\npath = \"s\"\n";
+    let found = plan(&[&scratch.write("s.toml", settings)]);
+    assert_eq!((&found["samples"], &found["tensors"]), (&json!(1), &Value::Null));
+    let config = scratch.write("wrong.toml", "batch_size = 0\n");
+    assert_eq!(error(&["plan", &config])["kind"], json!("config"));
+    scratch.write("x.idx", idx(2, &[0; 4]));
+    scratch.write("y.idx", idx(3, &[0; 6]));
+    let message = error(&["plan", &scratch.write("loader.toml", DIGITS)])["message"].to_string();
+    assert!(message.contains("[2, 3]"), "{message}");
+    assert_eq!(error(&["plan", &scratch.path("none.toml")])["kind"], json!("not_found"));
+}
