@@ -486,6 +486,12 @@ fn settings_split_and_fold() {
     let held_out = load("folds = { fold = 1, count = 4, held_out = true }");
     let others = load("folds = { fold = 1, count = 4 }");
     assert!(held_out.is_disjoint(&others) && held_out.len() + others.len() == 150);
+    assert_eq!(Loader::csv(&path).split(split).verify(|_| {}).unwrap().samples, 150, "all are verified");
+    let images = path.with_file_name("photos");
+    let planned = |loader: Loader| loader.plan().unwrap().samples;
+    assert_eq!(planned(Loader::images(&images)), Some(6));
+    assert_eq!(planned(Loader::images(&images).split(split)), None);
+    assert_eq!(planned(Loader::images(&images).split(split).samples_per_epoch(40)), Some(40));
     let faults = Loader::csv(&path)
         .split(Split { train: 0.9, ..split })
         .folds(Folds { fold: 4, count: 4, seed: 0, held_out: false })

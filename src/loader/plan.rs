@@ -118,15 +118,14 @@ impl Loader {
         self.check()?;
         let config = &self.config;
         let outlines = config.sources.iter().map(outline).collect::<Result<Vec<_>>>()?;
-        let chosen = config.split.is_some() || config.folds.is_some();
-        let samples = self.planned_samples(&outlines)?.filter(|_| !chosen);
+        let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
         let samples_per_shard = samples.map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
-        if chosen {
-            unknown.push("samples: which ones belong to the part or fold is known once the sources are open".into());
+        if samples.is_none() && (config.split.is_some() || config.folds.is_some()) {
+            unknown.push("samples: a split goes by the name of each sample".into());
         }
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
@@ -189,13 +188,14 @@ impl Loader {
 
     fn planned_samples(&self, outlines: &[Outline]) -> Result<Option<u64>> {
         let records: Option<Vec<u64>> = outlines.iter().map(|outline| outline.records).collect();
-        let Some(records) = records else { return Ok(None) };
+        let Some(records) = records else { return Ok(self.config.samples_per_epoch) };
         let shortest = records.iter().copied().min();
         if !self.config.shorter && records.iter().any(|records| Some(*records) != shortest) {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        Ok(shortest)
+        let selects = self.config.split.is_some() || self.config.folds.is_some();
+        Ok(self.config.samples_per_epoch.or(shortest.filter(|_| !selects)))
     }
 
     /// The tensors of all sources, if what is said of them by name fits.

@@ -100,7 +100,7 @@ fn verify_idx_folder(
 
 impl Loader {
     /// Reads and decodes every sample as these settings say, and lists the bad ones; see
-    /// [`verify_source`](crate::verify_source). Order, shard, policies and augmentation play no part. A single CSV file is
+    /// [`verify_source`](crate::verify_source). Order, subsets, shard, policies and augmentation play no part. A single CSV file is
     /// read one record after another, without an index.
     ///
     /// # Errors
@@ -120,6 +120,10 @@ impl Loader {
         let is_small = |source: &SourceConfig| matches!(source, SourceConfig::Csv { .. } | SourceConfig::Idx { .. });
         config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
         config.shuffle = None;
+        config.split = None;
+        config.folds = None;
+        config.class_balanced = false;
+        config.samples_per_epoch = None;
         config.shard = Default::default();
         config.split = None;
         config.folds = None;
