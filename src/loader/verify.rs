@@ -125,9 +125,6 @@ impl Loader {
         config.class_balanced = false;
         config.samples_per_epoch = None;
         config.shard = Default::default();
-        config.split = None;
-        config.folds = None;
-        config.class_balanced = false;
         config.last_batch = Default::default();
         config.bad_records = Default::default();
         config.augment.clear();
