@@ -24,6 +24,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 /// source whose `next` is called takes the workspace over; batches that were ready but not handed out are planned again
 /// when it is the other's turn. The ring is sized by the first batch of the first source; worker threads start with the
 /// first asynchronous iterator and end with the last handle.
+///
+/// A source must not itself wait for an iterator of the workspace that it is read through: each would wait for the
+/// other.
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 
