@@ -411,7 +411,7 @@ fn limits_count_records_shares_and_runs() {
 }
 
 fn limited(replacements: usize) -> Workspace {
-    let limit = FetchLimit { time_ms: 200, replacements };
+    let limit = FetchLimit { time_ms: 1000, replacements };
     Workspace::builder().workers(2).fetch_limit(limit).build().unwrap()
 }
 
