@@ -1,8 +1,8 @@
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
@@ -196,9 +196,10 @@ pub(crate) fn open_file(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The decompressed bytes of a gzip file (of all its members), read one after another.
+/// The decompressed bytes of a gzip file, of all its members. Zeros behind the last one are padding, as for gzip itself.
 pub(crate) struct Inflater {
-    gzip: MultiGzDecoder<BufReader<File>>,
+    /// The member that is being read; `None` at the end.
+    member: Option<GzDecoder<BufReader<File>>>,
 }
 
 impl Inflater {
@@ -215,13 +216,38 @@ impl Inflater {
 
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open_file(path)?;
-        Ok(Self { gzip: MultiGzDecoder::new(BufReader::with_capacity(256 << 10, file)) })
+        Ok(Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, file))) })
+    }
+
+    /// What follows a member: another one, or `None` at the end of the file.
+    fn next_member(mut rest: BufReader<File>) -> std::io::Result<Option<GzDecoder<BufReader<File>>>> {
+        loop {
+            let buffered = rest.fill_buf()?;
+            if buffered.is_empty() {
+                return Ok(None);
+            }
+            let padding = buffered.iter().take_while(|byte| **byte == 0).count();
+            if padding == 0 {
+                return Ok(Some(GzDecoder::new(rest)));
+            }
+            rest.consume(padding);
+        }
     }
 }
 
 impl Read for Inflater {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        self.gzip.read(into)
+        while let Some(member) = &mut self.member {
+            let count = member.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            self.member = match self.member.take() {
+                Some(ended) => Self::next_member(ended.into_inner())?,
+                None => None,
+            };
+        }
+        Ok(0)
     }
 }
 
@@ -291,6 +317,22 @@ mod tests {
         let spool = Spool { budget: MemoryBudget::new(1 << 20), ..Spool::default() };
         let error = Input::spool(&bomb, Inflater::open(&bomb).unwrap(), &spool).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Budget);
+    }
+
+    #[test]
+    fn members_follow_each_other_and_zeros_may_follow_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("members.gz");
+        let read = |bytes: Vec<u8>| {
+            std::fs::write(&path, bytes).unwrap();
+            let mut text = Vec::new();
+            Inflater::open(&path).unwrap().read_to_end(&mut text).map(|_| text)
+        };
+        let members = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
+        assert_eq!(read(members.clone()).unwrap(), b"one two");
+        assert_eq!(read([&members[..], &[0; 1000]].concat()).unwrap(), b"one two");
+        assert!(read([&members[..], b"rubbish behind it"].concat()).is_err());
+        assert!(read([&members[..], &[0; 10], b"rubbish"].concat()).is_err());
     }
 
     #[test]
