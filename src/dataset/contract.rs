@@ -242,6 +242,8 @@ pub struct State {
     pub position: u64,
     /// Bad records of this shard in this epoch so far.
     pub bad: u64,
+    /// Bad records of this shard one after another, up to this place.
+    pub run: u32,
     /// What tells the source from a changed one; `None` goes on with any source.
     pub source: Option<Fingerprint>,
 }
@@ -252,7 +254,7 @@ impl State {
 
     /// The beginning of the first epoch.
     pub fn new(seed: u64) -> Self {
-        Self { version: Self::VERSION, seed, epoch: 0, position: 0, bad: 0, source: None }
+        Self { version: Self::VERSION, seed, epoch: 0, position: 0, bad: 0, run: 0, source: None }
     }
 
     /// The same place, for a source that has changed since: the caller answers for positions still meaning what they

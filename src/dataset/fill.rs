@@ -11,22 +11,22 @@ use crate::schema::Extents;
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner};
 
-/// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults; `known` bad
-/// rows are left alone.
+/// How a filler's `fetch` is called: directly, or by way of a thread that may be left behind.
+pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, usize, &mut Scratch) -> Result<()> + 'a;
+
+/// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stopped` is asked between rows; a stopped share is left as it is. `fetch` calls the filler's, directly or by way of
-/// another thread.
+/// `stopped` is asked between rows; a stopped share is left as it is. `fetch` calls the filler's.
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
-    known: &[usize],
     scratch: &mut Scratch,
     counters: &Counters,
     stopped: impl Fn() -> bool,
-    mut fetch: impl FnMut(&dyn Filler, &BatchPlan, Range<usize>, usize, &mut Scratch) -> Result<()>,
+    fetch: &mut Fetch<'_>,
 ) {
     let rows = share.rows();
-    let mut bad = known.to_vec();
+    let mut bad = Vec::new();
     if !share.payload().plan.faults.is_empty() {
         bad.extend(share.payload().plan.faults.iter().map(|(row, _)| *row));
     }

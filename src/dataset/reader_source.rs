@@ -412,4 +412,23 @@ mod tests {
         assert_eq!(plans(1, 4, LastBatch::Pad), [(vec![0, 0, 0, 0], 3)]);
         assert!(plans(0, 4, LastBatch::Pad).is_empty());
     }
+
+    #[test]
+    fn going_on_near_the_end_of_a_billion_asks_the_permutation_no_more_than_starting_does() {
+        let calls = |position: u64| {
+            let len = 1_000_000_000;
+            let order = Order { len, seed: 7, shuffled: true, picks: Picks::Once(Subset::all(len)) };
+            let (shard, remainder) = (Shard { index: 1, count: 3 }, Remainder::Pad);
+            let (of_epoch, deal) = (order.epoch(0), Deal::new(shard, len, 0, remainder));
+            let (batch_size, last_batch) = (100, LastBatch::Keep);
+            let mut planner =
+                IndexPlanner { order, shard, remainder, batch_size, last_batch, epoch: 0, of_epoch, deal, dealt: 0 };
+            let count = || crate::order::permutation::CALLS.with(std::cell::Cell::get);
+            let before = count();
+            planner.seek(&State { position, ..State::new(7) }).unwrap();
+            assert!(planner.plan(&mut BatchPlan::default()).unwrap());
+            count() - before
+        };
+        assert_eq!((calls(0), calls(900_000_000)), (100, 100));
+    }
 }

@@ -8,7 +8,7 @@ use crate::sync::Ordering;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
-use super::fill::{caught, decode_row, fetch_directly, fill_rows};
+use super::fill::{Fetch, caught, decode_row};
 use super::settle::{BadRecords, compact};
 
 /// Candidates that are tried for one bad record before the batch fails.
@@ -25,6 +25,7 @@ pub(crate) fn settle_rows(
     filler: &dyn Filler,
     scratch: &mut Scratch,
     counters: &Counters,
+    fetch: &mut Fetch<'_>,
 ) {
     let batch = draft.payload_mut();
     let mut faults = batch.faults.lock();
@@ -39,7 +40,7 @@ pub(crate) fn settle_rows(
         BadRecords::Fail => {}
         BadRecords::Skip(_) => compact(draft, counters),
         BadRecords::Replace(_) => {
-            if let Err(error) = replace(draft, filler, scratch, counters) {
+            if let Err(error) = replace(draft, filler, scratch, counters, fetch) {
                 draft.payload_mut().faults.lock().push((0, error));
             }
         }
@@ -48,7 +49,13 @@ pub(crate) fn settle_rows(
 
 /// Fills every bad row with another sample. If one is longer than the batch was laid out for, the whole batch is laid out
 /// and filled again (counted).
-fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch, counters: &Counters) -> Result<()> {
+fn replace(
+    draft: &mut Draft<Batch>,
+    filler: &dyn Filler,
+    scratch: &mut Scratch,
+    counters: &Counters,
+    fetch: &mut Fetch<'_>,
+) -> Result<()> {
     let batch = draft.payload_mut();
     let mut kept = Kept {
         positions: batch.plan.positions.clone(),
@@ -68,10 +75,11 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
             chosen.push((row, attempt, candidate));
         }
         if extents != batch.layout.extents() {
-            lay_out_again(draft, &kept, extents, filler, scratch, counters)?;
+            counters.refilled.fetch_add(1, Ordering::Relaxed);
+            lay_out_again(draft, extents, filler, scratch, fetch)?;
         }
         for (row, attempt, candidate) in chosen {
-            let written = fill_row(draft, row, &candidate, filler, scratch);
+            let written = fill_row(draft, row, &candidate, filler, scratch, fetch);
             if written.is_err() {
                 waiting.push((row, attempt + 1));
             }
@@ -116,30 +124,33 @@ fn fill_row(
     candidate: &BatchPlan,
     filler: &dyn Filler,
     scratch: &mut Scratch,
+    fetch: &mut Fetch<'_>,
 ) -> Result<()> {
-    caught(|| filler.fetch(candidate, 0..1, 0, scratch))?;
+    caught(|| fetch(filler, candidate, 0..1, 0, scratch))?;
     let mut written = Ok(());
     draft.with_share(|share| written = decode_row(filler, share, candidate, 0, row, 0, scratch));
     written
 }
 
-/// Lays the batch out for longer samples and fills its good rows again.
+/// Lays the batch out for longer samples and fills its good rows again; those that are replaced come afterwards.
 fn lay_out_again(
     draft: &mut Draft<Batch>,
-    kept: &Kept,
     extents: Extents,
     filler: &dyn Filler,
     scratch: &mut Scratch,
-    counters: &Counters,
+    fetch: &mut Fetch<'_>,
 ) -> Result<()> {
-    counters.refilled.fetch_add(1, Ordering::Relaxed);
     let batch = draft.payload_mut();
-    batch.layout.compute(filler.schema(), kept.samples.len(), extents)?;
+    let rows = batch.plan.rows();
+    batch.layout.compute(filler.schema(), rows, extents)?;
     let bytes = batch.layout.bytes();
-    // Rows that are replaced need no second look: they are filled one by one.
-    let known: Vec<usize> = batch.bad.iter().map(|(row, _)| *row).collect();
     draft.refit(bytes)?;
-    draft.with_share(|share| fill_rows(filler, share, &known, scratch, counters, || false, fetch_directly));
-    let failed = draft.payload_mut().faults.lock().pop();
-    failed.map_or(Ok(()), |(_, error)| Err(error))
+    for row in 0..rows {
+        let batch = draft.payload();
+        if batch.bad.iter().all(|(bad, _)| *bad != row) {
+            let plan = batch.plan.one_row(row);
+            fill_row(draft, row, &plan, filler, scratch, fetch)?;
+        }
+    }
+    Ok(())
 }

@@ -132,16 +132,21 @@ impl Settle {
         self.policy
     }
 
-    /// Begins an epoch in which `bad` records were found bad before.
-    pub(crate) fn begin_epoch(&mut self, bad: u64) {
+    /// Begins an epoch in which `bad` records were found bad before, the last `run` one after another.
+    pub(crate) fn begin_epoch(&mut self, bad: u64, run: u32) {
         self.bad_in_epoch = bad;
-        self.consecutive = 0;
+        self.consecutive = run.into();
         self.listed.clear();
     }
 
     /// Bad records of this epoch so far.
     pub(crate) fn bad_in_epoch(&self) -> u64 {
         self.bad_in_epoch
+    }
+
+    /// Bad records one after another, up to the last batch.
+    pub(crate) fn run(&self) -> u32 {
+        self.consecutive.try_into().unwrap_or(u32::MAX)
     }
 
     /// The first bad records, by name.

@@ -365,6 +365,7 @@ impl LoaderConfig {
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
+        faults.extend(self.fetch_limit.and_then(FetchLimit::fault).map(str::to_owned));
         if self.prefetch > 4096 {
             faults.push(format!("prefetch: {}; at most 4096 batches may wait", self.prefetch));
         }

@@ -1,7 +1,7 @@
 //! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
 
 mod mixture;
-mod permutation;
+pub(crate) mod permutation;
 mod shard;
 mod subset;
 mod weighted;

@@ -23,6 +23,12 @@ pub struct Permutation {
     rounds: [u64; ROUNDS],
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread asked a permutation for a sample.
+    pub(crate) static CALLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// With fewer than six, small domains show a bias in a chi-squared test; eight leave a margin.
 const ROUNDS: usize = 8;
 
@@ -47,6 +53,8 @@ impl Permutation {
     ///
     /// If `position` is not below the length.
     pub fn at(&self, position: u64) -> u64 {
+        #[cfg(test)]
+        CALLS.with(|calls| calls.set(calls.get() + 1));
         assert!(position < self.len, "position {position} of {}", self.len);
         let mut index = position;
         loop {

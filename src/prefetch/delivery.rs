@@ -83,6 +83,7 @@ impl Delivery {
         batch.plan.release_records();
         self.state.position = batch.plan.end;
         self.state.bad = self.settle.bad_in_epoch();
+        self.state.run = self.settle.run();
         batch.after = Some(self.state);
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
         if rows == 0 {
@@ -114,7 +115,7 @@ impl Delivery {
 
     /// Begins `epoch`.
     pub(super) fn begin(&mut self, epoch: u64) {
-        self.go_on(State { epoch, position: 0, bad: 0, ..self.state });
+        self.go_on(State { epoch, position: 0, bad: 0, run: 0, ..self.state });
     }
 
     /// Whether a state was made by this version, with this seed and source.
@@ -135,7 +136,7 @@ impl Delivery {
     /// Goes on from `state`, perhaps in the middle of an epoch.
     pub(super) fn go_on(&mut self, state: State) {
         self.state = State { source: Some(self.fingerprint), ..state };
-        self.settle.begin_epoch(state.bad);
+        self.settle.begin_epoch(state.bad, state.run);
         self.done = false;
         self.ended = false;
         self.begun = state.position > 0;

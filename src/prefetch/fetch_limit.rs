@@ -16,13 +16,15 @@ use crate::sync::Mutex;
 ///
 /// Each worker then reads on a helper thread of its own, one sample at a time. A read that passes the limit makes its
 /// sample a bad record of kind [`ErrorKind::TimedOut`], and leaves its thread and buffers behind, never a slot. The same
-/// bytes for the same seed are promised for runs in which no limit was passed.
+/// bytes for the same seed are promised for runs in which no limit was passed. It covers replacements too, but not
+/// measuring (reading the headers of images of native size) nor what a stream reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchLimit {
     /// Longest time for one sample, in milliseconds.
     pub time_ms: u64,
-    /// How many threads may be left behind before the epoch ends with [`ErrorKind::TimedOut`].
+    /// How many threads an iterator may leave behind, over all its epochs, before one ends with
+    /// [`ErrorKind::TimedOut`].
     pub replacements: usize,
 }
 
@@ -43,6 +45,12 @@ struct Task {
     filler: Arc<dyn Filler>,
     plan: BatchPlan,
     scratch: Scratch,
+}
+
+impl FetchLimit {
+    pub(crate) fn fault(self) -> Option<&'static str> {
+        (self.time_ms == 0).then_some("fetch_limit: nothing is read in 0 ms; give the time that a slow read may take")
+    }
 }
 
 impl Fetchers {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, State, caught, settle_rows};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, State, caught, fetch_directly, settle_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
@@ -442,11 +442,23 @@ impl Session {
 
     // ---- the workers' side ----
 
+    /// Lends the way in which worker `worker` fetches: directly, or within the time limit.
+    pub(super) fn with_fetch(&self, worker: usize, work: impl FnOnce(&mut Fetch<'_>)) {
+        match &self.fetchers {
+            None => work(&mut fetch_directly),
+            Some(fetchers) => work(&mut |_, plan, rows, nth, scratch| {
+                fetchers.fetch(worker, &self.filler, plan, rows.start + nth, scratch, &self.counters)
+            }),
+        }
+    }
+
     /// All rows of a batch have reported.
-    pub(super) fn filled(&self, mut draft: Draft<Batch>, scratch: &mut Scratch) {
+    pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
         if !self.stop.load(Ordering::Acquire) {
             let settled = caught(|| {
-                settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
+                self.with_fetch(worker, |fetch| {
+                    settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
+                });
                 Ok(())
             });
             draft.payload_mut().fatal = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure));

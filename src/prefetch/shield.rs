@@ -149,13 +149,13 @@ impl AsyncShieldDataSetIterator {
         let mut made = None;
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
-            fill_rows(&*self.filler, &mut share, &[], &mut self.scratch, &self.counters, || false, fetch_directly);
+            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, || false, &mut fetch_directly);
             made = share.finish();
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
         caught(|| {
-            settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
+            settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
             Ok(())
         })?;
         Ok(Taken::Batch(draft))

@@ -6,7 +6,7 @@ use futures_core::Stream;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::dataset::{DataSet, DataSetIterator};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 type Next<I> = JoinHandle<(I, Option<Result<DataSet>>)>;
 
@@ -68,7 +68,10 @@ impl<I: DataSetIterator + Unpin + 'static> Stream for DataSetStream<I> {
                 item
             }
             Err(error) if error.is_panic() => Some(Err(Error::from_panic(&*error.into_panic()))),
-            Err(_) => None,
+            Err(error) => {
+                let message = "the runtime shut down while a batch was waited for";
+                Some(Err(Error::new(ErrorKind::TimedOut, message).with_source(error)))
+            }
         })
     }
 }

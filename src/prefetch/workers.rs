@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::dataset::{Batch, BatchPlan, Filler, caught, fetch_directly, fill_rows};
+use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::Share;
@@ -56,23 +56,15 @@ impl Job {
                 let begin = Instant::now();
                 let stopped = || session.stop.load(Ordering::Acquire);
                 let mut scratch = session.scratches[worker].lock();
-                let (filler, counters) = (&*session.filler, &session.counters);
-                match &session.fetchers {
-                    None => fill_rows(filler, &mut share, &[], &mut scratch, counters, stopped, fetch_directly),
-                    Some(fetchers) => {
-                        let fetch =
-                            |_: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, nth, scratch: &mut Scratch| {
-                                fetchers.fetch(worker, &session.filler, plan, rows.start + nth, scratch, counters)
-                            };
-                        fill_rows(filler, &mut share, &[], &mut scratch, counters, stopped, fetch);
-                    }
-                }
+                session.with_fetch(worker, |fetch| {
+                    fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, stopped, fetch);
+                });
                 let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
                 let before = session.row_ns.load(Ordering::Relaxed);
                 let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
                 session.row_ns.store(mean, Ordering::Relaxed);
                 if let Some(draft) = share.finish() {
-                    session.filled(draft, &mut scratch);
+                    session.filled(draft, worker, &mut scratch);
                 }
             }
             Self::Measure { session, measuring, rows } => {
@@ -87,7 +79,7 @@ impl Job {
         match self {
             Self::Fill { session, share } => {
                 if let Some(draft) = share.finish() {
-                    session.filled(draft, &mut Scratch::default());
+                    session.filled(draft, 0, &mut Scratch::default());
                 }
             }
             Self::Measure { session, measuring, .. } => {

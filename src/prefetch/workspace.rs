@@ -291,6 +291,9 @@ impl WorkspaceBuilder {
     ///
     /// [`ErrorKind::Config`] without workers, or with absurdly many slots.
     pub fn build(self) -> Result<Workspace> {
+        if let Some(fault) = self.fetch_limit.and_then(FetchLimit::fault) {
+            return Err(Error::new(ErrorKind::Config, fault));
+        }
         if self.workers == 0 || self.workers > 4096 || self.prefetch > 4096 {
             let message = format!(
                 "{} workers, {} batches ahead: there are 1 to 4096 workers, and at most 4096 batches ahead (to make \

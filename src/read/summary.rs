@@ -9,9 +9,9 @@ pub struct FieldSummary {
     pub role: String,
     /// An element type, or `text`.
     pub dtype: String,
-    /// Shape of one record's value; `[]` for a single one.
+    /// Shape of one record's value; `[]` for a single one, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
-    /// Values present.
+    /// Values present; of an image folder, whose pixels are not read, files.
     pub count: u64,
     /// Values missing.
     pub missing: u64,
