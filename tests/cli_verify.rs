@@ -2,35 +2,15 @@
 //! their exit statuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/command.rs"]
+mod command;
+
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
+use command::{command, fixture, object, run};
 use serde_json::{Value, json};
-
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
-
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-fn run(args: &[&str]) -> Output {
-    command(args).output().unwrap()
-}
-
-fn fixture(name: &str) -> String {
-    format!("{FIXTURES}/{name}")
-}
-
-/// One JSON object on standard output, nothing on standard error.
-fn object(args: &[&str], status: i32) -> Value {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
-    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// The report on what has nothing bad.
 fn good(args: &[&str]) -> Value {
