@@ -128,7 +128,8 @@ impl<'a> Bits<'a> {
         self.consumed() > 8 * end
     }
 
-    fn consumed(&self) -> usize {
+    /// Bits taken since the scan began.
+    pub(super) fn consumed(&self) -> usize {
         8 * (self.bytes.len() - self.rest.len()) - (self.valid & 63) as usize
     }
 }
