@@ -242,6 +242,9 @@ fn what_is_left_over_or_missing_goes_to_another_decoder() {
 fn mutate(bytes: &[u8], key: RandomKey) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for round in 0..1 + key.bits(0) % 3 {
+        if bytes.len() < 16 {
+            break;
+        }
         let key = key.with(round);
         let draw = |counter: u64, most: usize| key.bits(counter) as usize % most.max(1);
         // Half of the damage goes into the headers, which are a small part of the file.
