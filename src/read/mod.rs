@@ -13,6 +13,8 @@ mod images;
 mod input;
 mod memory;
 mod samples;
+#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
+mod saved;
 mod sequence;
 mod summary;
 
@@ -39,6 +41,7 @@ pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use memory::MemoryReader;
 pub use samples::{Array, SampleStream};
+pub use saved::SavedIndex;
 pub use sequence::{
     Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
     Unpaired,
