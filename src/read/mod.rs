@@ -12,6 +12,7 @@ mod idx;
 mod images;
 mod input;
 mod memory;
+mod parallel;
 mod samples;
 mod sequence;
 mod summary;
