@@ -50,8 +50,8 @@ pub use read::{
     CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
     FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels,
     ImageRecord, ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream,
-    Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect,
-    summarise_image,
+    Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
+    Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

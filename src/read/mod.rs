@@ -14,6 +14,8 @@ mod input;
 mod memory;
 mod parallel;
 mod samples;
+#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
+mod saved;
 mod sequence;
 mod summary;
 
@@ -40,6 +42,7 @@ pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use memory::MemoryReader;
 pub use samples::{Array, SampleStream};
+pub use saved::SavedIndex;
 pub use sequence::{
     Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
     Unpaired,
