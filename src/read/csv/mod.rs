@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `value` (what a field is), `columns` (what feeds what), `decode` (a record
+//! to fields), `format` (delimiter and header), `number` and `value` (what a field is), `columns` (what feeds what), `decode` (a record
 //! to numbers); then the sources: [`CsvReader`] here with `rows` and `index`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
@@ -11,6 +11,7 @@ mod dialect;
 mod fields;
 mod format;
 mod index;
+mod number;
 mod options;
 mod rows;
 mod scan;

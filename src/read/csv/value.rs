@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::dtype::{DType, Element};
 
+use super::number::Decimal;
+
 /// What a field is, when nothing is known of its column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
@@ -41,6 +43,14 @@ impl Missings {
             return Value::Missing;
         }
         let whole = |len: usize| len == field.len();
+        if let Some(decimal) = Decimal::leading(field).filter(|decimal| whole(decimal.len)) {
+            if let Some(number) = decimal.to_i64() {
+                return Value::Integer(number);
+            }
+            if let Some(number) = decimal.to_f64() {
+                return Value::Float(number);
+            }
+        }
         if let Some((number, _)) = i64::leading(field).filter(|(_, len)| whole(*len)) {
             return Value::Integer(number);
         }
@@ -64,6 +74,8 @@ impl Missings {
 pub(crate) trait FieldNumber: Element {
     /// The number at the start of `bytes` and how long it is: only what [`exact`](Self::exact) would read as the same.
     fn leading(bytes: &[u8]) -> Option<(Self, usize)>;
+    /// As [`leading`](Self::leading), but only a plain one, and fast.
+    fn plain(bytes: &[u8]) -> Option<(Self, usize)>;
     /// The number that is all of `field`, correctly rounded.
     fn exact(field: &[u8]) -> Option<Self>;
     /// The same value in this type.
@@ -74,11 +86,18 @@ pub(crate) trait FieldNumber: Element {
 }
 
 macro_rules! field_numbers {
-    ($($type:ty: $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
+    ($($type:ty: $plain:expr, $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
         impl FieldNumber for $type {
             #[inline]
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
                 $leading(bytes).ok()
+            }
+
+            #[inline(always)]
+            fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
+                let decimal = Decimal::leading(bytes)?;
+                let number: fn(Decimal) -> Option<Self> = $plain;
+                Some((number(decimal)?, decimal.len))
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
@@ -118,15 +137,15 @@ macro_rules! whole {
 }
 
 field_numbers! {
-    u8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
-    i8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
-    u16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
-    i16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
-    u32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
-    i32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
-    i64: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
-    f32: fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
-    f64: fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
+    u8: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
+    i8: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
+    u16: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
+    i16: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
+    u32: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
+    i32: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
+    i64: Decimal::to_i64, lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
+    f32: Decimal::to_f32, fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
+    f64: Decimal::to_f64, fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
 }
 
 /// Runs `$body` with `$T` standing for the element type `$dtype`.
