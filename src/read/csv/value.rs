@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::dtype::{DType, Element};
 
 use super::number::Decimal;
@@ -235,7 +237,7 @@ const MAX_CLASSES: usize = 1 << 16;
 const MAX_CLASS_BYTES: usize = 16 << 20;
 
 /// What a column's values are, by all those seen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kind {
     pub(crate) count: u64,
     pub(crate) missing: u64,
@@ -268,15 +270,39 @@ impl Kind {
             Value::Text => self.texts = true,
         }
         self.count += 1;
+        self.collect(field, Into::into);
+    }
+
+    /// Adds a text to the distinct ones, unless there are too many.
+    fn collect<T: AsRef<[u8]>>(&mut self, text: T, keep: impl FnOnce(T) -> Box<[u8]>) {
         if let Some(distinct) = &mut self.distinct {
-            if !distinct.contains(field) {
-                distinct.insert(field.into());
-                self.distinct_bytes += field.len();
+            if !distinct.contains(text.as_ref()) {
+                self.distinct_bytes += text.as_ref().len();
+                distinct.insert(keep(text));
             }
             if distinct.len() > MAX_CLASSES || self.distinct_bytes > MAX_CLASS_BYTES {
                 self.distinct = None;
             }
         }
+    }
+
+    /// As if all that `other` observed had been observed here.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.missing += other.missing;
+        self.fractions |= other.fractions;
+        self.texts |= other.texts;
+        let both = [self.range, other.range].into_iter().flatten();
+        self.range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        match other.distinct {
+            Some(distinct) => distinct.into_iter().for_each(|text| self.collect(text, |text| text)),
+            None => self.distinct = None,
+        }
+    }
+
+    /// Whether the distinct texts are wanted, and not too many.
+    pub(crate) fn collects(&self) -> bool {
+        self.distinct.is_some()
     }
 
     pub(crate) fn is_number(&self) -> bool {
