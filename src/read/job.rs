@@ -34,11 +34,13 @@ impl<'a> Job<'a> {
     }
 
     /// All records of the job, the bad ones included.
+    #[inline]
     pub fn samples(&self) -> &'a [u64] {
         self.samples
     }
 
     /// Record `nth` and the key of its randomness.
+    #[inline]
     pub fn sample(&self, nth: usize) -> Sample {
         let id = self.samples[nth];
         Sample { id, key: self.key.with(id) }
@@ -85,6 +87,7 @@ impl<'a> Job<'a> {
         (self.next, self.reading) = (0, false);
     }
 
+    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Acquire))
     }
