@@ -25,6 +25,8 @@ impl Options {
                     Some(rounds) => options.rounds = rounds,
                     None => usage("--rounds takes a number from 1 on"),
                 },
+                // For a benchmark that can measure given data; it looks for the folder itself.
+                "--data" => drop(args.next()),
                 other => usage(&format!("unknown argument {other:?}")),
             }
         }
@@ -33,7 +35,7 @@ impl Options {
 }
 
 fn usage(problem: &str) -> ! {
-    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--json]");
+    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--json] [--data FOLDER]");
     exit(2)
 }
 

@@ -13,6 +13,7 @@ mod images;
 mod input;
 mod job;
 mod memory;
+mod parallel;
 mod samples;
 #[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
