@@ -1,9 +1,9 @@
 use std::path::Path;
 
 use ringfeed::{
-    ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile, IdxSummary,
-    ImageFolder, ImageOptions, ImageRecord, Result, SequenceOptions, SequenceRecord, SequenceSummary, detect,
-    summarise_image,
+    ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile, IdxOptions,
+    IdxReader, ImageFolder, ImageOptions, ImageRecord, Result, SequenceOptions, SequenceRecord, SequenceSummary,
+    detect, summarise_image,
 };
 use serde::{Serialize, Serializer};
 
@@ -143,7 +143,7 @@ fn sequences(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
 }
 
 fn array(path: &Path) -> Result<Inspection> {
-    let summary = IdxSummary::of(path)?;
+    let summary = IdxReader::open(path, &IdxOptions::default())?.summarise()?;
     let name = summary.field.name.clone();
     let entry = |values: Option<Vec<f64>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
     Ok(Inspection {
@@ -165,7 +165,7 @@ fn arrays(path: &Path) -> Result<Inspection> {
     let (mut fields, mut first, mut last, mut files) = (vec![], vec![], vec![], vec![]);
     for header in headers {
         let name = lossy(Path::new(header.path.file_name().unwrap_or_default()));
-        let summary = IdxSummary::of(&header.path)?;
+        let summary = IdxReader::open(&header.path, &IdxOptions::default())?.summarise()?;
         fields.push(FieldSummary { name: name.clone(), ..summary.field });
         first.push((name.clone(), summary.first));
         last.push((name.clone(), summary.last));

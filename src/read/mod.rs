@@ -12,6 +12,8 @@ mod idx;
 mod images;
 mod input;
 mod memory;
+mod npy;
+mod raw;
 mod samples;
 #[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
@@ -33,13 +35,16 @@ pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
 pub use detect::{Format, detect};
-pub use idx::{IdxFile, IdxOptions, IdxReader, IdxSummary};
+pub use fixed::{ArraySummary, Endian, StoredType};
+pub use idx::{IdxFile, IdxOptions, IdxReader};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
 pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use memory::MemoryReader;
+pub use npy::{NpyOptions, NpyReader};
+pub use raw::{RawOptions, RawReader};
 pub use samples::{Array, SampleStream};
 pub use saved::SavedIndex;
 pub use sequence::{
