@@ -45,7 +45,15 @@ pub use prefetch::{
 #[cfg(feature = "tokio")]
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
-pub use read::{Access, Align, AlignedSequences, Array, ArraySummary, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels, ImageRecord, ImageSummary, MemoryReader, Missing, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets, Unpaired, detect, summarise_image,};
+pub use read::{
+    Access, Align, AlignedSequences, Array, ArraySummary, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues,
+    Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian, FieldSummary,
+    Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
+    ImageRecord, ImageSummary, MemoryReader, Missing, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader,
+    Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, SavedIndex, Scratch, SequenceLabel,
+    SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TokenCut, TokenOptions, TokenPacking, TokenReader,
+    TokenTargets, Unpaired, detect, summarise_image,
+};
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};

@@ -13,12 +13,14 @@ mod images;
 mod input;
 mod memory;
 mod npy;
+mod parallel;
 mod raw;
 mod samples;
 #[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
 mod sequence;
 mod summary;
+mod tokens;
 
 use std::any::Any;
 
@@ -52,6 +54,7 @@ pub use sequence::{
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
 /// Random access to records, and their decoding.
 ///

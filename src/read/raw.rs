@@ -3,7 +3,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
@@ -65,27 +65,6 @@ impl RawOptions {
         let Self { name, role, dtype, classes, .. } = self;
         Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
     }
-
-    fn header(&self, file_bytes: u64) -> Result<ArrayHeader> {
-        let format = |message: String| Error::new(ErrorKind::Format, message);
-        let stored = Stored { kind: self.stored, endian: self.endian };
-        let (shape, start) = (self.shape.clone(), self.header_bytes);
-        let mut header = ArrayHeader { stored, records: 0, shape, start };
-        let (record_bytes, _) = header.sizes()?;
-        let Some(data_bytes) = file_bytes.checked_sub(start) else {
-            return Err(format(format!("header_bytes are {start}, the file has {file_bytes}")).at_byte(file_bytes));
-        };
-        let (records, rest) = (data_bytes / record_bytes as u64, data_bytes % record_bytes as u64);
-        if rest > 0 {
-            let message = format!(
-                "{data_bytes} bytes of records of {record_bytes} each leave {rest}: look at stored, shape and \
-                 header_bytes, or the file is truncated"
-            );
-            return Err(format(message).at_byte(file_bytes - rest));
-        }
-        header.records = records;
-        Ok(header)
-    }
 }
 
 /// Records of a file without a header that says what it holds: numbers of one type, as many for each record.
@@ -115,12 +94,15 @@ impl RawReader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a file that does not hold whole records,
-    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name,
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for a file that does not hold whole records,
+    /// [`ErrorKind::Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &RawOptions) -> Result<Self> {
         let path = path.as_ref();
         let input = Input::open(path, options.access)?;
-        let header = options.header(input.len()).map_err(|error| error.at_path(path))?;
+        let stored = Stored { kind: options.stored, endian: options.endian };
+        let header = ArrayHeader::of_raw(stored, options.shape.clone(), options.header_bytes, input.len())
+            .map_err(|error| error.at_path(path))?;
         let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }

@@ -1,8 +1,10 @@
 //! Records of one size and element type, one after another in a file: what IDX, NPY and raw files share.
 
+mod job;
 mod stored;
 mod summary;
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::decode::converts;
@@ -11,11 +13,11 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
 use crate::schema::{MAX_RANK, Role, TensorSpec};
 
-use super::input::prefetch;
 use super::{Fingerprint, Input, Sample, Scratch};
 
-pub(crate) use stored::Stored;
+pub(crate) use job::Job;
 pub use stored::{Endian, StoredType};
+pub(crate) use stored::{FileNumber, Stored};
 pub use summary::ArraySummary;
 
 /// An open file of such records.
@@ -42,6 +44,30 @@ pub(crate) struct ArrayHeader {
 }
 
 impl ArrayHeader {
+    /// That of a file without one: as many records behind `start` as `file_bytes` make.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`].
+    pub(crate) fn of_raw(stored: Stored, shape: Vec<usize>, start: u64, file_bytes: u64) -> Result<Self> {
+        let format = |message: String| Error::new(ErrorKind::Format, message);
+        let mut header = Self { stored, records: 0, shape, start };
+        let (record_bytes, _) = header.sizes()?;
+        let Some(data_bytes) = file_bytes.checked_sub(start) else {
+            return Err(format(format!("header_bytes are {start}, the file has {file_bytes}")).at_byte(file_bytes));
+        };
+        let (records, rest) = (data_bytes / record_bytes as u64, data_bytes % record_bytes as u64);
+        if rest > 0 {
+            let message = format!(
+                "{data_bytes} bytes of records of {record_bytes} each leave {rest}: look at stored, shape and \
+                 header_bytes, or the file is truncated"
+            );
+            return Err(format(message).at_byte(file_bytes - rest));
+        }
+        header.records = records;
+        Ok(header)
+    }
+
     /// Bytes of a record and of the whole file, or what is wrong with the dimensions.
     ///
     /// # Errors
@@ -97,20 +123,6 @@ impl Wanted<'_> {
     }
 }
 
-/// The job's records: their bytes one after another in `samples`' order, or where memory holds the file, only which
-/// they are.
-#[derive(Default)]
-struct Job {
-    bytes: Vec<u8>,
-    /// How many of them are read.
-    read: usize,
-    samples: Vec<u64>,
-}
-
-/// How much of the next record is asked for while one is decoded: enough to begin with; the processor sees the rest
-/// coming by itself. Measured on records of 3 KB in random order: 30 % faster than without.
-const AHEAD_BYTES: usize = 4096;
-
 impl FixedRecords {
     /// The records of `input`, whose length has been compared with the header.
     pub(crate) fn new(input: Input, header: &ArrayHeader, wanted: &Wanted<'_>) -> Result<Self> {
@@ -139,51 +151,18 @@ impl FixedRecords {
         self.start + sample * self.record_bytes as u64
     }
 
-    /// The record's bytes, where memory holds the file.
-    fn held(&self, sample: u64) -> Option<&[u8]> {
-        let start = usize::try_from(self.offset(sample)).ok()?;
-        self.input.slice()?.get(start..)?.get(..self.record_bytes)
+    fn bytes_of(&self, sample: u64) -> Range<u64> {
+        self.offset(sample)..self.offset(sample) + self.record_bytes as u64
     }
 
-    /// Reads a job's records; neighbours in the file with one read.
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let held = self.input.slice().is_some();
-        if held && nth > 0 {
-            return Ok(());
-        }
-        let job = scratch.of::<Job>();
-        if held {
-            job.samples.clear();
-            job.samples.extend_from_slice(samples);
-            return Ok(());
-        }
-        if nth == 0 {
-            job.read = 0;
-            if job.bytes.len() < samples.len() * self.record_bytes {
-                job.bytes.resize(samples.len() * self.record_bytes, 0);
-            }
-        }
-        if nth < job.read {
-            return Ok(());
-        }
-        let run = 1 + samples[nth..].windows(2).take_while(|pair| pair[0].checked_add(1) == Some(pair[1])).count();
-        let range = nth * self.record_bytes..(nth + run) * self.record_bytes;
-        self.input.read_at(self.offset(samples[nth]), &mut job.bytes[range])?;
-        job.read = nth + run;
-        Ok(())
+        scratch.of::<Job>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
 
     /// Writes the record's values to the row's only tensor.
     pub(crate) fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let job = scratch.of::<Job>();
-        let bytes = match self.held(sample.id) {
-            Some(bytes) => {
-                let next = job.samples.get(nth + 1).and_then(|next| self.held(*next));
-                prefetch(next.map_or(&[], |next| &next[..next.len().min(AHEAD_BYTES)]));
-                bytes
-            }
-            None => &job.bytes[nth * self.record_bytes..][..self.record_bytes],
-        };
+        let bytes = job.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
         self.stored.write(bytes, self.offset(sample.id), &mut row.tensor(0))
     }
 

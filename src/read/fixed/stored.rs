@@ -179,12 +179,12 @@ impl Stored {
         bytes: &[u8],
         tensor: &mut TensorMut<'_>,
     ) -> Result<()> {
-        self.chunks::<T, N>(bytes, |at, values| write_numbers(tensor, at, T::numbers(values)))
+        self.chunks::<T, N, _>(bytes, |at, values| write_numbers(tensor, at, T::numbers(values)))
     }
 
     fn write_half(self, bytes: &[u8], tensor: &mut TensorMut<'_>, convert: impl Fn(&[u16], &mut [f32])) -> Result<()> {
         let mut numbers = [0.0; CHUNK];
-        self.chunks::<u16, 2>(bytes, |at, halves| {
+        self.chunks::<u16, 2, _>(bytes, |at, halves| {
             for (part, halves) in halves.chunks(CHUNK).enumerate() {
                 let numbers = &mut numbers[..halves.len()];
                 convert(halves, numbers);
@@ -195,7 +195,7 @@ impl Stored {
     }
 
     fn write_long(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
-        self.chunks::<i64, 8>(bytes, |at, values| {
+        self.chunks::<i64, 8, _>(bytes, |at, values| {
             if let Some(nth) = values.iter().position(|value| *value < 0) {
                 let message = format!("{} is more than i64 holds, which u64 numbers become", values[nth] as u64);
                 return Err(Error::new(ErrorKind::Data, message).at_byte(offset + 8 * (at + nth) as u64));
@@ -206,11 +206,11 @@ impl Stored {
 
     /// Gives the elements of `bytes` to `visit` in native order, as many at a time as possible, with the index of the
     /// first: all where the bytes may be used as they are, otherwise chunk by chunk.
-    pub(crate) fn chunks<T: FileNumber<N>, const N: usize>(
+    pub(crate) fn chunks<T: FileNumber<N>, const N: usize, E>(
         self,
         bytes: &[u8],
-        mut visit: impl FnMut(usize, &[T]) -> Result<()>,
-    ) -> Result<()> {
+        mut visit: impl FnMut(usize, &[T]) -> Result<(), E>,
+    ) -> Result<(), E> {
         if let (Endian::NATIVE, Ok(values)) = (self.endian, try_cast_slice(bytes)) {
             return visit(0, values);
         }
@@ -247,4 +247,4 @@ macro_rules! file_numbers {
     )*};
 }
 
-file_numbers!(u16, i16, u32, i32, i64, f32, f64);
+file_numbers!(u8, u16, i16, u32, i32, i64, f32, f64);

@@ -13,7 +13,7 @@ pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
 }
 
 /// What the header says. Whether the file is as long as it says is for the caller to check.
-pub(super) fn of(input: &Input) -> Result<ArrayHeader> {
+pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
     let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
     let ends = || format("the file ends inside its NPY header".to_owned(), input.len());
     let mut start = [0u8; 12];

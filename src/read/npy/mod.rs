@@ -11,7 +11,7 @@ use crate::schema::Role;
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
 use super::input::{Access, Input};
 
-pub(super) use header::begins_as_npy;
+pub(super) use header::{begins_as_npy, header_of};
 
 /// How an NPY file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl NpyReader {
     pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
         let path = path.as_ref();
         let input = Input::open(path, options.access)?;
-        let header = header::of(&input).map_err(|error| error.at_path(path))?;
+        let header = header_of(&input).map_err(|error| error.at_path(path))?;
         let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(0))?;
         if input.len() != file_bytes {
             let message = format!("the header promises {file_bytes} bytes, the file has {}", input.len());
