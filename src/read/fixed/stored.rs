@@ -1,4 +1,5 @@
 use std::fmt;
+use std::str::FromStr;
 
 use bytemuck::{Zeroable, try_cast_slice};
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
@@ -43,6 +44,22 @@ pub enum StoredType {
 }
 
 impl StoredType {
+    /// Every one, in declaration order.
+    pub const ALL: [Self; 12] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+    ];
+
     /// Bytes an element.
     pub const fn bytes(self) -> usize {
         match self {
@@ -81,6 +98,17 @@ impl StoredType {
 impl fmt::Display for StoredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for StoredType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            Error::new(ErrorKind::Config, format!("no element type {name:?}; there are {names}"))
+        })
     }
 }
 
