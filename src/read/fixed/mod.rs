@@ -1,6 +1,6 @@
 //! Records of one size and element type, one after another in a file: what IDX, NPY and raw files share.
 
-mod job;
+mod fetched;
 mod stored;
 mod summary;
 
@@ -15,7 +15,7 @@ use crate::schema::{MAX_RANK, Role, TensorSpec};
 
 use super::{Fingerprint, Input, Sample, Scratch};
 
-pub(crate) use job::Job;
+pub(crate) use fetched::Fetched;
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
 pub use summary::ArraySummary;
@@ -156,13 +156,13 @@ impl FixedRecords {
     }
 
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        scratch.of::<Job>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
+        scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
 
     /// Writes the record's values to the row's only tensor.
     pub(crate) fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let job = scratch.of::<Job>();
-        let bytes = job.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
+        let fetched = scratch.of::<Fetched>();
+        let bytes = fetched.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
         self.stored.write(bytes, self.offset(sample.id), &mut row.tensor(0))
     }
 

@@ -14,7 +14,7 @@ use crate::random::hash_of;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::TensorSpec;
 
-use super::fixed::Job;
+use super::fixed::Fetched;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 use documents::Windows;
@@ -50,7 +50,7 @@ pub struct TokenReader {
 /// A worker's buffers: the bytes of its job's windows, and where the documents in one of them end.
 #[derive(Default)]
 struct Worker {
-    job: Job,
+    fetched: Fetched,
     ends: Vec<usize>,
 }
 
@@ -207,13 +207,13 @@ impl RecordReader for TokenReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let job = &mut scratch.of::<Worker>().job;
-        job.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample))
+        let fetched = &mut scratch.of::<Worker>().fetched;
+        fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample))
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let Worker { job, ends } = scratch.of::<Worker>();
-        let bytes = job.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample));
+        let Worker { fetched, ends } = scratch.of::<Worker>();
+        let bytes = fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample));
         self.check(sample.id, bytes)?;
         let token_bytes = self.file.stored.kind.bytes();
         match self.options.targets {

@@ -7,7 +7,7 @@ use crate::read::input::prefetch;
 /// Where a worker keeps its job's records between fetching and decoding them: their bytes, or where memory holds the
 /// file, only which records they are.
 #[derive(Default)]
-pub(crate) struct Job {
+pub(crate) struct Fetched {
     /// Room for as many bytes as the largest record has, for each record.
     bytes: Vec<u8>,
     /// How many records are read.
@@ -15,13 +15,16 @@ pub(crate) struct Job {
     samples: Vec<u64>,
 }
 
-/// How many records ahead of the one that is decoded the processor is asked to bring near.
+/// How many records ahead of the one that is decoded the processor is asked to bring near: in random order it can't see
+/// them coming. Measured on a file of 1 GB: copying records of 3 KB takes a third less time than without, windows of 1025
+/// tokens a sixth less, records of 12 KB a tenth less. One or four make no difference; the first-level cache instead of
+/// the second takes as long as none at all for 3 KB.
 const AHEAD: usize = 2;
 
-/// How much of such a record: enough to begin with; the processor sees the rest coming by itself.
+/// How much of such a record: where it goes on, the processor sees the rest coming.
 const AHEAD_BYTES: usize = 4096;
 
-impl Job {
+impl Fetched {
     /// Reads record `samples[nth]` of `input`, of `largest` bytes at most, and its neighbours in the file with it;
     /// `place` says where a record lies.
     pub(crate) fn fetch(
