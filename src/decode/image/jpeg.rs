@@ -2,6 +2,7 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
+use super::baseline::{self, NotOurs};
 use super::container::jpeg_data;
 use super::{DecodeImage, Header, Region, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +14,25 @@ const MAX_SCANS: usize = 256;
 /// Pixels that are decoded on each side of a region, so that its own are those of the whole image: interpolation of
 /// colour reads its neighbours. A row or column of blocks has at most 32 pixels.
 const MARGIN: u32 = 32;
+
+/// Our own decoder where it takes the file, and the library behind it.
+#[derive(Default)]
+pub(super) struct Auto {
+    baseline: baseline::Decoder,
+    turbo: LibjpegTurbo,
+}
+
+impl DecodeImage for Auto {
+    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+        match self.baseline.decode(bytes, region, into, 3 * region.width as usize) {
+            Ok(()) => Ok(()),
+            Err(NotOurs(why)) => {
+                tracing::trace!(why, "a JPEG that goes to the library decoder");
+                self.turbo.decode(bytes, header, region, into)
+            }
+        }
+    }
+}
 
 /// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
 #[derive(Default)]

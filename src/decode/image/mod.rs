@@ -1,11 +1,13 @@
 //! Image files to pixels to numbers.
 //!
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header and checks that
-//! the file is whole; [`jpeg`] and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
+//! the file is whole; [`jpeg`] (with [`baseline`], a
+//! decoder of our own) and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
 //! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
 //! [`rotate`] carry out; [`ImageWork`] is the way through all of them.
 
 mod augment;
+mod baseline;
 mod boxes;
 mod colour;
 mod container;
@@ -230,6 +232,7 @@ pub(crate) trait DecodeImage: Send {
 /// The decoders that a worker keeps.
 #[derive(Default)]
 pub(crate) struct Decoders {
+    auto: jpeg::Auto,
     turbo: jpeg::LibjpegTurbo,
     zune: jpeg::Zune,
     other: other::ImageCrate,
@@ -239,6 +242,7 @@ impl Decoders {
     /// The decoder for `format`.
     pub(crate) fn of(&mut self, format: ImageFormat, jpeg: JpegDecoder) -> &mut dyn DecodeImage {
         match (format, jpeg) {
+            (ImageFormat::Jpeg, JpegDecoder::Auto) => &mut self.auto,
             (ImageFormat::Jpeg, JpegDecoder::LibjpegTurbo) => &mut self.turbo,
             (ImageFormat::Jpeg, JpegDecoder::Zune) => &mut self.zune,
             _ => &mut self.other,
@@ -308,8 +312,9 @@ mod tests {
         assert!(names.len() > 10);
         for name in &names {
             let bytes = std::fs::read(name).unwrap();
-            check_regions(name, &bytes, JpegDecoder::LibjpegTurbo);
-            check_regions(name, &bytes, JpegDecoder::Zune);
+            for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+                check_regions(name, &bytes, jpeg);
+            }
         }
         let png = std::fs::read(format!("{folder}images/rgb.png")).unwrap();
         check_regions("rgb.png", &png, JpegDecoder::LibjpegTurbo);

@@ -50,14 +50,19 @@ pub enum CropFit {
     },
 }
 
-/// Which library decodes JPEG files.
+/// What decodes JPEG files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
-    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default. JPEG has no check sums: damage inside of
-    /// a scan is seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes
-    /// to some picture, even if data is left over then.
+    /// A decoder of Ringfeed's own for baseline files, which are nearly all in data sets, and
+    /// [`LibjpegTurbo`](Self::LibjpegTurbo) for every other file and all that looks damaged. The pixels are the same, bit
+    /// for bit, and it is faster. Where only a part of an image is wanted, damage below that part is not seen, unless
+    /// markers are wrong. The default.
     #[default]
+    Auto,
+    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. JPEG has no check sums: damage inside of a scan is
+    /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
+    /// picture, even if data is left over then.
     LibjpegTurbo,
     /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data
     /// that ends early is an error here too, but a restart marker out of turn is not, nor some damage in progressive files.
@@ -127,7 +132,7 @@ impl Default for ImageOptions {
             label_name: "label".to_owned(),
             max_pixels: 1 << 28,
             max_file_bytes: 256 << 20,
-            jpeg: JpegDecoder::LibjpegTurbo,
+            jpeg: JpegDecoder::Auto,
         }
     }
 }
