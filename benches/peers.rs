@@ -5,9 +5,8 @@
 //! for all of them. What a workload gives is what the others give: the same tensors, element types and shapes, checked
 //! in the first batch.
 //!
-//! A variant is a change of the settings: `--option KEY=VALUE` in every source's options, `--setting KEY=VALUE` of the
-//! loader. The value is JSON, or else text: `--option jpeg=zune`, `--setting shuffle=7`. `--tar` reads images from tar
-//! shards.
+//! A variant is a change of the settings, `--set KEY=VALUE`: of the loader, as `--set shuffle=7`, or of its sources'
+//! options, as `--set options.jpeg=zune`. The value is JSON, or else text. `--tar` reads images from tar archives.
 //!
 //! It does three epochs: one to warm up, one that is measured (`--epochs` of them: the median counts), and one with a
 //! consumer that sleeps `--consumer-ms` after each batch. Nothing is read ahead across their borders.
@@ -29,7 +28,7 @@ use serde_json::{Value, json};
 use workloads::Workload;
 
 const USAGE: &str = "usage: peers --data FOLDER --workload NAME [--batch N] [--workers N] [--consumer-ms MS] \
-                     [--epochs N] [--tar] [--option KEY=VALUE].. [--setting KEY=VALUE]..";
+                     [--epochs N] [--tar] [--set KEY=VALUE]..";
 
 struct Args {
     workload: Workload,
@@ -48,7 +47,7 @@ fn main() -> Result<()> {
 fn args() -> Option<Args> {
     let (mut data, mut name, mut tar) = (None, None, false);
     let (mut batch, mut workers, mut epochs, mut consumer_ms) = (None, cores(), 1, 0.0);
-    let (mut options, mut settings) = (Vec::new(), Vec::new());
+    let mut settings = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--tar" {
@@ -66,8 +65,7 @@ fn args() -> Option<Args> {
             "--workers" => workers = number(&word, &value) as usize,
             "--consumer-ms" => consumer_ms = number(&word, &value),
             "--epochs" => epochs = number(&word, &value).max(1.0) as usize,
-            "--option" => options.push(key_value(&value)),
-            "--setting" => settings.push(key_value(&value)),
+            "--set" => settings.push(key_value(&value)),
             _ => usage(&format!("unknown argument {word:?}")),
         }
     }
@@ -80,7 +78,6 @@ fn args() -> Option<Args> {
         if let Some(batch) = batch {
             workload.set("batch_size", json!(batch));
         }
-        options.into_iter().for_each(|(key, value)| workload.set_option(&key, value));
         settings.into_iter().for_each(|(key, value)| workload.set(&key, value));
         Ok(workload)
     });

@@ -44,19 +44,17 @@ variants() {
     echo "ringfeed"
     case $1 in
     image-*)
-        echo "ringfeed-turbo --option jpeg=libjpeg_turbo"
-        echo "ringfeed-zune --option jpeg=zune"
-        echo "ringfeed-nhwc --option order=nhwc"
+        echo "ringfeed-turbo --set options.jpeg=libjpeg_turbo"
+        echo "ringfeed-zune --set options.jpeg=zune"
         echo "ringfeed-tar --tar"
         ;;
     csv | csv-mixed)
-        echo "ringfeed-map --option access=map"
-        echo "ringfeed-shuffled-read --setting shuffle=20"
-        echo "ringfeed-shuffled-map --setting shuffle=20 --option access=map"
+        echo "ringfeed-map --set options.access=map"
+        echo "ringfeed-shuffled-read --set shuffle=20"
+        echo "ringfeed-shuffled-map --set shuffle=20 --set options.access=map"
         ;;
     fixed-* | tokens)
-        echo "ringfeed-map --option access=map"
-        echo "ringfeed-read --option access=read"
+        echo "ringfeed-read --set options.access=read"
         ;;
     esac
 }

@@ -10,6 +10,15 @@ use serde_json::{Map, Value, json};
 /// Pixels a side.
 const SIDE: usize = 224;
 
+/// Numbers of a record of fixed size.
+const NUMBERS: usize = 3072;
+
+/// Tokens of a window, the last one's target included.
+const WINDOW: usize = 1025;
+
+/// Batches of random windows that count as an epoch.
+const TOKEN_BATCHES: u64 = 2000;
+
 /// What a workload reads, and what it must give.
 pub(crate) struct Workload {
     config: Value,
@@ -24,6 +33,8 @@ impl Workload {
         let (sources, tensors) = match parts.as_slice() {
             ["image", crop @ ("train" | "eval"), dtype @ ("u8" | "f32")] => images(data, crop, dtype, tar),
             ["csv"] => csv(data),
+            ["fixed", kind @ ("u8" | "f32")] => fixed(data, kind),
+            ["tokens"] => tokens(data),
             _ => return Err(format!("there is no workload {name:?}")),
         };
         let batch = if parts[0] == "image" { 64 } else { 256 };
@@ -38,21 +49,27 @@ impl Workload {
         Ok(Self { config, tensors })
     }
 
-    /// Changes a setting of the loader.
+    /// Changes a setting of the loader; one called `options.x` is an option of every source (of tar archives, of the
+    /// images in them).
     pub(crate) fn set(&mut self, key: &str, value: Value) {
-        self.config[key] = value;
-    }
-
-    /// Changes an option of every source.
-    pub(crate) fn set_option(&mut self, key: &str, value: Value) {
+        let Some(option) = key.strip_prefix("options.") else {
+            self.config[key] = value;
+            return;
+        };
         for source in self.config["sources"].as_array_mut().into_iter().flatten() {
-            source["options"][key] = value.clone();
+            let options = &mut source["options"];
+            let options = if options["images"].is_object() { &mut options["images"] } else { options };
+            options[option] = value.clone();
         }
     }
 
     /// The settings.
     pub(crate) fn config(&self) -> Result<LoaderConfig> {
-        LoaderConfig::deserialize(&self.config).map_err(|error| {
+        let mut config = self.config.clone();
+        if config["sources"][0]["format"] == "tokens" {
+            config["samples_per_epoch"] = json!(TOKEN_BATCHES * config["batch_size"].as_u64().unwrap_or(0));
+        }
+        LoaderConfig::deserialize(config).map_err(|error| {
             let message = format!("no settings of a loader: {error}");
             Error::new(ErrorKind::Config, message).with_source(error)
         })
@@ -92,12 +109,12 @@ fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
         }
         _ => options.insert("fit".into(), json!({ "center_crop": { "shorter": 256 } })),
     };
-    let (format, folder) = if tar { ("shards", "tar") } else { ("images", "imagenet") };
+    let source = match tar {
+        false => json!({ "format": "images", "path": data.join("imagenet"), "options": options }),
+        true => json!({ "format": "tar", "path": data.join("tar"), "options": { "images": options } }),
+    };
     let dtype = if dtype == "u8" { DType::U8 } else { DType::F32 };
-    (
-        json!([{ "format": format, "path": data.join(folder), "options": options }]),
-        vec![tensor(dtype, &[3, SIDE, SIDE]), tensor(DType::I64, &[])],
-    )
+    (json!([source]), vec![tensor(dtype, &[3, SIDE, SIDE]), tensor(DType::I64, &[])])
 }
 
 fn csv(data: &Path) -> (Value, Tensors) {
@@ -107,5 +124,26 @@ fn csv(data: &Path) -> (Value, Tensors) {
     (
         json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options }]),
         vec![tensor(DType::F32, &[32]), tensor(DType::I64, &[])],
+    )
+}
+
+fn fixed(data: &Path, kind: &str) -> (Value, Tensors) {
+    let records = json!({ "stored": kind, "shape": [NUMBERS] });
+    let labels = json!({ "stored": "i64", "role": "label" });
+    let dtype = if kind == "u8" { DType::U8 } else { DType::F32 };
+    (
+        json!([
+            { "format": "raw", "path": data.join(format!("fixed/{kind}.bin")), "options": records },
+            { "format": "raw", "path": data.join(format!("fixed/{kind}.labels.bin")), "options": labels },
+        ]),
+        vec![tensor(dtype, &[NUMBERS]), tensor(DType::I64, &[])],
+    )
+}
+
+fn tokens(data: &Path) -> (Value, Tensors) {
+    let options = json!({ "window": WINDOW - 1, "cut": "random", "targets": "inside", "stored": "u16" });
+    (
+        json!([{ "format": "tokens", "path": data.join("tokens/tokens.bin"), "options": options }]),
+        vec![tensor(DType::I64, &[WINDOW])],
     )
 }
