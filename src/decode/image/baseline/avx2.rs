@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::entropy::Block;
-use super::portable::Quantisation;
 use super::portable::factors::*;
+use super::portable::{MAX_BETWEEN, Quantisation};
 
 #[inline(always)]
 fn load_bytes(bytes: &[u8; 32]) -> __m256i {
@@ -29,7 +29,13 @@ pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &
             rows[2 * i] = _mm256_permute2x128_si256::<0x20>(first, second);
             rows[2 * i + 1] = _mm256_permute2x128_si256::<0x31>(first, second);
         }
-        let rows = inverse_dct_of_two(rows);
+        let rows = one_dimension::<{ (BITS - KEPT) as i32 }>(rows);
+        let mut largest = _mm256_abs_epi16(rows[0]);
+        for row in &rows[1..] {
+            largest = _mm256_max_epu16(largest, _mm256_abs_epi16(*row));
+        }
+        beyond = _mm256_or_si256(beyond, _mm256_subs_epu16(largest, _mm256_set1_epi16(MAX_BETWEEN)));
+        let rows = samples_of_two(rows);
         let into = &mut into[16 * x..];
         for (y, row) in rows.as_flattened().iter().enumerate() {
             into[y * stride..][..16].copy_from_slice(row);
@@ -45,12 +51,12 @@ fn vectors(block: &Block) -> [__m256i; 4] {
     bytemuck::cast(*block)
 }
 
-/// Two blocks side by side, a row of each in a vector. Gives pairs of rows of 16 samples.
+/// The second half of the inverse DCT for two blocks side by side, a row of each in a vector. Gives pairs of rows of 16
+/// samples.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn inverse_dct_of_two(rows: [__m256i; 8]) -> [[[u8; 16]; 2]; 4] {
-    let columns = transpose(one_dimension::<{ (BITS - KEPT) as i32 }>(rows));
-    let columns = one_dimension::<{ (BITS + KEPT + 3) as i32 }>(columns);
+fn samples_of_two(rows: [__m256i; 8]) -> [[[u8; 16]; 2]; 4] {
+    let columns = one_dimension::<{ (BITS + KEPT + 3) as i32 }>(transpose(rows));
 
     // Packed to bytes, the second transposition needs half of the steps.
     let pack = |a, b| _mm256_add_epi8(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-128));

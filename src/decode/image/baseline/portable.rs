@@ -24,9 +24,13 @@ pub(super) mod factors {
 
 use factors::*;
 
-/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Beyond, decoders
-/// differ in where they wrap or saturate.
+/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Sums of four
+/// times two of them fit 16 bits.
 const MAX_COEFFICIENT: i16 = 8191;
+
+/// Largest number between columns and rows, of which two fit 16 bits. Beyond, decoders differ in where they wrap or
+/// saturate; up to here, all compute the same.
+pub(super) const MAX_BETWEEN: i16 = 16383;
 
 /// Quantisation of a component, row by row as in a [`Block`].
 #[derive(Clone, Copy)]
@@ -51,7 +55,7 @@ impl Quantisation {
 }
 
 /// Turns each block of a row of blocks into 8 x 8 samples: the first one at the start of `into`, each 8 columns behind the
-/// one before, with `stride` between rows. May write up to 8 columns more. False if a coefficient is beyond its limit.
+/// one before, with `stride` between rows. May write up to 8 columns more. False if a number is beyond its limit.
 pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &mut [u8], stride: usize) -> bool {
     let Quantisation { steps, limits } = quantisation;
     for (x, block) in blocks.iter().enumerate() {
@@ -63,6 +67,9 @@ pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &
         for x in 0..8 {
             let column = one_dimension(std::array::from_fn(|y| block[8 * y + x]), BITS - KEPT);
             for (y, value) in column.into_iter().enumerate() {
+                if i32::from(value).abs() > i32::from(MAX_BETWEEN) {
+                    return false;
+                }
                 columns[8 * y + x] = value;
             }
         }
