@@ -49,7 +49,7 @@ pub use read::{
     Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, Concat,
     CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
     FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels,
-    ImageRecord, ImageSummary, Job, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader,
+    ImageRecord, ImageSummary, Job, Longer, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader,
     RecordStream, Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord,
     SequenceSummary, Unpaired, detect, summarise_image,
 };

@@ -32,7 +32,8 @@ use crate::schema::{Extents, TensorSpec};
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
 pub use csv::{
-    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
+    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
+    Missing,
 };
 pub use detect::{Format, detect};
 pub use idx::{IdxFile, IdxOptions, IdxReader, IdxSummary};

@@ -17,10 +17,10 @@ use super::chunks::find_records;
 use super::columns::Inference;
 use super::format::Format;
 use super::index::RowIndex;
+use super::kind::Kind;
 use super::options::CsvOptions;
 use super::rows::Rows;
 use super::text::{InputReader, Text};
-use super::value::Kind;
 
 /// Opens the file for reading at random; `inference` is brought to know all of it.
 pub(super) fn open_rows(
