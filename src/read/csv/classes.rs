@@ -60,14 +60,27 @@ impl BuildHasher for TextHash {
 impl Hasher for TextHash {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            self.write_u64(u64::from_le_bytes(word));
+        // The last word overlaps the one before it, which costs less than a shorter one.
+        match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(first), Some(last)) => {
+                if bytes.len() > 16 {
+                    bytes.as_chunks().0.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+                }
+                self.write_u64(u64::from_le_bytes(*first));
+                self.write_u64(u64::from_le_bytes(*last));
+            }
+            _ => {
+                let word = match (bytes.first_chunk(), bytes.last_chunk(), bytes) {
+                    (Some(first), Some(last), _) => {
+                        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+                    }
+                    (_, _, [first, .., last]) => {
+                        u64::from_le_bytes([*first, bytes[bytes.len() / 2], *last, 0, 0, 0, 0, 0])
+                    }
+                    _ => bytes.first().copied().unwrap_or_default().into(),
+                };
+                self.write_u64(word);
+            }
         }
     }
 
@@ -78,7 +91,7 @@ impl Hasher for TextHash {
 
     #[inline]
     fn write_usize(&mut self, len: usize) {
-        self.write_u64(len as u64);
+        self.0 ^= (len as u64) << 32;
     }
 
     #[inline]
