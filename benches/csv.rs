@@ -35,7 +35,7 @@ const BATCH: usize = 256;
 fn main() -> Result<()> {
     let Some(options) = Options::from_args(5) else { return Ok(()) };
     let made = tempfile::tempdir().expect("a temporary folder");
-    let folder = given_folder().unwrap_or_else(|| {
+    let folder = options.data.clone().unwrap_or_else(|| {
         make(made.path()).expect("a file in the temporary folder");
         made.path().to_owned()
     });
@@ -90,10 +90,6 @@ fn main() -> Result<()> {
     println!();
     opening.print(&options);
     Ok(())
-}
-
-fn given_folder() -> Option<PathBuf> {
-    std::env::args().skip_while(|arg| arg != "--data").nth(1).map(PathBuf::from)
 }
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! `fma(x, scale, bias)` over slices, compiled for the processor at hand.
+//! Conversions and `fma(x, scale, bias)` over slices, compiled for the processor at hand.
 //!
 //! `f32::mul_add` rounds once everywhere, so every path gives the same bits; but without the FMA instruction it is a
 //! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, once with AVX2 and
@@ -23,6 +23,27 @@ fn dispatch(kernel: impl Kernel) {
         }
     }
     kernel.run();
+}
+
+/// Writes `to(x)` for each value. Tokens of 16 bits to 64 take a sixth less time so than with the vectors that every
+/// processor has.
+///
+/// # Panics
+///
+/// If the slices differ in length.
+pub(crate) fn convert<T: Copy, U>(target: &mut [U], values: &[T], to: impl Fn(T) -> U) {
+    struct Convert<'a, T, U, F>(&'a mut [U], &'a [T], F);
+    impl<T: Copy, U, F: Fn(T) -> U> Kernel for Convert<'_, T, U, F> {
+        #[inline(always)]
+        fn run(self) {
+            let Self(target, values, to) = self;
+            for (target, value) in target.iter_mut().zip(values) {
+                *target = to(*value);
+            }
+        }
+    }
+    assert_eq!(target.len(), values.len());
+    dispatch(Convert(target, values, to));
 }
 
 /// Writes `fma(to_f32(x), scale, bias)` for each value: one factor for all.

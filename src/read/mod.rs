@@ -13,12 +13,15 @@ mod images;
 mod input;
 mod job;
 mod memory;
+mod npy;
 mod parallel;
+mod raw;
 mod samples;
 #[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
 mod sequence;
 mod summary;
+mod tokens;
 
 use std::any::Any;
 
@@ -36,7 +39,8 @@ pub use csv::{
     Missing,
 };
 pub use detect::{Format, detect};
-pub use idx::{IdxFile, IdxOptions, IdxReader, IdxSummary};
+pub use fixed::{ArraySummary, Endian, StoredType};
+pub use idx::{IdxFile, IdxOptions, IdxReader};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
@@ -44,6 +48,8 @@ pub use input::Access;
 pub(crate) use input::{Inflater, Input};
 pub use job::Job;
 pub use memory::MemoryReader;
+pub use npy::{NpyOptions, NpyReader};
+pub use raw::{RawOptions, RawReader};
 pub use samples::{Array, SampleStream};
 pub use saved::SavedIndex;
 pub use sequence::{
@@ -51,6 +57,7 @@ pub use sequence::{
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
 /// Random access to records, and their decoding.
 ///

@@ -368,6 +368,10 @@ mod tests {
             for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
                 check_regions(name, &bytes, jpeg);
             }
+            #[cfg(feature = "turbojpeg")]
+            if header(&bytes).unwrap().channels != 4 {
+                check_regions(name, &bytes, JpegDecoder::TurboJpeg);
+            }
         }
         let png = std::fs::read(format!("{folder}images/rgb.png")).unwrap();
         check_regions("rgb.png", &png, JpegDecoder::LibjpegTurbo);
@@ -396,7 +400,44 @@ mod tests {
                 let encoder = Encoder::new(&pixels, width, height, PixelFormat::Rgb).quality(90);
                 let encoder = encoder.subsampling(subsampling).progressive(progressive).restart_rows(restart);
                 let what = format!("{subsampling:?}, progressive: {progressive}, restarts: {restart}");
-                check_regions(&what, &encoder.encode().unwrap(), JpegDecoder::LibjpegTurbo);
+                let bytes = encoder.encode().unwrap();
+                check_regions(&what, &bytes, JpegDecoder::LibjpegTurbo);
+                #[cfg(feature = "turbojpeg")]
+                check_regions(&what, &bytes, JpegDecoder::TurboJpeg);
+            }
+        }
+    }
+
+    #[cfg(feature = "turbojpeg")]
+    #[test]
+    fn c_gives_the_same_pixels_and_its_regions_are_cut_from_the_whole_at_every_scale() {
+        for name in ["china.jpg", "flower.jpg"] {
+            let path = format!("{}/fixtures/photos/{name}", env!("CARGO_MANIFEST_DIR"));
+            let bytes = std::fs::read(path).unwrap();
+            let header = header(&bytes).unwrap();
+            let mut decoders = Decoders::default();
+            let mut decode = |jpeg, scale, region: Region| {
+                let mut into = vec![0; region.bytes()];
+                decoders.of(header.format, jpeg).decode(&bytes, &header, scale, region, &mut into).unwrap();
+                into
+            };
+            let whole = Region::whole(&header);
+            let full = decode(JpegDecoder::TurboJpeg, Scale::FULL, whole);
+            assert!(full == decode(JpegDecoder::LibjpegTurbo, Scale::FULL, whole), "{name}");
+            for (nth, eighths) in [1, 2, 4].into_iter().enumerate() {
+                let scale = Scale(eighths);
+                let shrunk = whole.at(scale, &header);
+                let all = decode(JpegDecoder::TurboJpeg, scale, shrunk);
+                for index in 0..10 {
+                    let key = RandomKey::new(nth as u64).with(index);
+                    let draw = |counter: u64, most: u32| (key.bits(counter) % u64::from(most)) as u32;
+                    let (width, height) = (1 + draw(0, shrunk.width), 1 + draw(1, shrunk.height));
+                    let (x, y) = (draw(2, shrunk.width - width + 1), draw(3, shrunk.height - height + 1));
+                    let region = Region { x, y, width, height };
+                    let mut expected = vec![0; region.bytes()];
+                    copy_region(&all, shrunk.width, region, &mut expected);
+                    assert!(decode(JpegDecoder::Auto, scale, region) == expected, "{name} {eighths}/8 {region:?}");
+                }
             }
         }
     }

@@ -93,16 +93,19 @@ impl Handle {
         Region { x: left, y: top, width: right - left, height: bottom - top }
     }
 
-    fn decompress(&self, bytes: &[u8], part: Region, scale: Scale, into: &mut [u8]) -> Result<()> {
-        let factor = tj::tjscalingfactor { num: scale.eighths() as c_int, denom: 8 };
+    fn decompress(&self, bytes: &[u8], part: Region, whole: (u32, u32), scale: Scale, into: &mut [u8]) -> Result<()> {
+        let factor = tj::tjscalingfactor { num: 1, denom: 8 / scale.eighths() as c_int };
         // SAFETY: the handle is alive.
         self.check(unsafe { tj::tj3SetScalingFactor(self.0.as_ptr(), factor) })?;
-        let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|n| n as c_int);
+        // Zeros stand for the whole, which can be had of images that the library can't cut.
+        let sides = [part.x, part.y, part.width, part.height];
+        let [x, y, w, h] = if (part.width, part.height) == whole { [0; 4] } else { sides.map(|side| side as c_int) };
         // SAFETY: the handle is alive.
         self.check(unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), tj::tjregion { x, y, w, h }) })?;
         assert_eq!(into.len(), part.bytes());
-        // SAFETY: the bytes are borrowed for the call and as long as is said; the cropping region that was accepted makes
-        // the library write `h` rows of `w` pixels of three bytes, which is the length of `into` (asserted above).
+        // SAFETY: the bytes are borrowed for the call and as long as is said; the cropping region that was accepted
+        // (or, without one, the size that `read_header` compared, at the scale that was accepted) makes the library write
+        // `height` rows of `width` pixels of three bytes, which is the length of `into` (asserted above).
         self.check(unsafe {
             tj::tj3Decompress8(
                 self.0.as_ptr(),
@@ -130,10 +133,10 @@ impl DecodeImage for TurboJpeg {
         let whole = (scale.of(header.width), scale.of(header.height));
         let around = handle.around(region, whole, scale);
         if around == region {
-            return handle.decompress(bytes, region, scale, into);
+            return handle.decompress(bytes, region, whole, scale, into);
         }
         let pixels = resize_buffer(&mut self.around, around.bytes());
-        handle.decompress(bytes, around, scale, pixels)?;
+        handle.decompress(bytes, around, whole, scale, pixels)?;
         let cut = Region { x: region.x - around.x, y: region.y - around.y, ..region };
         copy_region(pixels, around.width, cut, into);
         Ok(())
