@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use ringfeed::{
     Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
-    ErrorKind, Extents, Header, Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader,
-    RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, TensorSpec,
+    ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey, Record, RecordDecoder,
+    RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, SourceConfig, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -752,6 +752,20 @@ fn a_saved_index_is_used_until_the_file_changes() {
         assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
         assert!(folder.path().join("data.csv.gz.ringfeed").exists());
     }
+    // Then a plan knows what only reading the whole file tells otherwise.
+    let (_folder, path) = file("a,b\n1,x\n2,y\n3,x\n");
+    let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
+    let config = LoaderConfig::new(SourceConfig::Csv { path: path.clone(), options: options.clone() });
+    let plan = || Loader::from(config.clone()).plan().unwrap();
+    assert_eq!((plan().samples, plan().tensors.is_none(), plan().unknown.len()), (None, true, 1));
+    CsvReader::open(&path, &options).unwrap();
+    assert_eq!(
+        (plan().samples, plan().tensors.map(|tensors| tensors.len()), plan().unknown.len()),
+        (Some(3), Some(2), 0)
+    );
+    assert!(plan().held_bytes.is_some_and(|bytes| bytes < 100));
+    std::fs::write(&path, "a,b\n1,x\n").unwrap();
+    assert_eq!(plan().samples, None);
     let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
 }

@@ -43,6 +43,7 @@ pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
 pub(crate) use format::Format;
+pub(crate) use open::Foretold;
 use open::open_rows;
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::{RowBytes, Rows};
