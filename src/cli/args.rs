@@ -246,7 +246,7 @@ pub(crate) struct BenchArgs {
     /// Threads that fill batches [default: one for each core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
-    /// Finished batches that may wait for the trainer [default: 2]
+    /// Finished batches that may wait for the trainer [default: 2, or two samples for each worker]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=4096))]
     pub(crate) prefetch: Option<usize>,
     /// Passes over the data that count

@@ -79,8 +79,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
-        workers: config.workers.unwrap_or_else(cores),
-        prefetch: config.prefetch,
+        workers: config.worker_threads(),
+        prefetch: config.prefetch_batches(),
         shield: config.shield,
         epochs: args.epochs,
         samples: stats.samples,
@@ -121,7 +121,7 @@ fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     }
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
-    config.prefetch = args.prefetch.unwrap_or(config.prefetch);
+    config.prefetch = args.prefetch.or(config.prefetch);
     // Random windows need a seed.
     config.shuffle = args.shuffle.or(config.shuffle).or(args.window.map(|_| 0));
     config.shield |= args.shield;

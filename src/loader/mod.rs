@@ -239,7 +239,7 @@ impl Loader {
     /// How many finished batches may wait for the trainer. Default: 2.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
-        self.config.prefetch = batches;
+        self.config.prefetch = Some(batches);
         self
     }
 
@@ -276,14 +276,12 @@ impl Loader {
         self.check()?;
         let memory = &self.config.memory;
         let mut builder = Workspace::builder()
-            .prefetch(self.config.prefetch)
+            .workers(self.config.worker_threads())
+            .prefetch(self.config.prefetch_batches())
             .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))
             .close_wait(Duration::from_millis(memory.close_wait_ms));
-        if let Some(workers) = self.config.workers {
-            builder = builder.workers(workers);
-        }
         if let Some(limit) = self.config.fetch_limit {
             builder = builder.fetch_limit(limit);
         }
@@ -492,8 +490,4 @@ fn open_sequences(
         None => CsvSequenceReader::open_folder(path, options),
         Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

@@ -10,7 +10,7 @@ use crate::read::{
     Missing, NpyOptions, NpyReader, SequenceOptions, TokenCut, detect,
 };
 
-use super::{Loader, SourceConfig, cores};
+use super::{Loader, SourceConfig};
 
 /// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
 const SMALL: usize = 256;
@@ -114,7 +114,7 @@ impl Loader {
     /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
     pub fn verify(&self, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
-        let workers = self.config.workers.unwrap_or_else(cores);
+        let workers = self.config.worker_threads();
         verify_known(self.every_sample().read_by(&budget, |_, _| Ok(true))?, workers, BTreeMap::new(), on_progress)
     }
 
