@@ -10,7 +10,7 @@ use crate::memory::{MemoryBudget, whole_pages};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader, TokenReader};
+use crate::read::{CsvSequenceReader, Foretold, IdxReader, RecordReader, TokenReader};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
 use super::{Loader, SourceConfig, open};
@@ -102,7 +102,7 @@ struct Outline {
 }
 
 impl Loader {
-    /// What a run will do: from listings, headers and the first 64 KiB of CSV files. No data is decoded, and no file is
+    /// What a run will do: from listings, headers, saved indexes and the first 64 KiB of CSV files. No data is decoded, and no file is
     /// read through.
     ///
     /// ```
@@ -228,10 +228,19 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
     let path = source.path().display();
     Ok(match source {
         SourceConfig::Csv { path: file, options } => {
-            let tensors = CsvDecoder::foretold(file, options)?;
-            let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
-            let unknown = format!("{what}: only reading all of {path} tells");
-            Outline { records: None, tensors, held_bytes: None, unknown: Some(unknown) }
+            let Foretold { records, tensors } = Foretold::of(file, options)?;
+            let what = match (records.is_some(), tensors.is_some()) {
+                (true, true) => None,
+                (false, true) => Some("samples"),
+                (true, false) => Some("tensors"),
+                (false, false) => Some("samples and tensors"),
+            };
+            Outline {
+                records: records.map(|(records, _)| records),
+                tensors,
+                held_bytes: records.map(|(_, bytes)| bytes),
+                unknown: what.map(|what| format!("{what}: only reading all of {path} tells")),
+            }
         }
         SourceConfig::CsvSequences { path: folder, group_by: None, labels: None, .. } => Outline {
             records: Some(CsvSequenceReader::count_in_folder(folder)?),

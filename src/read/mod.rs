@@ -17,7 +17,6 @@ mod npy;
 mod parallel;
 mod raw;
 mod samples;
-#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
 mod sequence;
 mod summary;
@@ -34,8 +33,10 @@ use crate::schema::{Extents, TensorSpec};
 
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
+pub(crate) use csv::Foretold;
 pub use csv::{
-    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
+    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
+    Missing,
 };
 pub use detect::{Format, detect};
 pub use fixed::{ArraySummary, Endian, StoredType};
