@@ -12,6 +12,7 @@ mod idx;
 mod images;
 mod input;
 mod memory;
+mod parallel;
 mod samples;
 #[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
