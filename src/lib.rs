@@ -46,12 +46,12 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, Concat,
-    CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
+    Access, Align, AlignedSequences, Array, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor, ColumnValues,
+    Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
     FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels,
-    ImageRecord, ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream,
-    Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
-    Unpaired, detect, summarise_image,
+    ImageRecord, ImageSummary, MemberCount, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader,
+    RecordStream, Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord,
+    SequenceSummary, TarField, TarOptions, TarReader, TarRecord, TarSummary, Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, TensorMut};

@@ -10,7 +10,8 @@ use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, Unpaired, detect,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, TarOptions, Unpaired,
+    detect, is_pattern,
 };
 use crate::ring::Overflow;
 
@@ -163,6 +164,14 @@ pub enum SourceConfig {
         #[serde(default)]
         options: ImageOptions,
     },
+    /// Samples in tar archives, as WebDataset packs them.
+    Tar {
+        /// An archive, a folder of archives, or a pattern such as `train-{000..146}.tar`.
+        path: PathBuf,
+        /// How they are read.
+        #[serde(default)]
+        options: TarOptions,
+    },
 }
 
 /// Where a normaliser comes from.
@@ -276,6 +285,7 @@ impl LoaderConfig {
             Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
+            Format::Tar => SourceConfig::Tar { path, options: TarOptions::default() },
         }))
     }
 
@@ -405,6 +415,7 @@ impl SourceConfig {
             Self::CsvSequences { .. } => "csv_sequences",
             Self::Idx { .. } => "idx",
             Self::Images { .. } => "images",
+            Self::Tar { .. } => "tar",
         }
     }
 
@@ -414,7 +425,8 @@ impl SourceConfig {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }
             | Self::Idx { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
@@ -424,14 +436,17 @@ impl SourceConfig {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }
             | Self::Idx { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
     fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let (path, labels) = match self {
             Self::CsvSequences { path, labels, .. } => (path, labels.as_mut()),
-            Self::Csv { path, .. } | Self::Idx { path, .. } | Self::Images { path, .. } => (path, None),
+            Self::Csv { path, .. } | Self::Idx { path, .. } | Self::Images { path, .. } | Self::Tar { path, .. } => {
+                (path, None)
+            }
         };
         std::iter::once(path).chain(labels)
     }
@@ -441,12 +456,18 @@ impl SourceConfig {
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);
         }
-        faults.extend(paths.into_iter().filter(|path| !path.exists()).map(|path| missing_path(path).to_string()));
+        faults.extend(
+            paths
+                .into_iter()
+                .filter(|path| !path.exists() && !is_pattern(path))
+                .map(|path| missing_path(path).to_string()),
+        );
         match self {
             Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
                 faults.extend(options.validate().err().map(|error| error.to_string()));
             }
             Self::Images { options, .. } => faults.extend(options.faults()),
+            Self::Tar { options, .. } => faults.extend(options.faults()),
             Self::Idx { .. } => {}
         }
     }

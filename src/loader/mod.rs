@@ -17,7 +17,7 @@ use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SequenceOptions,
+    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SequenceOptions, TarOptions, TarReader,
 };
 
 use crate::schema::{Schema, TensorSpec};
@@ -93,6 +93,16 @@ impl Loader {
         Self::new(SourceConfig::Images { path: path.into(), options })
     }
 
+    /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
+    pub fn tar(path: impl Into<PathBuf>) -> Self {
+        Self::tar_with(path, TarOptions::default())
+    }
+
+    /// Samples in tar archives, with options.
+    pub fn tar_with(path: impl Into<PathBuf>, options: TarOptions) -> Self {
+        Self::new(SourceConfig::Tar { path: path.into(), options })
+    }
+
     /// Adds the tensors of a further source to each sample.
     #[must_use]
     pub fn and(mut self, source: SourceConfig) -> Self {
@@ -115,6 +125,7 @@ impl Loader {
     pub fn size(mut self, height: u32, width: u32) -> Self {
         match self.config.sources.last_mut() {
             Some(SourceConfig::Images { options, .. }) => options.size = Some((height, width)),
+            Some(SourceConfig::Tar { options, .. }) => options.images.size = Some((height, width)),
             _ => self.faults.push("size: only images have a size".to_owned()),
         }
         self
@@ -125,6 +136,7 @@ impl Loader {
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
         match self.config.sources.last_mut() {
             Some(SourceConfig::Images { options, .. }) => options.augment = operations.into_iter().collect(),
+            Some(SourceConfig::Tar { options, .. }) => options.images.augment = operations.into_iter().collect(),
             _ => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
         }
         self
@@ -449,6 +461,7 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
+        SourceConfig::Tar { path, options } => Arc::new(TarReader::open_within(path, options, budget)?),
     })
 }
 

@@ -258,5 +258,16 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
                 unknown: None,
             }
         }
+        SourceConfig::Tar { .. } => {
+            // Opening archives reads their headers and classes alone.
+            let budget = MemoryBudget::unlimited();
+            let samples = open(source, &budget)?;
+            Outline {
+                records: Some(samples.len()),
+                tensors: Some(samples.tensors().to_vec()),
+                held_bytes: Some(budget.used()),
+                unknown: None,
+            }
+        }
     })
 }

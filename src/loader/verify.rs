@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::{
     CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    Missing, SequenceOptions, detect,
+    Missing, SequenceOptions, TarOptions, TarReader, detect,
 };
 
 use super::{Loader, SourceConfig, cores};
@@ -29,6 +29,7 @@ const LARGE: usize = 8;
 ///   fields. At least one column must hold numbers alone; missing ones are allowed.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
 /// - Images: what does not decode to its last pixel, at full size.
+/// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
 /// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
@@ -63,6 +64,10 @@ pub fn verify(
         Format::ImageFolder => {
             let images = ImageFolder::detect(path, &ImageOptions::default())?;
             verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
+        }
+        Format::Tar => {
+            let samples = TarReader::open(path, &TarOptions::default())?;
+            verify_source(ReaderSource::new(samples).batch_size(LARGE), workers, on_progress)
         }
     }
 }
@@ -129,8 +134,10 @@ impl Loader {
         config.bad_records = Default::default();
         config.augment.clear();
         for source in &mut config.sources {
-            if let SourceConfig::Images { options, .. } = source {
-                options.augment.clear();
+            match source {
+                SourceConfig::Images { options, .. } => options.augment.clear(),
+                SourceConfig::Tar { options, .. } => options.images.augment.clear(),
+                _ => {}
             }
         }
         all

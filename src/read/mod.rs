@@ -12,12 +12,13 @@ mod idx;
 mod images;
 mod input;
 mod memory;
+mod packed;
 mod parallel;
 mod samples;
-#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
 mod sequence;
 mod summary;
+mod tar;
 
 use std::any::Any;
 
@@ -48,6 +49,8 @@ pub use sequence::{
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub(crate) use tar::is_pattern;
+pub use tar::{ClassBy, MemberCount, TarField, TarOptions, TarReader, TarRecord, TarSummary};
 
 /// Random access to records, and their decoding.
 ///

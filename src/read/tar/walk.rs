@@ -53,8 +53,7 @@ impl<'a> Walk<'a> {
     ///
     /// [`ErrorKind::Unsupported`] for a compressed archive.
     pub(super) fn new(input: &'a Input) -> Result<Self> {
-        let mut walk =
-            Self { input, window: Vec::new(), window_start: 0, at: 0, name: Vec::new(), others: 0 };
+        let mut walk = Self { input, window: Vec::new(), window_start: 0, at: 0, name: Vec::new(), others: 0 };
         let head = walk.bytes(0, input.len().min(6))?;
         let packed = match head {
             [0x1f, 0x8b, ..] => "gzip",
@@ -63,9 +62,8 @@ impl<'a> Walk<'a> {
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => "bzip2",
             _ => return Ok(walk),
         };
-        let message = format!(
-            "a tar archive compressed with {packed}: its samples can't be read at random; decompress it first"
-        );
+        let message =
+            format!("a tar archive compressed with {packed}: its samples can't be read at random; decompress it first");
         Err(Error::new(ErrorKind::Unsupported, message).at_path(input.path()))
     }
 
@@ -236,9 +234,8 @@ fn check_sum(block: &[u8; BLOCK as usize]) -> Result<()> {
     if promised == unsigned || i64::try_from(promised) == Ok(signed) {
         return Ok(());
     }
-    let message = format!(
-        "no tar header: its checksum is {promised}, but its bytes give {unsigned}; damaged, or no tar archive"
-    );
+    let message =
+        format!("no tar header: its checksum is {promised}, but its bytes give {unsigned}; damaged, or no tar archive");
     Err(Error::new(ErrorKind::Format, message))
 }
 
