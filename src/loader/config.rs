@@ -10,8 +10,8 @@ use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, TarOptions, Unpaired,
-    detect, is_pattern,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SavedIndex, SequenceOptions, TarOptions,
+    Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
 
@@ -160,6 +160,9 @@ pub enum SourceConfig {
     Images {
         /// The folder or file.
         path: PathBuf,
+        /// Where the listing of the folder is kept for the next run.
+        #[serde(default)]
+        saved_index: SavedIndex,
         /// How they are read.
         #[serde(default)]
         options: ImageOptions,
@@ -284,7 +287,9 @@ impl LoaderConfig {
             },
             Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
-            Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
+            Format::Image | Format::ImageFolder => {
+                SourceConfig::Images { path, saved_index: SavedIndex::Off, options: ImageOptions::default() }
+            }
             Format::Tar => SourceConfig::Tar { path, options: TarOptions::default() },
         }))
     }

@@ -17,7 +17,7 @@ use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SequenceOptions, TarOptions, TarReader,
+    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SavedIndex, SequenceOptions, TarOptions, TarReader,
 };
 
 use crate::schema::{Schema, TensorSpec};
@@ -90,7 +90,7 @@ impl Loader {
 
     /// A folder of images, with options.
     pub fn images_with(path: impl Into<PathBuf>, options: ImageOptions) -> Self {
-        Self::new(SourceConfig::Images { path: path.into(), options })
+        Self::new(SourceConfig::Images { path: path.into(), saved_index: SavedIndex::Off, options })
     }
 
     /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
@@ -151,6 +151,18 @@ impl Loader {
         operations: impl IntoIterator<Item = NumberAugment>,
     ) -> Self {
         self.config.augment.insert(tensor.into(), operations.into_iter().collect());
+        self
+    }
+
+    /// Where what opening finds out is kept for the next run: the listing of a folder of images, the index of tar archives.
+    /// Default: nowhere.
+    #[must_use]
+    pub fn saved_index(mut self, saved: SavedIndex) -> Self {
+        match self.config.sources.last_mut() {
+            Some(SourceConfig::Images { saved_index, .. }) => *saved_index = saved,
+            Some(SourceConfig::Tar { options, .. }) => options.saved_index = saved,
+            _ => self.faults.push("saved_index: only images and tar archives have an index to save".to_owned()),
+        }
         self
     }
 
@@ -457,8 +469,10 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
-        SourceConfig::Images { path, options } => {
+        SourceConfig::Images { path, saved_index, options } if path.is_dir() => {
+            Arc::new(ImageFolder::detect_within(path, options, saved_index, budget)?)
+        }
+        SourceConfig::Images { path, options, .. } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
         SourceConfig::Tar { path, options } => Arc::new(TarReader::open_within(path, options, budget)?),

@@ -248,23 +248,13 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
             let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
             Outline { records: Some(records), tensors: Some(vec![tensor]), held_bytes: Some(held_bytes), unknown: None }
         }
-        SourceConfig::Images { .. } => {
-            // Opening images lists them, and opens none.
-            let images = open(source, &MemoryBudget::unlimited())?;
-            Outline {
-                records: Some(images.len()),
-                tensors: Some(images.tensors().to_vec()),
-                held_bytes: Some(0),
-                unknown: None,
-            }
-        }
-        SourceConfig::Tar { .. } => {
-            // Opening archives reads their headers and classes alone.
+        SourceConfig::Images { .. } | SourceConfig::Tar { .. } => {
+            // Opening images lists them, and opens none; opening archives reads their headers and classes alone.
             let budget = MemoryBudget::unlimited();
-            let samples = open(source, &budget)?;
+            let reader = open(source, &budget)?;
             Outline {
-                records: Some(samples.len()),
-                tensors: Some(samples.tensors().to_vec()),
+                records: Some(reader.len()),
+                tensors: Some(reader.tensors().to_vec()),
                 held_bytes: Some(budget.used()),
                 unknown: None,
             }

@@ -1,6 +1,7 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
 mod listing;
+mod saved;
 mod summary;
 mod tensors;
 
@@ -12,13 +13,15 @@ use std::sync::Arc;
 use crate::decode::ImageOptions;
 use crate::decode::image::ImageWork;
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
+use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
-use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
+use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
+use saved::Way;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 use tensors::sort_classes;
 pub(super) use tensors::{ImageSizes, check_bytes, image_tensors, label_tensor, upright_size, write_label, write_mask};
@@ -44,8 +47,9 @@ pub enum ImageLabels<'a> {
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
 ///
-/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), and opens one
-/// file at a time. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
+/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), which count
+/// against the budget, and opens one file at a time. A thread for each core lists the folders and looks at the files'
+/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
 ///
 /// ```no_run
 /// use ringfeed::{ImageFolder, ImageOptions, RecordReader};
@@ -69,15 +73,8 @@ pub struct ImageFolder {
     sizes: ImageSizes,
     /// Hash of the files' lengths, as they were listed.
     file_bytes: u64,
-}
-
-/// One look at each file's metadata: about a microsecond each once the folder has been read.
-fn hash_of_file_sizes(files: &PathList) -> u64 {
-    let mut path = PathBuf::new();
-    (0..files.len() as u64).fold(0, |hash, sample| {
-        files.write(sample, &mut path);
-        mix(hash ^ std::fs::metadata(&path).map_or(0, |metadata| metadata.len()))
-    })
+    #[expect(dead_code, reason = "held until the reader drops")]
+    reservation: Reservation,
 }
 
 impl ImageFolder {
@@ -102,9 +99,31 @@ impl ImageFolder {
     ///
     /// As [`ImageFolder::open`].
     pub fn detect(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
+        Self::detect_within(path, options, &SavedIndex::Off, &MemoryBudget::unlimited())
+    }
+
+    /// As [`detect`](Self::detect), with the listing saved as for [`open_within`](Self::open_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open_within`].
+    pub fn detect_within(
+        path: impl AsRef<Path>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let path = path.as_ref();
-        let flat = path.is_dir() && !has_class_folders(path)?;
-        Self::open_with(path, if flat { ImageLabels::None } else { ImageLabels::Folder }, options)
+        check(options)?;
+        if path.is_dir() {
+            if let Some((way, found, sizes)) = Way::detect(path, saved)? {
+                return Self::new(path, found, sizes, way == Way::ByClass, options, budget);
+            }
+            if !has_class_folders(path)? {
+                return Self::open_within(path, ImageLabels::None, options, saved, budget);
+            }
+        }
+        Self::open_within(path, ImageLabels::Folder, options, saved, budget)
     }
 
     /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
@@ -113,6 +132,27 @@ impl ImageFolder {
     ///
     /// As [`ImageFolder::open`], and those of the label function.
     pub fn open_with(path: impl AsRef<Path>, labels: ImageLabels<'_>, options: &ImageOptions) -> Result<Self> {
+        Self::open_within(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited())
+    }
+
+    /// As [`open_with`](Self::open_with); the listing is kept where `saved` says, and counts against `budget`.
+    ///
+    /// With a saved listing, opening reads that one file and looks at each folder's time of modification, but not at the
+    /// files: it takes milliseconds for 100,000 files. A file that is added, renamed or taken away changes its folder's
+    /// time, and everything is listed anew. One that is overwritten in place does not, nor does one that a link leads to:
+    /// they are read as they are then, and the [fingerprint](RecordReader::fingerprint) keeps the sizes that were listed.
+    /// A folder that was changed less than a second before it is listed is not saved yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open_with`], [`ErrorKind::Budget`], and [`ErrorKind::Io`] if the listing can't be saved.
+    pub fn open_within(
+        path: impl AsRef<Path>,
+        labels: ImageLabels<'_>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let root = path.as_ref();
         check(options)?;
         match std::fs::metadata(root) {
@@ -123,17 +163,19 @@ impl ImageFolder {
             }
             Ok(_) => {}
         }
-        let mut found = match labels {
-            ImageLabels::Folder => listing::by_class(root)?,
-            ImageLabels::None | ImageLabels::By(_) => listing::flat(root)?,
-        };
+        let way = if matches!(labels, ImageLabels::Folder) { Way::ByClass } else { Way::Flat };
+        let (mut found, mut sizes) = way.list(root, saved)?;
         if let ImageLabels::By(label) = labels {
+            let listed = found.files.len();
             found = found.relabel(label)?;
+            if found.files.len() < listed {
+                sizes = found.files.hash_of_sizes()?;
+            }
         }
         if found.files.len() == 0 {
             return Err(nothing_found(root, labels, found.ignored));
         }
-        Self::new(found, !matches!(labels, ImageLabels::None), options).map_err(|error| error.at_path(root))
+        Self::new(root, found, sizes, !matches!(labels, ImageLabels::None), options, budget)
     }
 
     /// Takes these files, in this order.
@@ -159,11 +201,30 @@ impl ImageFolder {
         if found.files.len() == 0 {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of image files"));
         }
-        Self::new(found, !matches!(labels, ImageLabels::None), options)
+        let sizes = found.files.hash_of_sizes()?;
+        let labelled = !matches!(labels, ImageLabels::None);
+        Self::listed(found, sizes, labelled, options, &MemoryBudget::unlimited())
     }
 
-    fn new(found: Found, labelled: bool, options: &ImageOptions) -> Result<Self> {
-        let Found { files, mut labels, names, ignored } = found;
+    fn new(
+        root: &Path,
+        found: Found,
+        file_bytes: u64,
+        labelled: bool,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        Self::listed(found, file_bytes, labelled, options, budget).map_err(|error| error.at_path(root))
+    }
+
+    fn listed(
+        found: Found,
+        file_bytes: u64,
+        labelled: bool,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let Found { files, mut labels, names, ignored, .. } = found;
         let classes: Arc<[String]> = match (&options.classes, labelled) {
             (_, false) => Arc::default(),
             (None, true) => sort_classes(names, &mut labels).into(),
@@ -185,8 +246,9 @@ impl ImageFolder {
         let sizes = ImageSizes::new(files.len(), options);
         let mut tensors = image_tensors(options);
         tensors.extend(labelled.then(|| label_tensor(options, Some(&classes))));
-        let file_bytes = hash_of_file_sizes(&files);
-        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes })
+        let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
+        let reservation = budget.reserve(held, "the listing of the images")?;
+        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes, reservation })
     }
 
     /// The class names, in index order; none without labels.
