@@ -300,7 +300,6 @@ struct Worker {
 
 /// Reads the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
 fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
-    buffer.clear();
     let mut file = File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
@@ -311,12 +310,27 @@ fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> 
     }
     let len = metadata.len();
     check_bytes(len, max_bytes)?;
-    // Room for the end to be seen without growing; and never more than the limit, should the file grow meanwhile.
-    buffer.reserve(len.min(wanted) as usize + 64);
-    let limit = wanted.min(max_bytes.saturating_add(1));
-    let read = file.by_ref().take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
-    check_bytes(read, max_bytes)?;
-    Ok(len.max(read))
+    if len == 0 {
+        // Some file systems do not know how long a file is.
+        buffer.clear();
+        let limit = wanted.min(max_bytes.saturating_add(1));
+        let read = file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
+        return check_bytes(read, max_bytes).map(|()| read);
+    }
+    // One call to the system, where reading to the end would make several. Of a file that grows meanwhile, this is what
+    // it was; of one that shrinks, what is left.
+    buffer.resize(len.min(wanted) as usize, 0);
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io(path, error)),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(len)
 }
 
 impl RecordReader for ImageFolder {
