@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result, missing_path};
 use super::IdxReader;
 use super::images::has_class_folders;
 use super::input::{Inflater, inflate_error, open_file};
+use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
 use super::tar::{is_pattern, is_tar_name};
 
@@ -28,6 +29,8 @@ pub enum Format {
     CsvSequences,
     /// An IDX file, plain or gzip-compressed.
     Idx,
+    /// An NPY file.
+    Npy,
     /// A folder of IDX files, such as MNIST's four.
     IdxFolder,
     /// One image file.
@@ -45,6 +48,7 @@ impl Format {
             Self::Csv => "csv",
             Self::CsvSequences => "csv_sequences",
             Self::Idx => "idx",
+            Self::Npy => "npy",
             Self::IdxFolder => "idx_folder",
             Self::Image => "image",
             Self::ImageFolder => "image_folder",
@@ -60,9 +64,10 @@ impl fmt::Display for Format {
 }
 
 /// What there is to choose from, for messages.
-const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), images (JPEG, PNG, WebP, BMP, GIF, \
-                       TIFF), tar archives of samples, and folders of images, of CSV sequences, of IDX files or of tar \
-                       archives";
+const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), NPY files, images (JPEG, PNG, WebP, \
+                       BMP, GIF, TIFF), tar archives of samples, and folders of images, of CSV sequences, of IDX files \
+                       or of tar archives; of raw numbers and tokens somebody must say what they are (--stored, or a \
+                       configuration)";
 
 /// How much of a file decides whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -72,7 +77,7 @@ const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`.
 ///
-/// A file is IDX, an image or a tar archive if it begins as one (once decompressed), or else if its name says so. Any other text is
+/// A file is NPY, IDX, an image or a tar archive if it begins as one (once decompressed), or else if its name says so. Any other text is
 /// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
 /// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
 /// what most of its files are by their names.
@@ -119,12 +124,19 @@ fn file(path: &Path) -> Result<Format> {
     if image.is_some() {
         return Ok(Format::Image);
     }
-    if !packed && (begins_as_tar(&head) || is_tar_name(path)) {
+    if begins_as_tar(&head) || !packed && is_tar_name(path) {
+        if packed {
+            let message = "a gzip-compressed tar archive: its samples can't be read at random; decompress it first";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+        }
         return Ok(Format::Tar);
     }
-    if packed && begins_as_tar(&head) {
-        let message = "a gzip-compressed tar archive: its samples can't be read at random; decompress it first";
-        return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+    if begins_as_npy(&head) || is_npy_name(path) {
+        if packed {
+            let message = "a gzip-compressed NPY file; decompress it first";
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        return Ok(Format::Npy);
     }
     if begins_as_idx(&head) || is_idx_name(path) {
         return Ok(Format::Idx);
@@ -168,6 +180,10 @@ fn plain_name(path: &Path) -> String {
 pub(super) fn is_idx_name(path: &Path) -> bool {
     let name = plain_name(path);
     name.ends_with("-ubyte") || name.ends_with(".idx")
+}
+
+fn is_npy_name(path: &Path) -> bool {
+    plain_name(path).ends_with(".npy")
 }
 
 fn is_image_name(path: &Path) -> bool {
@@ -244,6 +260,7 @@ mod tests {
     #[test]
     fn content_goes_before_the_name() {
         assert_eq!(detected("digits.csv", &[0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap(), Format::Idx);
+        assert_eq!(detected("array.csv", b"\x93NUMPY\x01\0").unwrap(), Format::Npy);
         assert_eq!(detected("photo.csv", b"\x89PNG\r\n\x1a\n").unwrap(), Format::Image);
         assert_eq!(detected("table.dat", b"a,b\n1,2\n").unwrap(), Format::Csv);
         assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), Format::Csv);
@@ -252,6 +269,7 @@ mod tests {
     #[test]
     fn the_name_decides_where_the_content_does_not() {
         assert_eq!(detected("train-images-idx3-ubyte", b"rubbish").unwrap(), Format::Idx);
+        assert_eq!(detected("array.npy", b"rubbish").unwrap(), Format::Npy);
         assert_eq!(detected("cat.JPG", b"rubbish").unwrap(), Format::Image);
         assert_eq!(detected("empty.csv", b"").unwrap(), Format::Csv);
     }
