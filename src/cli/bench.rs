@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::{
     DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
-    SourceConfig, StageStats, TokenOptions,
+    SourceConfig, StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
 
@@ -152,6 +152,7 @@ fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
             SourceConfig::Csv { options, .. } => options.missing = Missing::Nan,
             SourceConfig::CsvSequences { options, .. } => options.csv.missing = Missing::Nan,
             SourceConfig::Images { options, .. } => options.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
+            SourceConfig::Tar { options, .. } => options.images.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
             _ => {}
         }
     }
@@ -176,7 +177,8 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
 /// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     match source {
-        SourceConfig::Images { options, .. } => {
+        SourceConfig::Images { options, .. }
+        | SourceConfig::Tar { options: TarOptions { images: options, .. }, .. } => {
             options.size = args.size.map(|size| (size, size)).or(options.size);
             options.dtype = args.dtype().unwrap_or(options.dtype);
             options.order = args.layout().unwrap_or(options.order);

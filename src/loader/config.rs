@@ -10,8 +10,8 @@ use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SequenceOptions,
-    TokenCut, TokenOptions, Unpaired, detect,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SavedIndex,
+    SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
 
@@ -180,9 +180,20 @@ pub enum SourceConfig {
     Images {
         /// The folder or file.
         path: PathBuf,
+        /// Where the listing of the folder is kept for the next run.
+        #[serde(default)]
+        saved_index: SavedIndex,
         /// How they are read.
         #[serde(default)]
         options: ImageOptions,
+    },
+    /// Samples in tar archives, as WebDataset packs them.
+    Tar {
+        /// An archive, a folder of archives, or a pattern such as `train-{000..146}.tar`.
+        path: PathBuf,
+        /// How they are read.
+        #[serde(default)]
+        options: TarOptions,
     },
 }
 
@@ -309,7 +320,10 @@ impl LoaderConfig {
             Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Npy => SourceConfig::Npy { path, options: NpyOptions::default() },
-            Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
+            Format::Image | Format::ImageFolder => {
+                SourceConfig::Images { path, saved_index: SavedIndex::Off, options: ImageOptions::default() }
+            }
+            Format::Tar => SourceConfig::Tar { path, options: TarOptions::default() },
         }))
     }
 
@@ -445,6 +459,7 @@ impl SourceConfig {
             Self::Raw { .. } => "raw",
             Self::Tokens { .. } => "tokens",
             Self::Images { .. } => "images",
+            Self::Tar { .. } => "tar",
         }
     }
 
@@ -457,7 +472,8 @@ impl SourceConfig {
             | Self::Npy { path, .. }
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
@@ -470,7 +486,8 @@ impl SourceConfig {
             | Self::Npy { path, .. }
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
@@ -487,12 +504,18 @@ impl SourceConfig {
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);
         }
-        faults.extend(paths.into_iter().filter(|path| !path.exists()).map(|path| missing_path(path).to_string()));
+        faults.extend(
+            paths
+                .into_iter()
+                .filter(|path| !path.exists() && !is_pattern(path))
+                .map(|path| missing_path(path).to_string()),
+        );
         match self {
             Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
                 faults.extend(options.validate().err().map(|error| error.to_string()));
             }
             Self::Images { options, .. } => faults.extend(options.faults()),
+            Self::Tar { options, .. } => faults.extend(options.faults()),
             Self::Tokens { options, .. } => faults.extend(options.faults()),
             Self::Idx { .. } | Self::Npy { .. } | Self::Raw { .. } => {}
         }

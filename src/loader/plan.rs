@@ -263,13 +263,17 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
             let unknown = records.is_none().then(|| format!("samples: only reading all of {path} tells"));
             Outline { records, tensors: Some(tensors), held_bytes: records.map(|_| 0), unknown }
         }
-        SourceConfig::Images { .. } | SourceConfig::Npy { .. } | SourceConfig::Raw { .. } => {
-            // Opening images lists them, and opens none; opening arrays reads their headers.
-            let reader = open(source, &MemoryBudget::unlimited())?;
+        SourceConfig::Images { .. }
+        | SourceConfig::Tar { .. }
+        | SourceConfig::Npy { .. }
+        | SourceConfig::Raw { .. } => {
+            // Opening images lists them, and opens none; opening archives and arrays reads their headers, and the classes.
+            let budget = MemoryBudget::unlimited();
+            let reader = open(source, &budget)?;
             Outline {
                 records: Some(reader.len()),
                 tensors: Some(reader.tensors().to_vec()),
-                held_bytes: Some(0),
+                held_bytes: Some(budget.used()),
                 unknown: None,
             }
         }

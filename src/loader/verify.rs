@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::{
     CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    Missing, NpyOptions, NpyReader, SequenceOptions, TokenCut, detect,
+    Missing, NpyOptions, NpyReader, SequenceOptions, TarOptions, TarReader, TokenCut, detect,
 };
 
 use super::{Loader, SourceConfig};
@@ -30,6 +30,7 @@ const LARGE: usize = 8;
 /// - NPY: what can't be read, and numbers of `u64` from 2^63 on.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
 /// - Images: what does not decode to its last pixel, at full size.
+/// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
 /// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
@@ -68,6 +69,10 @@ pub fn verify(
         Format::ImageFolder => {
             let images = ImageFolder::detect(path, &ImageOptions::default())?;
             verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
+        }
+        Format::Tar => {
+            let samples = TarReader::open(path, &TarOptions::default())?;
+            verify_source(ReaderSource::new(samples).batch_size(LARGE), workers, on_progress)
         }
     }
 }
@@ -139,6 +144,7 @@ impl Loader {
         for source in &mut config.sources {
             match source {
                 SourceConfig::Images { options, .. } => options.augment.clear(),
+                SourceConfig::Tar { options, .. } => options.images.augment.clear(),
                 // Windows side by side hold every token that windows at every place hold.
                 SourceConfig::Tokens { options, .. } if options.cut == TokenCut::Random => {
                     options.cut = TokenCut::Contiguous { stride: None };
