@@ -9,9 +9,9 @@ use std::path::Path;
 use common::{see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Endian,
-    Error, ErrorKind, Loader, LoaderConfig, MemoryBudget, ReaderSource, RecordReader, SourceConfig, StoredType,
-    TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Endian, Error, ErrorKind,
+    Loader, LoaderConfig, MemoryBudget, ReaderSource, RecordReader, SourceConfig, StoredType, TokenCut, TokenOptions,
+    TokenPacking, TokenReader, TokenTargets,
 };
 
 fn file_of(bytes: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
