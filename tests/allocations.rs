@@ -127,6 +127,7 @@ fn tokens_allocate_nothing_per_batch() {
         TokenCut::Random,
         TokenCut::Contiguous { stride: None },
         documents(TokenPacking::Whole),
+        documents(TokenPacking::BestFit),
         documents(TokenPacking::Filled),
     ];
     for access in [Access::Read, Access::Map] {

@@ -194,6 +194,79 @@ proptest! {
     }
 }
 
+/// Documents of these lengths, of tokens that all differ, but for the 0 that ends each.
+fn documents_of(lens: &[usize]) -> Vec<u32> {
+    let mut next = 1..;
+    let document = |len: &usize| next.by_ref().take(len - 1).chain([0]).collect::<Vec<u32>>();
+    lens.iter().flat_map(document).collect()
+}
+
+/// How full windows are by the rule, each time looking at all of them.
+fn naive_best_fit(mut pieces: Vec<usize>, span: usize) -> Vec<usize> {
+    pieces.sort_by_key(|len| std::cmp::Reverse(*len));
+    let mut windows: Vec<usize> = Vec::new();
+    for len in pieces {
+        match windows.iter_mut().filter(|filled| **filled + len <= span).max_by_key(|filled| **filled) {
+            Some(tightest) => *tightest += len,
+            None => windows.push(len),
+        }
+    }
+    windows.sort_unstable();
+    windows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn best_fit_lays_each_document_whole_into_the_tightest_window(
+        lens in proptest::collection::vec(prop_oneof![8 => 1usize..12, 1 => 12usize..60], 1..80),
+        window in 2usize..20,
+        shifted in any::<bool>(),
+        access in prop_oneof![Just(Access::Read), Just(Access::Map)],
+    ) {
+        let tokens = documents_of(&lens);
+        let targets = if shifted { TokenTargets::Inside } else { TokenTargets::None };
+        let options = TokenOptions {
+            window,
+            cut: TokenCut::Documents { end: 0, packing: TokenPacking::BestFit },
+            targets,
+            stored: StoredType::U32,
+            access,
+            ..TokenOptions::default()
+        };
+        let (span, overlap) = (window + overlap(targets), overlap(targets));
+        let mut pieces: Vec<Vec<u32>> = Vec::new();
+        for mut document in tokens.split_inclusive(|token| *token == 0) {
+            while document.len() > span {
+                pieces.push(document[..span].to_vec());
+                document = &document[span - overlap..];
+            }
+            pieces.push(document.to_vec());
+        }
+        let file = file_of(stored(&tokens, StoredType::U32, Endian::Little));
+        let rows = rows(TokenReader::open(file.path(), &options).unwrap());
+        let mut filled: Vec<usize> = Vec::new();
+        let mut found: Vec<Vec<u32>> = Vec::new();
+        for row in &rows {
+            let (tokens, segments, positions, mask) = (&row[0], &row[1], &row[2], &row[3]);
+            filled.push(segments.iter().filter(|segment| **segment > 0).count());
+            for segment in 1..=segments.iter().copied().max().unwrap() {
+                let at: Vec<usize> = (0..span).filter(|index| segments[*index] == segment).collect();
+                prop_assert!(at.iter().zip(0..).all(|(index, nth)| positions[*index] == nth));
+                prop_assert!(at.iter().enumerate().all(|(nth, index)| mask[*index] == i64::from(nth > 0 || !shifted)));
+                found.push(at.iter().map(|index| tokens[*index] as u32).collect());
+            }
+            prop_assert!((0..span).all(|index| segments[index] > 0 || (tokens[index], mask[index]) == (0, 0)));
+        }
+        filled.sort_unstable();
+        prop_assert_eq!(filled, naive_best_fit(pieces.iter().map(Vec::len).collect(), span));
+        found.sort();
+        pieces.sort();
+        prop_assert_eq!(found, pieces);
+    }
+}
+
 #[test]
 fn documents_are_found_across_the_parts_that_threads_look_through() {
     // More than two parts of 2^20 tokens, with documents of up to 3,000.
