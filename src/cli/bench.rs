@@ -33,6 +33,8 @@ pub(crate) struct Measurement {
     stages: Vec<StageStats>,
     bottleneck: &'static str,
     ring: RingStats,
+    /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
+    memory_bytes: u64,
     peak_rss_bytes: Option<u64>,
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         bottleneck: stats.bottleneck(elapsed),
         stages: stats.stages,
         ring: stats.ring,
+        memory_bytes: stats.memory_bytes,
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
@@ -266,6 +269,7 @@ impl Report for Measurement {
         let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
         let slot = bytes(slot_bytes as f64);
         line("ring", format!("{slots} slots of {slot}, {regrown} regrown, {spilled} spilled"));
+        line("counted memory", bytes(self.memory_bytes as f64));
         if let Some(peak) = self.peak_rss_bytes {
             line("peak memory", bytes(peak as f64));
         }

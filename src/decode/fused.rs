@@ -125,48 +125,94 @@ pub(crate) fn scale_pixels(target: &mut [f32], pixels: &[u8], scale: [f32; 3], b
     dispatch(Pixels(target, pixels, scale, bias));
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, by `fma(x, scale[c], bias[c])`.
+/// Writes channel `c` of pixels of three bytes to plane `c`, by `fma(x, scale[c], bias[c])`; the last pixel first if
+/// `mirrored`.
 ///
 /// # Panics
 ///
 /// If a plane has not as many elements as there are pixels.
-pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], scale: [f32; 3], bias: [f32; 3]) {
-    struct Planes<'a>([&'a mut [f32]; 3], &'a [u8], [f32; 3], [f32; 3]);
-    impl Kernel for Planes<'_> {
-        #[inline(always)]
-        fn run(self) {
-            let Self([red, green, blue], pixels, scale, bias) = self;
-            let (pixels, _) = pixels.as_chunks::<3>();
-            for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
-                *red = f32::from(pixel[0]).mul_add(scale[0], bias[0]);
-                *green = f32::from(pixel[1]).mul_add(scale[1], bias[1]);
-                *blue = f32::from(pixel[2]).mul_add(scale[2], bias[2]);
-            }
-        }
-    }
-    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
-    dispatch(Planes(planes, pixels, scale, bias));
+pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: bool, scale: [f32; 3], bias: [f32; 3]) {
+    to_planes(planes, pixels, mirrored, |c, value| f32::from(value).mul_add(scale[c], bias[c]));
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, as it is.
+/// Writes channel `c` of pixels of three bytes to plane `c`, as it is; the last pixel first if `mirrored`.
 ///
 /// # Panics
 ///
 /// If a plane has not as many elements as there are pixels.
-pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8]) {
-    struct Planes<'a>([&'a mut [u8]; 3], &'a [u8]);
-    impl Kernel for Planes<'_> {
-        #[inline(always)]
-        fn run(self) {
-            let Self([red, green, blue], pixels) = self;
-            let (pixels, _) = pixels.as_chunks::<3>();
-            for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
-                (*red, *green, *blue) = (pixel[0], pixel[1], pixel[2]);
-            }
+pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8], mirrored: bool) {
+    to_planes(planes, pixels, mirrored, |_, value| value);
+}
+
+fn to_planes<T: Copy + Default>(
+    planes: [&mut [T]; 3],
+    pixels: &[u8],
+    mirrored: bool,
+    element: impl Fn(usize, u8) -> T,
+) {
+    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
+    let (pixels, _) = pixels.as_chunks::<3>();
+    if mirrored {
+        dispatch(Mirrored(planes, pixels, element));
+    } else {
+        dispatch(Straight(planes, pixels, element));
+    }
+}
+
+// The channels are written out, here and below: the compiler makes no vectors of a loop over three of them, nor of
+// pixels that go through an array (ten times slower).
+
+struct Straight<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
+
+impl<T, F: Fn(usize, u8) -> T> Kernel for Straight<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self([red, green, blue], pixels, element) = self;
+        for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
+            *red = element(0, pixel[0]);
+            *green = element(1, pixel[1]);
+            *blue = element(2, pixel[2]);
         }
     }
-    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
-    dispatch(Planes(planes, pixels));
+}
+
+struct Mirrored<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
+
+impl<T: Copy + Default, F: Fn(usize, u8) -> T> Kernel for Mirrored<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        // Turned round block by block, as bytes: a loop that runs backwards through one of the slices is slower.
+        const BLOCK: usize = 32;
+        let Self([red, green, blue], pixels, element) = self;
+        let (blocks, rest) = pixels.as_chunks::<BLOCK>();
+        for (nth, block) in (1..).zip(blocks) {
+            let (mut r, mut g, mut b) = ([0; BLOCK], [0; BLOCK], [0; BLOCK]);
+            for i in 0..BLOCK {
+                r[i] = block[i][0];
+                g[i] = block[i][1];
+                b[i] = block[i][2];
+            }
+            r.reverse();
+            g.reverse();
+            b.reverse();
+            let blank = [T::default(); BLOCK];
+            let (mut reds, mut greens, mut blues) = (blank, blank, blank);
+            for i in 0..BLOCK {
+                reds[i] = element(0, r[i]);
+                greens[i] = element(1, g[i]);
+                blues[i] = element(2, b[i]);
+            }
+            let start = pixels.len() - nth * BLOCK;
+            red[start..start + BLOCK].copy_from_slice(&reds);
+            green[start..start + BLOCK].copy_from_slice(&greens);
+            blue[start..start + BLOCK].copy_from_slice(&blues);
+        }
+        for (i, pixel) in rest.iter().rev().enumerate() {
+            red[i] = element(0, pixel[0]);
+            green[i] = element(1, pixel[1]);
+            blue[i] = element(2, pixel[2]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,22 +240,22 @@ mod tests {
             scale_pixels(&mut interleaved, flat, scale, bias);
             prop_assert!(interleaved.iter().map(|x| x.to_bits()).eq(naive.iter().flatten().copied()));
 
-            let mut planes = vec![f32::NAN; flat.len()];
-            let (red, rest) = planes.split_at_mut(pixels.len());
-            let (green, blue) = rest.split_at_mut(pixels.len());
-            scale_planes([red, green, blue], flat, scale, bias);
-            for c in 0..3 {
-                let plane = planes[c * pixels.len()..][..pixels.len()].iter().map(|x| x.to_bits());
-                prop_assert!(plane.eq(naive.iter().map(|pixel| pixel[c])));
-            }
-
-            let mut bytes = vec![0u8; flat.len()];
-            let (red, rest) = bytes.split_at_mut(pixels.len());
-            let (green, blue) = rest.split_at_mut(pixels.len());
-            split_planes([red, green, blue], flat);
-            for c in 0..3 {
-                let plane = bytes[c * pixels.len()..][..pixels.len()].iter().copied();
-                prop_assert!(plane.eq(pixels.iter().map(|pixel| pixel[c])));
+            for mirrored in [false, true] {
+                let at = |i: usize| if mirrored { pixels.len() - 1 - i } else { i };
+                let mut planes = vec![f32::NAN; flat.len()];
+                let (red, rest) = planes.split_at_mut(pixels.len());
+                let (green, blue) = rest.split_at_mut(pixels.len());
+                scale_planes([red, green, blue], flat, mirrored, scale, bias);
+                let mut bytes = vec![0u8; flat.len()];
+                let (red, rest) = bytes.split_at_mut(pixels.len());
+                let (green, blue) = rest.split_at_mut(pixels.len());
+                split_planes([red, green, blue], flat, mirrored);
+                for c in 0..3 {
+                    for i in 0..pixels.len() {
+                        prop_assert_eq!(planes[c * pixels.len() + i].to_bits(), naive[at(i)][c]);
+                        prop_assert_eq!(bytes[c * pixels.len() + i], pixels[at(i)][c]);
+                    }
+                }
             }
 
             let mut all = vec![f32::NAN; flat.len()];

@@ -221,7 +221,7 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(1, self.ring.stats())
+        self.delivery.stats(&self.workspace, 1, self.ring.stats())
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

@@ -4,7 +4,7 @@ use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options:
 
 use super::baseline::{self, NotOurs};
 use super::container::jpeg_data;
-use super::{DecodeImage, Header, Region, copy_region, resize_buffer};
+use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most scans of a progressive JPEG. Encoders write about ten; each costs a pass over all coefficients, so that a small
@@ -20,15 +20,26 @@ const MARGIN: u32 = 32;
 pub(super) struct Auto {
     baseline: baseline::Decoder,
     turbo: LibjpegTurbo,
+    #[cfg(feature = "turbojpeg")]
+    c: super::turbojpeg::TurboJpeg,
 }
 
 impl DecodeImage for Auto {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn can_scale(&self) -> bool {
+        cfg!(feature = "turbojpeg")
+    }
+
+    #[cfg_attr(not(feature = "turbojpeg"), expect(unused_variables, reason = "without C, there is one scale"))]
+    fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        #[cfg(feature = "turbojpeg")]
+        if scale != Scale::FULL {
+            return self.c.decode(bytes, header, scale, region, into);
+        }
         match self.baseline.decode(bytes, region, into, 3 * region.width as usize) {
             Ok(()) => Ok(()),
             Err(NotOurs(why)) => {
                 tracing::trace!(why, "a JPEG that goes to the library decoder");
-                self.turbo.decode(bytes, header, region, into)
+                self.turbo.decode(bytes, header, Scale::FULL, region, into)
             }
         }
     }
@@ -51,7 +62,7 @@ impl RestartResyncStrategy for Refuse {
 }
 
 impl DecodeImage for LibjpegTurbo {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };
         let mut decoder = Decoder::new_with_limits(bytes, limits).map_err(jpeg_error)?;
         decoder.set_output_format(PixelFormat::Rgb);
@@ -110,7 +121,7 @@ pub(super) struct Zune {
 }
 
 impl DecodeImage for Zune {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let options = DecoderOptions::default()
             .set_strict_mode(true)
             .set_max_width(header.width as usize)

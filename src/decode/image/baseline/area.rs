@@ -63,8 +63,8 @@ impl Area {
         let mut area = Self {
             sampling,
             mcus: (frame.width.div_ceil(8 * h), frame.height.div_ceil(8 * v)),
-            mcu_columns: usize::MAX..0,
-            mcu_rows: usize::MAX..0,
+            mcu_columns: Range { start: usize::MAX, end: 0 },
+            mcu_rows: Range { start: usize::MAX, end: 0 },
             spans: Default::default(),
             blocks: 0,
             x,

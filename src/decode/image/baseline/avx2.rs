@@ -3,12 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::entropy::Block;
+use super::portable::Quantisation;
 use super::portable::factors::*;
-
-#[inline(always)]
-fn load(values: &[i16; 16]) -> __m256i {
-    bytemuck::cast(*values)
-}
 
 #[inline(always)]
 fn load_bytes(bytes: &[u8; 32]) -> __m256i {
@@ -17,29 +13,41 @@ fn load_bytes(bytes: &[u8; 32]) -> __m256i {
 
 /// See [`super::portable::inverse_dct`].
 #[target_feature(enable = "avx2")]
-pub(super) fn inverse_dct(blocks: &[Block], into: &mut [u8], stride: usize) {
+pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &mut [u8], stride: usize) -> bool {
+    let (steps, limits) = (vectors(&quantisation.steps), vectors(&quantisation.limits));
+    let mut beyond = _mm256_setzero_si256();
     for (x, pair) in blocks.chunks(2).enumerate() {
         // The last block of an odd number is done twice. What that writes beside it is not read.
-        let (first, second) = (&pair[0], &pair[pair.len() - 1]);
-        let rows = inverse_dct_of_two(first, second);
+        let (first, second) = (vectors(&pair[0]), vectors(&pair[pair.len() - 1]));
+        // Two rows of a block in each vector become a row of each block.
+        let mut rows = [beyond; 8];
+        for i in 0..4 {
+            let larger = _mm256_max_epi16(_mm256_abs_epi16(first[i]), _mm256_abs_epi16(second[i]));
+            beyond = _mm256_or_si256(beyond, _mm256_cmpgt_epi16(larger, limits[i]));
+            let (first, second) = (_mm256_mullo_epi16(first[i], steps[i]), _mm256_mullo_epi16(second[i], steps[i]));
+            rows[2 * i] = _mm256_permute2x128_si256::<0x20>(first, second);
+            rows[2 * i + 1] = _mm256_permute2x128_si256::<0x31>(first, second);
+        }
+        let rows = inverse_dct_of_two(rows);
         let into = &mut into[16 * x..];
         for (y, row) in rows.as_flattened().iter().enumerate() {
             into[y * stride..][..16].copy_from_slice(row);
         }
     }
+    _mm256_testz_si256(beyond, beyond) == 1
 }
 
-/// Two blocks side by side: the lower half of each vector is of the first one. Gives pairs of rows of 16 samples.
+/// The numbers of a block, two rows in each vector.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn inverse_dct_of_two(first: &Block, second: &Block) -> [[[u8; 16]; 2]; 4] {
-    let (first, second) = (first.as_chunks::<16>().0, second.as_chunks::<16>().0);
-    let mut rows = [_mm256_setzero_si256(); 8];
-    for i in 0..4 {
-        let (first, second) = (load(&first[i]), load(&second[i]));
-        rows[2 * i] = _mm256_permute2x128_si256::<0x20>(first, second);
-        rows[2 * i + 1] = _mm256_permute2x128_si256::<0x31>(first, second);
-    }
+fn vectors(block: &Block) -> [__m256i; 4] {
+    bytemuck::cast(*block)
+}
+
+/// Two blocks side by side, a row of each in a vector. Gives pairs of rows of 16 samples.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn inverse_dct_of_two(rows: [__m256i; 8]) -> [[[u8; 16]; 2]; 4] {
     let columns = transpose(one_dimension::<{ (BITS - KEPT) as i32 }>(rows));
     let columns = one_dimension::<{ (BITS + KEPT + 3) as i32 }>(columns);
 
@@ -170,14 +178,14 @@ fn widen(bytes: &[u8; 16]) -> __m256i {
     _mm256_cvtepu8_epi16(bytemuck::cast(*bytes))
 }
 
-/// The 16 samples before, at and behind each sample of `at..at + 16`.
-#[inline(always)]
-fn neighbours(row: &[u8; 18]) -> [&[u8; 16]; 3] {
-    let [left, middle, right] = [0, 1, 2].map(|at| row[at..].first_chunk());
-    match (left, middle, right) {
-        (Some(left), Some(middle), Some(right)) => [left, middle, right],
-        _ => [&[0; 16]; 3],
-    }
+/// The 16 samples before, at and behind each of 16.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn neighbours(row: &[u8; 18]) -> [__m256i; 3] {
+    let [left @ .., _, _] = row;
+    let [_, this @ .., _] = row;
+    let [_, _, right @ ..] = row;
+    [widen(left), widen(this), widen(right)]
 }
 
 /// Three times `x`, and `y`.
@@ -193,9 +201,8 @@ pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
     for (x, into) in into.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let Some(from) = from[16 * x..].first_chunk() else { return };
         let [left, this, right] = neighbours(from);
-        let this = widen(this);
-        let even = _mm256_add_epi16(weigh(this, widen(left)), _mm256_set1_epi16(1));
-        let odd = _mm256_add_epi16(weigh(this, widen(right)), _mm256_set1_epi16(2));
+        let even = _mm256_add_epi16(weigh(this, left), _mm256_set1_epi16(1));
+        let odd = _mm256_add_epi16(weigh(this, right), _mm256_set1_epi16(2));
         let odd = _mm256_slli_epi16::<8>(_mm256_srli_epi16::<2>(odd));
         *into = bytemuck::cast(_mm256_or_si256(_mm256_srli_epi16::<2>(even), odd));
     }
@@ -207,9 +214,9 @@ pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
     for (x, into) in into.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (Some(near), Some(far)) = (near[16 * x..].first_chunk(), far[16 * x..].first_chunk()) else { return };
         let (near, far) = (neighbours(near), neighbours(far));
-        let left = weigh(widen(near[0]), widen(far[0]));
-        let this = weigh(widen(near[1]), widen(far[1]));
-        let right = weigh(widen(near[2]), widen(far[2]));
+        let left = weigh(near[0], far[0]);
+        let this = weigh(near[1], far[1]);
+        let right = weigh(near[2], far[2]);
         let even = _mm256_add_epi16(weigh(this, left), _mm256_set1_epi16(8));
         let odd = _mm256_add_epi16(weigh(this, right), _mm256_set1_epi16(7));
         let odd = _mm256_slli_epi16::<8>(_mm256_srli_epi16::<4>(odd));
@@ -220,13 +227,13 @@ pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
 /// See [`super::portable::to_rgb`]; the samples are there for a multiple of 32 pixels.
 #[target_feature(enable = "avx2")]
 pub(super) fn to_rgb(luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
-    let samples = luma.as_chunks::<32>().0.iter().zip(blue.as_chunks::<32>().0).zip(red.as_chunks::<32>().0);
-    for (((luma, blue), red), into) in samples.zip(into.chunks_mut(96)) {
-        let pixels = pixels(luma, blue, red);
-        match into.first_chunk_mut() {
-            Some(into) => *into = pixels,
-            None => into.copy_from_slice(&pixels[..into.len()]),
-        }
+    let mut samples = luma.as_chunks::<32>().0.iter().zip(blue.as_chunks::<32>().0).zip(red.as_chunks::<32>().0);
+    let (whole, rest) = into.as_chunks_mut::<96>();
+    for (into, ((luma, blue), red)) in whole.iter_mut().zip(&mut samples) {
+        *into = pixels(luma, blue, red);
+    }
+    if let (1.., Some(((luma, blue), red))) = (rest.len(), samples.next()) {
+        rest.copy_from_slice(&pixels(luma, blue, red)[..rest.len()]);
     }
 }
 

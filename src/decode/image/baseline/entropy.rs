@@ -1,8 +1,7 @@
 //! Blocks of coefficients out of bits.
 //!
 //! This is where most of the time goes. Each symbol begins where the one before ended, so that nothing is faster than
-//! the chain *look up, add, shift*; everything else here (the value, its place, its quantisation) hangs beside the chain
-//! and costs next to nothing.
+//! the chain *look up, shift*; everything else here (the value, its place) hangs beside the chain.
 
 use super::huffman::{AcTable, DcTable, Step, Symbol};
 use super::scan::Bits;
@@ -10,7 +9,7 @@ use super::{NotOurs, Ours};
 
 /// Where the coefficient at each position of the zigzag stands in a block, row by row (figure A.6).
 #[rustfmt::skip]
-const ZIGZAG: [u8; 64] = [
+pub(super) const ZIGZAG: [u8; 64] = [
      0,  1,  8, 16,  9,  2,  3, 10,
     17, 24, 32, 25, 18, 11,  4,  5,
     12, 19, 26, 33, 40, 48, 41, 34,
@@ -21,11 +20,7 @@ const ZIGZAG: [u8; 64] = [
     53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-/// Largest coefficient after multiplication with the quantisation: four times what any picture of 8 bits gives. Beyond,
-/// implementations of the inverse DCT differ in where they wrap or saturate.
-const MAX_COEFFICIENT: i32 = 1 << 13;
-
-/// A block's coefficients, row by row, multiplied with their quantisation.
+/// A block's coefficients, row by row, in steps of their quantisation.
 pub(super) type Block = [i16; 64];
 
 /// What the blocks of one component are decoded with.
@@ -33,64 +28,51 @@ pub(super) type Block = [i16; 64];
 pub(super) struct Tables<'a> {
     pub(super) dc: &'a DcTable,
     pub(super) ac: &'a AcTable,
-    /// In zigzag order.
-    pub(super) quant: &'a [u8; 64],
 }
 
 /// The difference to the mean value of the block before. Of the 56 bits after a refill, 29 are left behind it.
 #[inline(always)]
 fn difference(bits: &mut Bits<'_>, table: &DcTable) -> Ours<i32> {
     let symbol = table.next(bits)?;
-    let value = bits.signed(symbol.bits() - symbol.size(), symbol.size());
+    let value = symbol.value(bits);
     bits.consume(symbol.bits());
     Ok(value)
 }
 
-/// Decodes a block; `before` is the mean value of the one before it.
+/// Decodes a block into zeros; `before` is the mean value of the one before it.
 #[inline(always)]
 pub(super) fn decode(bits: &mut Bits<'_>, tables: Tables<'_>, before: &mut i32, block: &mut Block) -> Ours<()> {
     bits.refill();
     *before = before.wrapping_add(difference(bits, tables.dc)?);
-    let mean = before.wrapping_mul(i32::from(tables.quant[0]));
-    let mut block = Coefficients { bits, tables, block, next: 1, range: 0 };
-    block.set(0, mean);
+    // It wraps in libjpeg, too.
+    block[0] = *before as i16;
+    let mut block = Coefficients { bits, table: tables.ac, block, next: 1 };
     // At most 27 bits for the mean value, 26 for each coefficient.
-    if block.coefficient()? {
-        loop {
-            block.bits.refill();
-            if !(block.coefficient()? && block.coefficient()?) {
-                break;
-            }
-        }
+    if !block.coefficient()? {
+        return Ok(());
     }
-    match block.range < 2 * MAX_COEFFICIENT as u32 {
-        true => Ok(()),
-        false => Err(NotOurs("a coefficient that no picture has")),
+    loop {
+        block.bits.refill();
+        if !(block.coefficient()? && block.coefficient()?) {
+            return Ok(());
+        }
     }
 }
 
 /// A block that is being decoded.
 struct Coefficients<'a, 'b> {
     bits: &'a mut Bits<'b>,
-    tables: Tables<'a>,
+    table: &'a AcTable,
     block: &'a mut Block,
     /// Position of the next coefficient, in zigzag order.
     next: usize,
-    /// All values, counted from the lowest allowed, one over the other.
-    range: u32,
 }
 
 impl Coefficients<'_, '_> {
-    #[inline(always)]
-    fn set(&mut self, at: usize, value: i32) {
-        self.block[usize::from(ZIGZAG[at]) & 63] = value as i16;
-        self.range |= value.wrapping_add(MAX_COEFFICIENT) as u32;
-    }
-
     /// Decodes one coefficient; false at the end of the block.
     #[inline(always)]
     fn coefficient(&mut self) -> Ours<bool> {
-        let mut symbol = self.tables.ac.next(self.bits);
+        let mut symbol = self.table.next(self.bits);
         let mut at = self.next + symbol.run();
         // One branch for all that is rare: the end, a long code, damage.
         if at > 63 {
@@ -99,9 +81,10 @@ impl Coefficients<'_, '_> {
                 Some(long) => (symbol, at) = (long, self.next + long.run()),
             }
         }
-        let value = self.bits.signed(symbol.bits() - symbol.size(), symbol.size());
+        let value = symbol.value(self.bits);
         self.bits.consume(symbol.bits());
-        self.set(at & 63, value * i32::from(self.tables.quant[at & 63]));
+        // Both masks change nothing. They are what spares the checks.
+        self.block[usize::from(ZIGZAG[at & 63] & 63)] = value as i16;
         self.next = at + 1;
         Ok(true)
     }
@@ -117,7 +100,7 @@ impl Coefficients<'_, '_> {
             self.bits.consume(symbol.bits());
             return Ok(None);
         }
-        single(self.bits, self.tables.ac, self.next)
+        single(self.bits, self.table, self.next)
     }
 }
 

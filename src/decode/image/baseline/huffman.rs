@@ -17,21 +17,23 @@ const STEP_BITS: u32 = 12;
 const MAX_DC_SIZE: u8 = 11;
 const MAX_AC_SIZE: u8 = 10;
 
-/// A code and the value behind it: bits of both together (0 to 26), bits of the value (0 to 11), and how many zeros come
-/// before the coefficient (or [`END`], [`UNKNOWN`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Symbol(u16);
+/// A code and the value behind it, as what the decoder's shifts need. A byte each: bits of code and value together (0 to
+/// 26), bits of the code alone, 63 less the bits of the value (0 to 11 of them), and how many zeros come before the
+/// coefficient (0 to 15, or [`END`], [`UNKNOWN`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Symbol(u32);
 
 /// In place of a run: the rest of the block is zero.
-const END: usize = 64;
+const END: u8 = 64;
 /// In place of a run: a longer code, or none. As with [`END`], no coefficient comes so late.
-const UNKNOWN: usize = 127;
+const UNKNOWN: u8 = 65;
 
 impl Symbol {
-    const UNKNOWN: Self = Self((UNKNOWN as u16) << 9);
+    const UNKNOWN: Self = Self((UNKNOWN as u32) << 24);
 
-    fn new(code_bits: u32, size: u8, run: usize) -> Self {
-        Self((code_bits + u32::from(size)) as u16 | u16::from(size) << 5 | (run as u16) << 9)
+    fn new(code_bits: u32, size: u8, run: u8) -> Self {
+        let bits = code_bits as u8 + size;
+        Self(u32::from_le_bytes([bits, code_bits as u8, 63 - size, run]))
     }
 
     /// A symbol of a DC table. No run in it.
@@ -41,33 +43,38 @@ impl Symbol {
 
     /// A symbol of an AC table.
     fn ac(symbol: u8, code_bits: u32) -> Option<Self> {
-        let (run, size) = (symbol >> 4, symbol & 15);
-        match (run, size) {
+        match (symbol >> 4, symbol & 15) {
             (0, 0) => Some(Self::new(code_bits, 0, END)),
             // 16 zeros are 15 and one that is written as a coefficient.
-            (15, 0) | (_, 1..=MAX_AC_SIZE) => Some(Self::new(code_bits, size, usize::from(run))),
+            (run @ 15, size @ 0) | (run, size @ 1..=MAX_AC_SIZE) => Some(Self::new(code_bits, size, run)),
             _ => None,
         }
     }
 
+    /// Bits of code and value.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
-        u32::from(self.0 & 31)
+        self.0 & 255
     }
 
+    /// The value behind the code: if its first bit is 0, it is negative and stands there with all bits turned (F.2.2.1).
     #[inline(always)]
-    pub(super) fn size(self) -> u32 {
-        u32::from(self.0 >> 5 & 15)
+    pub(super) fn value(self, bits: &Bits<'_>) -> i32 {
+        let window = bits.window() << (self.0 >> 8 & 63);
+        let negative = !((window as i64) >> 63) as u64;
+        // In two steps, because a shift by 64 is none.
+        let magnitude = (window ^ negative) >> 1 >> (self.0 >> 16 & 63);
+        (magnitude ^ negative).wrapping_sub(negative) as i32
     }
 
     #[inline(always)]
     pub(super) fn run(self) -> usize {
-        usize::from(self.0 >> 9)
+        (self.0 >> 24) as usize
     }
 
     #[inline(always)]
     pub(super) fn is_end(self) -> bool {
-        self.run() == END
+        self.run() == usize::from(END)
     }
 }
 
@@ -176,30 +183,30 @@ impl DcTable {
     }
 }
 
-/// Several symbols at once, as far as they matter to a block that is not wanted: how many bits they have (5 bits), how
-/// many coefficients they stand for (10 bits), and whether they end the block (the last bit).
+/// Several symbols at once, as far as they matter to a block that is not wanted: how many bits they have (6 bits), and
+/// how many coefficients they stand for (10 bits; the highest for the end of the block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step(u16);
 
 impl Step {
     /// What the end of the block adds to the coefficients.
-    pub(super) const END: usize = 1 << 10;
-    /// No whole code: as many coefficients as no block has.
-    const UNKNOWN: Self = Self(512 << 5);
+    pub(super) const END: usize = 1 << 9;
+    /// No whole code: as many coefficients as no block has, nor as many symbols as fit a step (16 each).
+    const UNKNOWN: Self = Self(256 << 6);
 
     fn new(symbol: Symbol) -> Self {
         let coefficients = if symbol.is_end() { Self::END } else { symbol.run() + 1 };
-        Self(symbol.bits() as u16 | (coefficients as u16) << 5)
+        Self(symbol.bits() as u16 | (coefficients as u16) << 6)
     }
 
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
-        u32::from(self.0 & 31)
+        u32::from(self.0 & 63)
     }
 
     #[inline(always)]
     pub(super) fn coefficients(self) -> usize {
-        usize::from(self.0 >> 5)
+        usize::from(self.0 >> 6)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which code turns coefficients into pixels: the portable one, or that for the processor at hand.
 
 use super::entropy::Block;
-use super::portable;
+use super::portable::{self, Quantisation};
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
@@ -44,8 +44,8 @@ impl Kernels {
     }
 
     /// See [`portable::inverse_dct`].
-    pub(super) fn inverse_dct(self, blocks: &[Block], into: &mut [u8], stride: usize) {
-        dispatch!(self, inverse_dct(blocks, into, stride))
+    pub(super) fn inverse_dct(self, blocks: &[Block], quant: &Quantisation, into: &mut [u8], stride: usize) -> bool {
+        dispatch!(self, inverse_dct(blocks, quant, into, stride))
     }
 
     /// See [`portable::upsample_width`]; `into` has a multiple of 32 samples.

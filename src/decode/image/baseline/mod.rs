@@ -79,14 +79,14 @@ impl Decoder {
         if self.blocks.len() < area.blocks {
             self.blocks.resize(area.blocks, [0; 64]);
         }
-        self.picture.prepare(&area);
+        self.picture.prepare(&frame, &area)?;
 
         let components = frame.components();
         // A grey image's only component stands in for the others, which it has not.
         let tables = |index: usize| {
             let component = components.get(index).unwrap_or(&components[0]);
             match (&self.dc[component.dc], &self.ac[component.ac]) {
-                (Some(dc), Some(ac)) => Ok(Tables { dc, ac, quant: frame.quant(component)? }),
+                (Some(dc), Some(ac)) => Ok(Tables { dc, ac }),
                 _ => Err(NotOurs("no Huffman table")),
             }
         };
@@ -95,7 +95,7 @@ impl Decoder {
         for y in 0..area.mcu_rows.end {
             walk.row(y, &mut self.blocks)?;
             if area.mcu_rows.contains(&y) {
-                self.picture.add(&area, y, &self.blocks, into, stride);
+                self.picture.add(&area, y, &self.blocks, into, stride)?;
             }
         }
         Ok(())

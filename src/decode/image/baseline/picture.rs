@@ -5,8 +5,10 @@
 
 use super::area::{Area, Span};
 use super::entropy::Block;
-use super::header::Sampling;
+use super::header::{Frame, Sampling};
 use super::kernels::Kernels;
+use super::portable::Quantisation;
+use super::{NotOurs, Ours};
 
 /// Samples before the first one of a row: one is read, and the rest keeps rows aligned.
 const BEFORE: usize = 32;
@@ -67,18 +69,27 @@ impl Plane {
 pub(super) struct Picture {
     kernels: Kernels,
     planes: [Plane; 3],
+    quantisation: [Quantisation; 3],
     /// A row of interpolated colour, for each of both components.
     colours: [Vec<u8>; 2],
 }
 
 impl Picture {
     pub(super) fn new(kernels: Kernels) -> Self {
-        Self { kernels, planes: Default::default(), colours: Default::default() }
+        Self {
+            kernels,
+            planes: Default::default(),
+            quantisation: [Quantisation::new(&[1; 64]); 3],
+            colours: Default::default(),
+        }
     }
 
-    pub(super) fn prepare(&mut self, area: &Area) {
+    pub(super) fn prepare(&mut self, frame: &Frame<'_>, area: &Area) -> Ours<()> {
         for (plane, span) in self.planes.iter_mut().zip(area.spans()) {
             plane.prepare(span);
+        }
+        for (quantisation, component) in self.quantisation.iter_mut().zip(frame.components()) {
+            *quantisation = Quantisation::new(frame.quant(component)?);
         }
         for row in &mut self.colours {
             // From an even pixel on, in vectors, with what converting a whole vector reads beyond.
@@ -87,19 +98,33 @@ impl Picture {
                 row.resize(len, 0);
             }
         }
+        Ok(())
     }
 
     /// Takes the needed blocks of row `mcus` of the MCUs, and writes the rows of pixels that are complete with them.
-    pub(super) fn add(&mut self, area: &Area, mcus: usize, blocks: &[Block], into: &mut [u8], stride: usize) {
+    ///
+    /// # Errors
+    ///
+    /// If a coefficient is larger than any picture's.
+    pub(super) fn add(
+        &mut self,
+        area: &Area,
+        mcus: usize,
+        blocks: &[Block],
+        into: &mut [u8],
+        stride: usize,
+    ) -> Ours<()> {
         let is_interpolated = matches!(area.sampling, Sampling::HalfWidth | Sampling::HalfBoth);
-        for (plane, span) in self.planes.iter_mut().zip(area.spans()) {
+        for ((plane, span), quantisation) in self.planes.iter_mut().zip(area.spans()).zip(&self.quantisation) {
             for row in 0..span.per_mcu.1 {
                 let y = mcus * span.per_mcu.1 + row;
                 if span.rows.contains(&y) {
                     let width = span.columns.len();
                     let blocks = &blocks[span.first_block + row * width..][..width];
                     let at = plane.at(plane.left, 8 * y, mcus);
-                    self.kernels.inverse_dct(blocks, &mut plane.samples[at..], plane.stride);
+                    if !self.kernels.inverse_dct(blocks, quantisation, &mut plane.samples[at..], plane.stride) {
+                        return Err(NotOurs("a coefficient that no picture has"));
+                    }
                 }
             }
             if is_interpolated {
@@ -122,6 +147,7 @@ impl Picture {
                 plane.keep_last_row();
             }
         }
+        Ok(())
     }
 
     fn write_row(&mut self, area: &Area, y: usize, mcus: usize, into: &mut [u8]) {
@@ -147,7 +173,7 @@ impl Picture {
             } else {
                 let near = y / 2;
                 let last = area.spans()[1].size.1 - 1;
-                let far = if y % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(last) };
+                let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(last) };
                 let [near, far] = [near, far].map(|y| &plane.row(half, 1, y, mcus)[..count + 2]);
                 kernels.upsample_both(near, far, colours);
             }

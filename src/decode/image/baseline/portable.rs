@@ -1,6 +1,6 @@
 //! From coefficients to pixels, on any processor. The AVX2 code beside it does the same, step by step.
 
-use super::entropy::Block;
+use super::entropy::{Block, ZIGZAG};
 
 /// Factors of the inverse DCT, in units of 1 / 8192.
 pub(super) mod factors {
@@ -24,11 +24,42 @@ pub(super) mod factors {
 
 use factors::*;
 
+/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Beyond, decoders
+/// differ in where they wrap or saturate.
+const MAX_COEFFICIENT: i16 = 8191;
+
+/// Quantisation of a component, row by row as in a [`Block`].
+#[derive(Clone, Copy)]
+pub(super) struct Quantisation {
+    /// What coefficients are multiplied with.
+    pub(super) steps: [i16; 64],
+    /// The largest coefficients that are taken.
+    pub(super) limits: [i16; 64],
+}
+
+impl Quantisation {
+    /// From the file's table, in the order of the zigzag.
+    pub(super) fn new(table: &[u8; 64]) -> Self {
+        let mut quantisation = Self { steps: [0; 64], limits: [0; 64] };
+        for (step, at) in table.iter().zip(ZIGZAG) {
+            let step = i16::from(*step);
+            quantisation.steps[usize::from(at)] = step;
+            quantisation.limits[usize::from(at)] = MAX_COEFFICIENT / step.max(1);
+        }
+        quantisation
+    }
+}
+
 /// Turns each block of a row of blocks into 8 x 8 samples: the first one at the start of `into`, each 8 columns behind the
-/// one before, with `stride` between rows. May write up to 8 columns more.
-pub(super) fn inverse_dct(blocks: &[Block], into: &mut [u8], stride: usize) {
+/// one before, with `stride` between rows. May write up to 8 columns more. False if a coefficient is beyond its limit.
+pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &mut [u8], stride: usize) -> bool {
+    let Quantisation { steps, limits } = quantisation;
     for (x, block) in blocks.iter().enumerate() {
-        let mut columns = *block;
+        if block.iter().zip(limits).any(|(value, limit)| i32::from(*value).abs() > i32::from(*limit)) {
+            return false;
+        }
+        let block: Block = std::array::from_fn(|i| block[i] * steps[i]);
+        let mut columns = block;
         for x in 0..8 {
             let column = one_dimension(std::array::from_fn(|y| block[8 * y + x]), BITS - KEPT);
             for (y, value) in column.into_iter().enumerate() {
@@ -43,6 +74,7 @@ pub(super) fn inverse_dct(blocks: &[Block], into: &mut [u8], stride: usize) {
             }
         }
     }
+    true
 }
 
 /// The inverse DCT of 8 values by Loeffler, Ligtenberg and Moschytz, as libjpeg's "islow" computes it; the result is

@@ -67,8 +67,8 @@ impl Scan {
 #[derive(Clone, Copy)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// The next byte to be taken in.
-    at: usize,
+    /// What is not taken in yet.
+    rest: &'a [u8],
     /// The next bits, highest first. Behind the valid ones stand bits that will be taken in again.
     window: u64,
     /// How many of them are valid, at most 63.
@@ -76,9 +76,9 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// From the byte `at` on.
+    /// The data of a scan from the byte `at` on, with its padding.
     pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at, window: 0, valid: 0 }
+        Self { bytes, rest: bytes.get(at..).unwrap_or_default(), window: 0, valid: 0 }
     }
 
     /// The same data from the byte `at` on.
@@ -89,14 +89,19 @@ impl<'a> Bits<'a> {
     /// Makes at least 56 bits valid. Behind the data, they are zeros.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
-        let word = match self.bytes.get(self.at..self.at + 8) {
-            Some(bytes) => u64::from_be_bytes(bytes.try_into().unwrap_or_default()),
-            None => 0,
-        };
-        // Without a branch: the bits that are there already are the same again.
-        self.window |= word >> self.valid;
-        self.at += (63 - self.valid) as usize / 8;
+        // Without a branch on how many bits are needed: those that are there already are the same again. (Where eight
+        // bytes are not left, more was consumed than there is, and that will be seen.)
+        if let Some(bytes) = self.rest.first_chunk::<8>() {
+            self.window |= u64::from_be_bytes(*bytes) >> self.valid;
+            self.rest = &self.rest[((63 - self.valid) as usize / 8) & 7..];
+        }
         self.valid |= 56;
+    }
+
+    /// The next bits, highest first.
+    #[inline(always)]
+    pub(super) fn window(&self) -> u64 {
+        self.window
     }
 
     /// The next `N` bits, not taken yet.
@@ -105,20 +110,11 @@ impl<'a> Bits<'a> {
         (self.window >> (64 - N)) as usize
     }
 
+    /// Takes `count` bits, up to 63.
     #[inline(always)]
     pub(super) fn consume(&mut self, count: u32) {
-        self.window <<= count;
+        self.window <<= count & 63;
         self.valid -= count;
-    }
-
-    /// The value of `size` bits, 0 to 15, that stand `skip` bits ahead: negative if the first one is 0 (F.2.2.1).
-    #[inline(always)]
-    pub(super) fn signed(&self, skip: u32, size: u32) -> i32 {
-        let window = self.window << skip;
-        // In two steps, because a shift by 64 is none.
-        let value = (window >> 1 >> (63 - size)) as i32;
-        let is_negative = !((window as i64) >> 63) as i32;
-        value + (is_negative & (1 - (1 << size)))
     }
 
     /// Whether the data up to `end` was consumed but for the padding of its last byte.
@@ -132,6 +128,6 @@ impl<'a> Bits<'a> {
     }
 
     fn consumed(&self) -> usize {
-        8 * self.at - self.valid as usize
+        8 * (self.bytes.len() - self.rest.len()) - self.valid as usize
     }
 }

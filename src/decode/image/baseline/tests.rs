@@ -4,7 +4,7 @@ use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 
 use super::*;
 use crate::decode::image::jpeg::LibjpegTurbo;
-use crate::decode::image::{DecodeImage, copy_region, header};
+use crate::decode::image::{DecodeImage, Scale, copy_region, header};
 use crate::random::RandomKey;
 
 /// Decodes a region with gaps between its rows, and takes these out. None if the file is not ours.
@@ -23,7 +23,7 @@ fn judge(bytes: &[u8]) -> crate::error::Result<(Region, Vec<u8>)> {
     let header = header(bytes)?;
     let whole = Region::whole(&header);
     let mut pixels = vec![0; whole.bytes()];
-    LibjpegTurbo::default().decode(bytes, &header, whole, &mut pixels)?;
+    LibjpegTurbo::default().decode(bytes, &header, Scale::FULL, whole, &mut pixels)?;
     Ok((whole, pixels))
 }
 

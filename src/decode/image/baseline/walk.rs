@@ -1,5 +1,7 @@
 //! From MCU to MCU through the entropy-coded data.
 
+use std::ops::Range;
+
 use super::area::Area;
 use super::entropy::{Block, Tables, advance, decode};
 use super::header::Frame;
@@ -12,6 +14,18 @@ struct Unit {
     component: usize,
     /// Column and row in the MCU.
     at: (usize, usize),
+}
+
+/// Where the blocks of a unit go, along a row.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The present column among those that are needed, and how many further the next one is.
+    column: usize,
+    step: usize,
+    /// The first one's place.
+    first: usize,
+    /// How many are needed.
+    width: usize,
 }
 
 /// The way through a scan, one row of MCUs after the other.
@@ -106,22 +120,31 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn decode(&mut self, columns: std::ops::Range<usize>, y: usize, blocks: &mut [Block]) -> Ours<()> {
+    fn decode(&mut self, columns: Range<usize>, y: usize, blocks: &mut [Block]) -> Ours<()> {
+        let mut places = [Place::default(); 6];
+        for (place, unit) in places.iter_mut().zip(&self.units[..self.count]) {
+            let span = &self.area.spans()[unit.component];
+            let (h, v) = span.per_mcu;
+            // Counted from the first needed column; before it, numbers wrap to very large ones.
+            let width = span.columns.len();
+            place.column = (columns.start * h + unit.at.0).wrapping_sub(span.columns.start);
+            place.step = h;
+            place.first = span.first_block + unit.at.1 * width;
+            place.width = if span.rows.contains(&(y * v + unit.at.1)) { width } else { 0 };
+        }
         // Bits of its own are in registers.
         let mut bits = self.bits;
-        for x in columns {
-            for unit in &self.units[..self.count] {
-                let span = &self.area.spans()[unit.component];
+        for _ in columns {
+            for (unit, place) in self.units[..self.count].iter().zip(&mut places) {
                 let (tables, before) = (self.tables[unit.component], &mut self.before[unit.component]);
-                let column = x * span.per_mcu.0 + unit.at.0;
-                if span.columns.contains(&column) && span.rows.contains(&(y * span.per_mcu.1 + unit.at.1)) {
-                    let at = span.first_block + unit.at.1 * span.columns.len() + column - span.columns.start;
-                    let block = &mut blocks[at];
+                if place.column < place.width {
+                    let block = &mut blocks[place.first + place.column];
                     *block = [0; 64];
                     decode(&mut bits, tables, before, block)?;
                 } else {
                     advance(&mut bits, tables, before)?;
                 }
+                place.column = place.column.wrapping_add(place.step);
             }
         }
         self.bits = bits;
