@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::Waves;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
-    IdxOptions, IdxReader, MemoryReader, ReaderSource, RecordReader, Role, StreamSource, TarField, TarOptions,
-    TarReader, Workspace,
+    IdxOptions, IdxReader, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource, RecordReader,
+    Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions, TokenPacking, TokenReader,
+    Workspace,
 };
 
 struct Counting;
@@ -91,6 +92,54 @@ fn idx_files_allocate_nothing_per_batch() {
             let source = ReaderSource::new(reader.unwrap()).batch_size(64);
             if shuffled { source.shuffle(1) } else { source }
         });
+    }
+}
+
+#[test]
+fn raw_and_npy_files_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (raw, npy) = (folder.path().join("records.bin"), folder.path().join("records.npy"));
+    let data: Vec<u8> = (0..200_000u32).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    std::fs::write(&raw, &data).unwrap();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (10000, 20)}";
+    let start = [b"\x93NUMPY\x01\0".as_slice(), &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat();
+    std::fs::write(&npy, [start, data].concat()).unwrap();
+    for access in [Access::Read, Access::Map] {
+        for dtype in [None, Some(DType::F64)] {
+            assert_none("raw", || {
+                let options = RawOptions { access, dtype, ..RawOptions::features(StoredType::F32, &[20]) };
+                ReaderSource::new(RawReader::open(&raw, &options).unwrap()).batch_size(64).shuffle(1)
+            });
+            assert_none("npy", || {
+                let options = NpyOptions { access, dtype, ..NpyOptions::default() };
+                ReaderSource::new(NpyReader::open(&npy, &options).unwrap()).batch_size(64).shuffle(1)
+            });
+        }
+    }
+}
+
+#[test]
+fn tokens_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.bin");
+    std::fs::write(&path, (0..160_000u32).flat_map(|i| (i as u16 % 50).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    let documents = |packing| TokenCut::Documents { end: 49, packing };
+    let cuts = [
+        TokenCut::Random,
+        TokenCut::Contiguous { stride: None },
+        documents(TokenPacking::Whole),
+        documents(TokenPacking::BestFit),
+        documents(TokenPacking::Filled),
+    ];
+    for access in [Access::Read, Access::Map] {
+        for cut in &cuts {
+            assert_none("tokens", || {
+                let options = TokenOptions { window: 80, cut: cut.clone(), access, ..TokenOptions::default() };
+                let reader = TokenReader::open(&path, &options).unwrap();
+                let samples = options.samples_per_epoch(reader.len()).unwrap_or(reader.len());
+                ReaderSource::new(reader).batch_size(16).shuffle(1).samples_per_epoch(samples)
+            });
+        }
     }
 }
 
