@@ -14,12 +14,14 @@ mod input;
 mod job;
 mod memory;
 mod npy;
+mod packed;
 mod parallel;
 mod raw;
 mod samples;
 mod saved;
 mod sequence;
 mod summary;
+mod tar;
 mod tokens;
 
 use std::any::Any;
@@ -57,6 +59,8 @@ pub use sequence::{
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub(crate) use tar::is_pattern;
+pub use tar::{ClassBy, MemberCount, TarField, TarOptions, TarReader, TarRecord, TarSummary};
 pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
 /// Random access to records, and their decoding.

@@ -157,7 +157,7 @@ fn place(path: &Path, record: &Record) -> Location {
         record: Some(record.index),
         line: Some(record.line),
         byte: Some(record.byte),
-        column: None,
+        ..Location::default()
     }
 }
 
