@@ -17,7 +17,7 @@ use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use ringfeed::{
     CropFit, DType, DataSetIterator, ImageAugment, ImageOptions, JpegDecoder, Loader, LoaderConfig, Normaliser,
-    PixelOrder, SourceConfig,
+    PixelOrder,
 };
 
 const ABOUT: &str = "\
@@ -100,10 +100,7 @@ fn settings(folder: &Path, crop: Crop, dtype: DType, order: PixelOrder, jpeg: Jp
         Crop::Random => options.augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
         Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
     }
-    let mut loader = Loader::new(SourceConfig::Images { path: folder.to_owned(), options })
-        .batch_size(64)
-        .shuffle(20)
-        .workers(cores());
+    let mut loader = Loader::images_with(folder, options).batch_size(64).shuffle(20).workers(cores());
     if dtype == DType::F32 {
         loader = loader.normalise("image", Normaliser::imagenet());
     }

@@ -11,7 +11,8 @@ use common::Waves;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
     IdxOptions, IdxReader, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource, RecordReader,
-    Role, StoredType, StreamSource, TokenCut, TokenOptions, TokenPacking, TokenReader, Workspace,
+    Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions, TokenPacking, TokenReader,
+    Workspace,
 };
 
 struct Counting;
@@ -155,6 +156,37 @@ fn csv_files_allocate_nothing_per_batch() {
             assert_eq!(reader.tensors().len(), 2);
             let source = ReaderSource::new(reader).batch_size(64);
             if shuffled { source.shuffle(1) } else { source }
+        });
+    }
+}
+
+#[test]
+fn tar_archives_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set.tar");
+    let mut builder = tar::Builder::new(std::fs::File::create(&path).unwrap());
+    for n in 0..10_000 {
+        let json = format!("{{\"other\": [1, \"two\"], \"size\": {n}}}");
+        for (extension, text) in [("txt", n.to_string()), ("json", json), ("cls", (n % 7).to_string())] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            builder.append_data(&mut header, format!("{n}.{extension}"), text.as_bytes()).unwrap();
+        }
+    }
+    builder.into_inner().unwrap();
+    let size = TarField::Number {
+        extension: "json".to_owned(),
+        pointer: Some("/size".to_owned()),
+        name: None,
+        role: Role::Feature,
+        dtype: DType::F32,
+    };
+    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16 };
+    for access in [Access::Read, Access::Map] {
+        assert_none("tar", || {
+            let fields = vec![text.clone(), size.clone(), TarField::class()];
+            let reader = TarReader::open(&path, &TarOptions { fields, access, ..TarOptions::default() });
+            ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
         });
     }
 }

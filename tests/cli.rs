@@ -23,7 +23,7 @@ fn bench(args: &[&str]) -> Value {
 fn error(args: &[&str]) -> Value {
     let error = object(&[args, &["--json"]].concat(), 1)["error"].clone();
     let parts: Vec<&String> = error.as_object().unwrap().keys().collect();
-    assert_eq!(parts, ["byte", "column", "kind", "line", "message", "path", "record"]);
+    assert_eq!(parts, ["byte", "column", "kind", "line", "member", "message", "path", "record"]);
     error
 }
 
