@@ -223,7 +223,10 @@ impl Bench {
                     self.ac.iter_mut().for_each(|table| table.build(&[0; 16]).expect("a table"));
                     self.build(&frame, stage == "tables with steps").expect("a baseline file");
                 }
-                "unstuffing" => self.scan.unstuff(frame.scan, frame.restart > 0).expect("a baseline file"),
+                "unstuffing" => {
+                    let area = Area::new(&frame, *whole).expect("a baseline file");
+                    self.scan.unstuff(frame.scan, area.intervals(frame.restart)).expect("a baseline file");
+                }
                 "entropy, all blocks" => self.entropy(&frame, *whole, false).expect("a baseline file"),
                 "entropy, only advancing" => self.entropy(&frame, last, false).expect("a baseline file"),
                 "entropy, crop" => self.entropy(&frame, *crop, false).expect("a baseline file"),
@@ -254,7 +257,7 @@ impl Bench {
     fn entropy(&mut self, frame: &Frame<'_>, region: Region, with_pixels: bool) -> Ours<()> {
         let area = Area::new(frame, region)?;
         self.build(frame, area.has_blocks_outside())?;
-        self.scan.unstuff(frame.scan, frame.restart > 0)?;
+        self.scan.unstuff(frame.scan, area.intervals(frame.restart))?;
         self.prepare(frame, &area)?;
         let components = frame.components();
         let tables = [0, 1, 2].map(|index| {

@@ -48,12 +48,12 @@ impl Kernels {
         dispatch!(self, inverse_dct(blocks, quant, into, stride))
     }
 
-    /// See [`portable::upsample_width`]; `into` has a multiple of 32 samples.
+    /// See [`portable::upsample_width`].
     pub(super) fn upsample_width(self, from: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_width(from, into))
     }
 
-    /// See [`portable::upsample_both`]; `into` has a multiple of 32 samples.
+    /// See [`portable::upsample_both`].
     pub(super) fn upsample_both(self, near: &[u8], far: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_both(near, far, into))
     }

@@ -118,7 +118,7 @@ impl Decoder {
                 table.build_steps();
             }
         }
-        self.scan.unstuff(frame.scan, frame.restart > 0)?;
+        self.scan.unstuff(frame.scan, area.intervals(frame.restart))?;
         if self.blocks.len() < area.blocks {
             self.blocks.resize(area.blocks, [0; 64]);
         }

@@ -112,7 +112,8 @@ fn one_dimension(x: [i16; 8], shift: u32) -> [i16; 8] {
 }
 
 /// Doubles the columns of a row of colour: each new sample is three quarters of the nearer old one and a quarter of the
-/// other. `from` begins one sample before the first, and has one more at its end.
+/// other. `from` begins one sample before the first, and has at least 31 more behind the last, of which one matters; `into`
+/// has a multiple of 32 samples.
 pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
     for (from, into) in from.windows(3).zip(into.as_chunks_mut::<2>().0) {
         let (left, this, right) = (u16::from(from[0]), u16::from(from[1]), u16::from(from[2]));

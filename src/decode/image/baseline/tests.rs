@@ -367,7 +367,7 @@ fn every_processor_gives_the_same_samples() {
             (0..len).map(|i| key.with(counter).bits(i as u64) as u8).collect()
         };
         let count = 16 * (1 + index as usize % 5);
-        let (near, far) = (row(90, count + 2), row(91, count + 2));
+        let (near, far) = (row(90, count + 32), row(91, count + 32));
         let [mut a, mut b] = [(); 2].map(|()| vec![0; 2 * count]);
         portable.upsample_width(&near, &mut a);
         dispatched.upsample_width(&near, &mut b);
