@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::Waves;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
-    IdxOptions, IdxReader, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource, RecordReader,
-    Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions, TokenPacking, TokenReader,
-    Workspace,
+    IdxOptions, IdxReader, Longer, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource,
+    RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions,
+    TokenPacking, TokenReader, Workspace,
 };
 
 struct Counting;
