@@ -302,6 +302,19 @@ fn hostile_headers_are_refused_with_their_byte() {
 }
 
 #[test]
+fn checksums_of_signed_bytes_are_as_good() {
+    let folder = Folder::new();
+    let mut bytes = archive([("\u{fc}.txt", "text")]);
+    let sum = bytes[..512].iter().enumerate().filter(|(at, _)| !(148..156).contains(at));
+    let sum: i64 = sum.map(|(_, byte)| i64::from(*byte as i8)).sum::<i64>() + 8 * 32;
+    bytes[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let path = folder.put("signed.tar", &bytes);
+    assert_eq!(TarReader::open(path, &options([text("txt", 9)])).unwrap().key(0), "\u{fc}");
+    bytes[148..156].copy_from_slice(format!("{:06o}\0 ", sum + 1).as_bytes());
+    assert_eq!(folder.refusal(&bytes).kind(), ErrorKind::Format);
+}
+
+#[test]
 fn other_things_than_whole_archives_are_refused_with_what_to_do() {
     let folder = Folder::new();
     let good = archive([("a.txt", "text")]);
