@@ -452,8 +452,11 @@ fn a_loader_reads_archives_as_its_settings_say() {
     .unwrap();
     let mut config = config;
     *config.sources[0].path_mut() = fixture("tar/wds-{000..001}.tar");
+    let text_again = toml::to_string(&config).unwrap();
+    assert_eq!(toml::from_str::<LoaderConfig>(&text_again).unwrap(), config);
     let plan = Loader::from(config.clone()).plan().unwrap();
-    assert_eq!(plan.samples, Some(6));
+    assert_eq!((plan.samples, plan.unknown.len()), (Some(6), 0));
+    assert!(plan.held_bytes > Some(0));
     let mut batches = Loader::from(config.clone()).build().unwrap();
     let batch = batches.next().unwrap().unwrap();
     let names: Vec<_> = batch.tensors().map(|tensor| tensor.name().to_owned()).collect();
