@@ -243,6 +243,22 @@ fn folders_are_what_they_hold() {
 }
 
 #[test]
+fn archives_are_inspected_by_their_headers() {
+    let pattern = fixture("tar/wds-{000..001}.tar");
+    let found = inspect(&pattern);
+    assert_eq!((&found["format"], &found["records"], &found["archives"]), (&json!("tar"), &json!(6), &json!(2)));
+    assert_eq!(found["members"][0], json!({ "extension": "cls", "count": 6, "bytes": 6 }));
+    assert_eq!(found["classes"][2], json!({ "name": "2", "count": 2 }));
+    assert_eq!((&found["fields"][0]["name"], &found["fields"][1]["mean"]), (&json!("image"), &json!(1.0)));
+    assert_eq!(found["last"]["key"], "n01/0005");
+    assert_eq!(found["last"]["label"], "2");
+    let text = String::from_utf8(run(&["inspect", &fixture("tar")]).stdout).unwrap();
+    assert!(text.contains("archives: 5\nmembers: 12 cls, 6 json, 12 png, 6 txt, 12 ignored\n"), "{text}");
+    let found = bench(&[&pattern, "--size", "4", "--batch-size", "4"]);
+    assert_eq!((&found["samples"], &found["batches"], &found["bytes"]), (&json!(6), &json!(2), &json!(6 * (48 + 8))));
+}
+
+#[test]
 fn errors_say_where_and_what_in_json() {
     let scratch = Scratch::new();
     let error_of = |name: &str, bytes: &[u8]| error(&["inspect", &scratch.write(name, bytes)]);
