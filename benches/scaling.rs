@@ -35,13 +35,13 @@ The caller is faster than the workers: falling asleep and being woken for each b
 The data lies in the page cache.";
 
 const ABOUT_MODEL: &str = "\
-What these costs come to on more cores like this one. Each limit is what one part could serve if nothing else were in \
-its way: `cores`, all CPU time of a sample spread over all cores; `planner` and `consumer`, one thread each; `hand-off`, \
-batches of one tiny sample, for which every lock is taken and every thread woken; `jobs`, messages of half a millisecond's \
-work through one queue with every core at its end; `memory`, the bytes read and written once each, at the bandwidth that \
-all cores of *this* machine have together, which a machine with more cores has more of. The first limit is the lowest but \
-for cores; above the number of cores beside it, more of them bring nothing. It is a model: caches, memory channels and \
-clock rates of a larger machine are not in it, nor locks that are contended only there.";
+What these costs come to on more cores like this one: all CPU time of a sample spread over all cores, until one part \
+serves no more. The parts are the planning thread; the caller, who takes batches and gives them back; the hand-off, which \
+is batches of one tiny sample, for which every lock is taken and every thread woken; and the queue of jobs of half a \
+millisecond each, with every core at its end. In brackets is what all this moves to and from memory, each sample's bytes \
+read once and written once: a machine whose memory gives less will not reach the figure beside it. The planner's and the \
+workers' costs are those measured above. It is a model: caches, clock rates and memory of a larger machine are not in \
+it, nor locks that are contended only there.";
 
 /// Bytes of a window of 16-bit tokens in its file.
 const WINDOW_BYTES: f64 = 2.0 * 1025.0;
@@ -56,17 +56,19 @@ struct Found {
     planner: Vec<f64>,
     consumer: Vec<f64>,
     bytes: Vec<f64>,
+    speed: Vec<f64>,
 }
 
 impl Found {
-    fn costs(&self) -> Costs {
-        Costs {
+    fn model(&self, name: &'static str, machine: &Machine) -> Model {
+        let costs = Costs {
             batch: median(&self.batch),
             workers: median(&self.workers),
             planner: median(&self.planner),
             consumer: median(&self.consumer),
             bytes: median(&self.bytes),
-        }
+        };
+        Model::new(name, &costs, median(&self.speed), machine)
     }
 }
 
@@ -119,6 +121,7 @@ fn main() -> ringfeed::Result<()> {
                     found.consumer.push(used.consumer / samples);
                     let input = input.map_or(WINDOW_BYTES, |bytes| bytes as f64 / samples);
                     found.bytes.push(input + stats.bytes as f64 / samples);
+                    found.speed.push(samples / seconds);
                 }
                 let busy = |stage: usize| stats.stages[stage].busy_seconds * 1e6 / samples;
                 vec![
@@ -136,8 +139,8 @@ fn main() -> ringfeed::Result<()> {
     table.print(&options);
 
     let machine = Machine::measure()?;
-    let modelled: Vec<Model> =
-        WORKLOADS.iter().map(|name| Model::new(name, &found.borrow()[name].costs(), &machine)).collect();
+    let found = found.into_inner();
+    let modelled: Vec<Model> = WORKLOADS.iter().map(|name| found[name].model(name, &machine)).collect();
     println!();
     if options.json {
         let rows: Vec<_> = modelled.iter().map(Model::to_json).collect();

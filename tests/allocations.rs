@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::Waves;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
-    DataSetIterator, IdxOptions, IdxReader, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource,
-    RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions,
-    TokenPacking, TokenReader, Workspace,
+    DataSetIterator, IdxOptions, IdxReader, Longer, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader,
+    ReaderSource, RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut,
+    TokenOptions, TokenPacking, TokenReader, Workspace,
 };
 
 struct Counting;
@@ -193,7 +193,7 @@ fn tar_archives_allocate_nothing_per_batch() {
         role: Role::Feature,
         dtype: DType::F32,
     };
-    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16 };
+    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16, longer: Longer::Error };
     for access in [Access::Read, Access::Map] {
         assert_none("tar", || {
             let fields = vec![text.clone(), size.clone(), TarField::class()];
