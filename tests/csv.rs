@@ -778,6 +778,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     assert!(plan().held_bytes.is_some_and(|bytes| bytes < 100));
     std::fs::write(&path, "a,b\n1,x\n").unwrap();
     assert_eq!(plan().samples, None);
+    set_modified(&path, 1_700_000_001);
     let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
 }
