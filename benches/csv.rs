@@ -65,7 +65,7 @@ fn main() -> Result<()> {
                 }
             }
             cases.push(Case::new(&[&file.name(), &workers], move || {
-                let took: Vec<(f64, f64)> = iterators.iter_mut().map(|iterator| epoch(iterator)).collect();
+                let took: Vec<(f64, f64)> = iterators.iter_mut().map(epoch).collect();
                 let speed = |at: usize| took[at].0 / took[at].1 / 1e6;
                 let ratio = |at: usize| took[at + 1].1 / took[at].1;
                 vec![speed(0), speed(1), ratio(0), speed(2), speed(3), ratio(2), bytes / took[0].1 / 1e6]
@@ -75,16 +75,22 @@ fn main() -> Result<()> {
     epochs.measure(options.rounds, cases);
     epochs.print(&options);
 
-    let mut opening =
-        Table::new(ABOUT_OPENING, &["file"], &[("mapped GB/s", 2), ("read GB/s", 2), ("index bytes/row", 2)]);
+    let mut opening = Table::new(
+        ABOUT_OPENING,
+        &["file", "threads"],
+        &[("mapped GB/s", 2), ("read GB/s", 2), ("index bytes/row", 2)],
+    );
     let mut cases = Vec::new();
     for file in [File::Numeric, File::Mixed] {
-        let path = file.path(&folder);
-        cases.push(Case::new(&[&file.name()], move || {
-            let (mapped, a_row) = open(&path, &file.options(Access::Map));
-            let (read, _) = open(&path, &file.options(Access::Read));
-            vec![mapped, read, a_row]
-        }));
+        for threads in [1, 2] {
+            let path = file.path(&folder);
+            let options = move |access| CsvOptions { threads: Some(threads), ..file.options(access) };
+            cases.push(Case::new(&[&file.name(), &threads], move || {
+                let (mapped, a_row) = open(&path, &options(Access::Map));
+                let (read, _) = open(&path, &options(Access::Read));
+                vec![mapped, read, a_row]
+            }));
+        }
     }
     opening.measure(options.rounds, cases);
     println!();

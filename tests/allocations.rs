@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Waves;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
-    IdxOptions, IdxReader, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource, RecordReader,
-    Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut, TokenOptions, TokenPacking, TokenReader,
-    Workspace,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
+    DataSetIterator, IdxOptions, IdxReader, Longer, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader,
+    ReaderSource, RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut,
+    TokenOptions, TokenPacking, TokenReader, Workspace,
 };
 
 struct Counting;
@@ -158,6 +158,18 @@ fn csv_files_allocate_nothing_per_batch() {
             if shuffled { source.shuffle(1) } else { source }
         });
     }
+    let rows: String =
+        (0..10_000).map(|i| format!("{}.25,\"a \"\"{i}\"\"\",{}\n", i % 977, ["no", "yes"][i % 2])).collect();
+    std::fs::write(&path, format!("a,text,class\n{rows}")).unwrap();
+    let tensors = vec![
+        ColumnTensor::numbers("x", Role::Feature, DType::F32, ["a"]),
+        ColumnTensor::text("text", Role::Feature, "text", 16),
+        ColumnTensor::categories("code", Role::Label, ["class"], None),
+    ];
+    let options = CsvOptions { tensors, ..CsvOptions::default() };
+    assert_none("text and categories", || {
+        ReaderSource::new(CsvReader::open(&path, &options).unwrap()).batch_size(64).shuffle(1)
+    });
 }
 
 #[test]
@@ -181,7 +193,7 @@ fn tar_archives_allocate_nothing_per_batch() {
         role: Role::Feature,
         dtype: DType::F32,
     };
-    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16 };
+    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16, longer: Longer::Error };
     for access in [Access::Read, Access::Map] {
         assert_none("tar", || {
             let fields = vec![text.clone(), size.clone(), TarField::class()];

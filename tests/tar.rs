@@ -11,13 +11,13 @@ use common::{fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
     Access, AsyncDataSetIterator, BadLimits, BadRecords, ClassBy, DType, DataSetIterator, ErrorKind, ImageOptions,
-    LabelFormat, Loader, LoaderConfig, MemoryBudget, ReaderSource, RecordReader, Role, SavedIndex, SourceConfig,
-    TarField, TarOptions, TarReader, TarSummary, verify,
+    LabelFormat, Loader, LoaderConfig, Longer, MemoryBudget, ReaderSource, RecordReader, Role, SavedIndex,
+    SourceConfig, TarField, TarOptions, TarReader, TarSummary, verify,
 };
 use serde_json::Value;
 
 fn text(extension: &str, max_len: usize) -> TarField {
-    TarField::Text { extension: extension.to_owned(), name: None, max_len }
+    TarField::Text { extension: extension.to_owned(), name: None, max_len, longer: Longer::Error }
 }
 
 fn number(extension: &str, pointer: Option<&str>, dtype: DType) -> TarField {
@@ -462,18 +462,18 @@ fn a_loader_reads_archives_as_its_settings_say() {
 }
 
 #[test]
-fn a_text_that_is_too_long_is_an_error_that_says_what_to_raise() {
+fn a_text_that_is_too_long_is_an_error_that_says_what_to_do_or_is_cut() {
     let folder = Folder::new();
-    let path = folder.put("a.tar", archive([("a.txt", "12345")]));
-    let reader = TarReader::open(path, &options([text("txt", 4)])).unwrap();
-    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(reader), &workspace(1, 1)).unwrap();
+    let path = folder.put("a.tar", archive([("a.txt", "12345"), ("b.txt", "123ü"), ("c.txt", "1234")]));
+    let open = |longer| {
+        let field = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 4, longer };
+        TarReader::open(&path, &options([field])).unwrap()
+    };
+    assert_eq!(texts(open(Longer::Cut)), [&b"1234"[..], b"123", b"1234"]);
+    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(open(Longer::Error)), &workspace(1, 1)).unwrap();
     let error = batches.next().unwrap().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("member \"a.txt\": column \"txt\": byte 512: a text of 5 bytes; at most max_len = 4"),
-        "{error}"
-    );
+    let expected = "member \"a.txt\": column \"txt\": byte 512: a text of 5 bytes; at most 4 fit; raise max_len";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]

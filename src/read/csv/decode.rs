@@ -74,8 +74,8 @@ impl Plan {
                 }
             }
             column = run.column + run.count;
-            let Some((tensor, base)) = placed else { continue };
-            let tensor = row.tensor(tensor);
+            let Some((index, base)) = placed else { continue };
+            let tensor = row.tensor(index);
             match &run.values {
                 RunValues::Numbers => {
                     with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
@@ -84,8 +84,9 @@ impl Plan {
                     with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))?;
                 }
                 RunValues::Text(text) => {
-                    let lengths = place(text.lengths);
-                    self.texts(run, *text, fields, buffer, row, (placed, lengths))?;
+                    // Wherever the texts are wanted, their lengths are.
+                    let lengths = place(text.lengths).unwrap_or_default();
+                    self.texts(run, *text, fields, buffer, row, [(index, base), lengths])?;
                 }
             }
         }
@@ -196,9 +197,9 @@ impl Plan {
         fields: &mut Fields<'_>,
         buffer: &mut Vec<u8>,
         row: &mut RowMut<'_>,
-        placed: (Option<(usize, usize)>, Option<(usize, usize)>),
+        placed: [(usize, usize); 2],
     ) -> Result<(), Stop> {
-        let (Some((tensor, base)), Some((lengths, lengths_base))) = placed else { return Ok(()) };
+        let [(tensor, base), (lengths, lengths_base)] = placed;
         for nth in 0..run.count {
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;

@@ -6,13 +6,14 @@ use crate::decode::image::ImageFormat;
 use crate::decode::write_numbers;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::Longer;
 use crate::read::images::{image_tensors, label_tensor};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Role, TensorSpec};
 
 use super::index::{ClassField, Wanted};
 use super::options::{TarField, TarOptions};
-use super::value::{Pointer, Value};
+use super::value::{Pointer, Value, text};
 
 /// What is read of each sample.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ pub(super) struct ValueField {
 
 #[derive(Debug)]
 enum Kind {
-    Text,
+    Text(Longer),
     Number(Option<Pointer>),
 }
 
@@ -72,7 +73,9 @@ impl Fields {
             match field {
                 TarField::Image { .. } => fields.image = Some(member),
                 TarField::Class { by, .. } => fields.class = Some(ClassField { member, pointer, by: *by }),
-                TarField::Text { .. } => fields.values.push(ValueField { member, tensor: 0, kind: Kind::Text }),
+                TarField::Text { longer, .. } => {
+                    fields.values.push(ValueField { member, tensor: 0, kind: Kind::Text(*longer) });
+                }
                 TarField::Number { .. } => {
                     fields.values.push(ValueField { member, tensor: 0, kind: Kind::Number(pointer) });
                 }
@@ -98,7 +101,7 @@ impl Fields {
                     tensors.push(label_tensor(&options.images, classes));
                 }
                 TarField::Image { .. } | TarField::Class { .. } => {}
-                TarField::Text { extension, name, max_len } => {
+                TarField::Text { extension, name, max_len, .. } => {
                     values.next().expect("there is one for each such field").tensor = tensors.len();
                     let name = name.as_ref().unwrap_or(extension);
                     tensors.push(TensorSpec::new(name, Role::Feature, DType::U8, &[*max_len]));
@@ -154,7 +157,12 @@ pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<TarField>> {
 
 /// The first member of all, as text: enough to find the samples.
 pub(super) fn any_field(extensions: &[String]) -> Vec<TarField> {
-    let text = |extension: &String| TarField::Text { extension: extension.clone(), name: None, max_len: 1 };
+    let text = |extension: &String| TarField::Text {
+        extension: extension.clone(),
+        name: None,
+        max_len: 1,
+        longer: Longer::Cut,
+    };
     extensions.iter().take(1).map(text).collect()
 }
 
@@ -168,16 +176,19 @@ impl ValueField {
         let mut tensor = row.tensor(self.tensor);
         let name = &tensor.spec().name;
         match &self.kind {
-            Kind::Text => {
+            Kind::Text(longer) => {
                 let room = tensor.bytes_mut();
-                if bytes.len() > room.len() {
-                    let message = format!("a text of {} bytes; at most max_len = {} fit", bytes.len(), room.len());
+                let text = kept(text(bytes).map_err(|error| error.at_column(name))?, room.len());
+                if text.len() < bytes.len() && *longer == Longer::Error {
+                    let (len, most) = (bytes.len(), room.len());
+                    let message =
+                        format!("a text of {len} bytes; at most {most} fit; raise max_len, or set `longer` to \"cut\"");
                     return Err(Error::new(ErrorKind::Data, message).at_column(name));
                 }
-                let (text, padding) = room.split_at_mut(bytes.len());
-                text.copy_from_slice(bytes);
+                let (begin, padding) = room.split_at_mut(text.len());
+                begin.copy_from_slice(text.as_bytes());
                 padding.fill(0);
-                row.tensor(self.tensor + 1).as_mut_slice::<i64>()?[0] = bytes.len() as i64;
+                row.tensor(self.tensor + 1).as_mut_slice::<i64>()?[0] = text.len() as i64;
                 Ok(())
             }
             Kind::Number(pointer) => {
@@ -190,6 +201,12 @@ impl ValueField {
             }
         }
     }
+}
+
+/// As much of a text as fits, in whole characters.
+fn kept(text: &str, max_len: usize) -> &str {
+    let end = (0..=max_len.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// `None` if the value is no number of the tensor's type.

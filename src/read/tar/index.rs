@@ -56,7 +56,7 @@ impl ClassField {
                 index.ok_or_else(|| fault(value, "its index, an integer from 0 on"))
             }
             (ClassBy::Name, None) => {
-                let name = text(bytes)?;
+                let name = text(bytes)?.trim();
                 index_of(name).ok_or_else(|| unknown(name))
             }
             (ClassBy::Name, Some(_)) => match Value::of(bytes, self.pointer.as_ref())? {

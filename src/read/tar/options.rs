@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
-use crate::read::{Access, SavedIndex};
+use crate::read::{Access, Longer, SavedIndex};
 use crate::schema::Role;
 
 /// How tar archives are read: plain data, with defaults for all of it.
@@ -46,16 +46,19 @@ pub enum TarField {
         #[serde(default)]
         by: ClassBy,
     },
-    /// Text: `u8 [max_len]`, padded with zeros, and a tensor called the same with `_len` behind it, `i64 []`, that
-    /// counts its bytes.
+    /// UTF-8 text as `u8 [max_len]`, with zeros behind it. Another tensor, called as this one with `_len` behind it, has its
+    /// length in bytes: `i64 []`.
     Text {
         /// The member's extension.
         extension: String,
         /// Name of the tensor; by default the extension.
         #[serde(default)]
         name: Option<String>,
-        /// Most bytes. A longer text is an error.
+        /// Most bytes of a text.
         max_len: usize,
+        /// What becomes of a longer one.
+        #[serde(default)]
+        longer: Longer,
     },
     /// A number, `[]`.
     Number {

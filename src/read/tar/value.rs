@@ -44,7 +44,7 @@ impl<'a> Value<'a> {
     /// number nor text.
     pub(super) fn of(bytes: &'a [u8], pointer: Option<&Pointer>) -> Result<Self> {
         let Some(pointer) = pointer else {
-            let text = text(bytes)?;
+            let text = text(bytes)?.trim();
             return Ok(match (text.parse(), text.parse::<f64>()) {
                 (Ok(integer), _) => Self::Integer(integer),
                 // "nan" and "inf" are words here: nobody means to train on them.
@@ -96,13 +96,13 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// A member that is text, without blanks around it.
+/// A member that is text.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Data`] if it is not UTF-8.
 pub(super) fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map(str::trim).map_err(|error| {
+    std::str::from_utf8(bytes).map_err(|error| {
         let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
         Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: no UTF-8"))
     })
