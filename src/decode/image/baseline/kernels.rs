@@ -34,6 +34,14 @@ impl Kernels {
         }
     }
 
+    /// Whether this is other than the portable code.
+    pub(super) fn has_vectors(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.has_avx2;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The code for every processor, also on this one.
     #[cfg(test)]
     pub(super) fn portable() -> Self {

@@ -86,6 +86,15 @@ impl Picture {
         }
     }
 
+    pub(super) fn has_vectors(&self) -> bool {
+        self.kernels.has_vectors()
+    }
+
+    /// Makes room for a region.
+    ///
+    /// # Errors
+    ///
+    /// If a component has no quantisation.
     pub(super) fn prepare(&mut self, frame: &Frame<'_>, area: &Area) -> Ours<()> {
         for (plane, span) in self.planes.iter_mut().zip(area.spans()) {
             plane.prepare(span);
