@@ -3,6 +3,7 @@
 mod counters;
 mod dataset;
 mod decode;
+mod device;
 mod dtype;
 mod error;
 mod layout;
@@ -28,6 +29,10 @@ pub use dataset::{
 pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
     write_numbers,
+};
+pub use device::{
+    Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, HostDevice, HostEvent, HostMemory,
+    HostStream, OnStream, Upload, UploadStats, Uploader,
 };
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};

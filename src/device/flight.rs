@@ -1,0 +1,55 @@
+use crate::error::{Error, ErrorKind, Result};
+
+use super::Device;
+use super::aboard::HostBatch;
+use super::slots::Slot;
+
+/// A host batch whose copy may be under way. It owns the batch: nobody can touch, change or give back what the device reads.
+///
+/// The batch's slot goes home when the copy has landed, and not before: dropping a flight waits for that.
+pub(super) struct Flight<D: Device> {
+    device: D,
+    batch: Option<HostBatch>,
+    landed: Option<D::Event>,
+}
+
+impl<D: Device> Flight<D> {
+    /// Lets the slot's copy stream copy the batch to the slot's beginning, with `landed` behind it.
+    ///
+    /// The slot must have begun with at least the batch's bytes. If the device refuses, nothing reads the batch any more.
+    pub(super) fn start(batch: HostBatch, slot: &Slot<D>, landed: D::Event) -> Result<Self> {
+        let device = slot.device.clone();
+        // SAFETY: `Slot::begin` made room and ordered the stream after all uses of the slot, which is in the caller's
+        // hands alone; the batch is owned by the flight, read by nobody else and written by nobody at all, until `landed`
+        // is past or the device has settled. Whatever uses the slot next is ordered after `ready` of this stream.
+        let started = unsafe { device.copy_in(batch.batch.slot_bytes(), slot.memory(), &slot.copies) };
+        started?;
+        if let Err(error) = device.record(&landed, &slot.copies) {
+            // A copy that no event tells the end of.
+            let _ = device.settle();
+            return Err(error);
+        }
+        Ok(Self { device, batch: Some(batch), landed: Some(landed) })
+    }
+
+    /// Sleeps until the copy has landed, and gives the batch's slot back to its ring. Returns the event, to be used again.
+    pub(super) fn land(mut self) -> Result<D::Event> {
+        let waited = self.wait();
+        self.batch = None;
+        waited?;
+        self.landed.take().ok_or_else(|| Error::new(ErrorKind::Device, "a copy landed twice"))
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.landed.as_ref().map_or(Ok(()), |landed| self.device.block_on(landed))
+    }
+}
+
+impl<D: Device> Drop for Flight<D> {
+    fn drop(&mut self) {
+        if self.batch.is_some() {
+            // If the device is broken, it does not read any more either.
+            let _ = self.wait();
+        }
+    }
+}
