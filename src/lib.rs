@@ -31,8 +31,8 @@ pub use decode::{
     write_numbers,
 };
 pub use device::{
-    Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, HostDevice, HostEvent, HostMemory,
-    HostStream, OnStream, Upload, UploadStats, Uploader,
+    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, FloatType,
+    HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader,
 };
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};

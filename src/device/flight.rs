@@ -32,6 +32,19 @@ impl<D: Device> Flight<D> {
         Ok(Self { device, batch: Some(batch), landed: Some(landed) })
     }
 
+    /// Lets the slot's other stream convert what is copied, after the copy.
+    pub(super) fn convert(&self, slot: &Slot<D>) -> Result<()> {
+        let (Some(landed), false) = (&self.landed, slot.about.works.is_empty()) else { return Ok(()) };
+        slot.device.order_after(landed, &slot.converts)?;
+        for work in &slot.about.works {
+            // SAFETY: the plan laid all tensors that the work reads, and behind them its output, out in `about.bytes` bytes,
+            // for which `Slot::begin` made room. The stream was ordered after the copy; the next copy, and freeing the
+            // memory, are ordered after `ready` of this stream, and so is every stream that uses the batch.
+            unsafe { slot.device.convert(work, slot.memory(), &slot.converts)? };
+        }
+        Ok(())
+    }
+
     /// Sleeps until the copy has landed, and gives the batch's slot back to its ring. Returns the event, to be used again.
     pub(super) fn land(mut self) -> Result<D::Event> {
         let waited = self.wait();

@@ -10,6 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block};
 use crate::sync::{Condvar, Mutex};
 
+use super::convert::{self, Work};
+use super::engine::Engine;
 use super::{Device, OnStream};
 
 /// Commands that may wait in a stream; giving it more waits for room, as on a GPU.
@@ -69,6 +71,7 @@ struct Records {
 
 enum Command {
     Copy { from: usize, to: usize, bytes: usize },
+    Convert { work: Work, address: usize, bytes: usize },
     Run(Box<dyn FnOnce() + Send>),
     Pass(HostEvent, u64),
     Await(HostEvent, u64),
@@ -145,6 +148,12 @@ fn work(commands: &Receiver<Command>, health: &Health) {
                 // or changes the source; a host batch and a device slot never overlap.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             }
+            Command::Convert { work, address, bytes } if healthy => {
+                // SAFETY: who called `convert` promised that the memory stays, that nothing writes meanwhile what the work
+                // reads, and that nothing touches what it writes.
+                let memory = unsafe { std::slice::from_raw_parts_mut(with_exposed_provenance_mut(address), bytes) };
+                convert::cpu::run(&work, memory);
+            }
             Command::Run(work) if healthy => {
                 let done = caught(|| {
                     work();
@@ -154,7 +163,7 @@ fn work(commands: &Receiver<Command>, health: &Health) {
                     health.broken.lock().get_or_insert_with(|| error.message().to_owned());
                 }
             }
-            Command::Copy { .. } | Command::Run(_) => {}
+            Command::Copy { .. } | Command::Convert { .. } | Command::Run(_) => {}
             Command::Pass(event, number) => event.pass(number),
             Command::Await(event, number) => event.wait_for(number),
             Command::Free(memory) => drop(memory),
@@ -188,19 +197,24 @@ impl HostEvent {
     }
 }
 
-impl super::sealed::Sealed for HostDevice {}
-
 impl Device for HostDevice {
+    type Pages = AnonymousPages;
+
+    fn pages(&self) -> AnonymousPages {
+        AnonymousPages
+    }
+}
+
+impl Engine for HostDevice {
     type Memory = HostMemory;
     type Stream = HostStream;
     type Event = HostEvent;
-    type Pages = AnonymousPages;
 
-    fn name(&self) -> String {
+    fn label(&self) -> String {
         "host".to_owned()
     }
 
-    fn stream(&self) -> Result<HostStream> {
+    fn new_stream(&self) -> Result<HostStream> {
         self.0.check()?;
         let (commands, queue) = bounded(QUEUE);
         let health = self.0.clone();
@@ -213,10 +227,6 @@ impl Device for HostDevice {
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(Arc::downgrade(&queue));
         Ok(HostStream { queue, health: self.0.clone() })
-    }
-
-    fn pages(&self) -> AnonymousPages {
-        AnonymousPages
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
@@ -275,6 +285,12 @@ impl Device for HostDevice {
         assert!(from.len() <= to.bytes, "{} bytes do not fit into {}", from.len(), to.bytes);
         let source = from.as_ptr().expose_provenance();
         stream.give(Command::Copy { from: source, to: to.address, bytes: from.len() });
+        Ok(())
+    }
+
+    unsafe fn convert(&self, work: &Work, memory: &HostMemory, stream: &HostStream) -> Result<()> {
+        self.0.check()?;
+        stream.give(Command::Convert { work: *work, address: memory.address, bytes: memory.bytes });
         Ok(())
     }
 

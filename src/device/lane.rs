@@ -61,8 +61,7 @@ pub(super) struct Lane<D: Device> {
 
 impl<D: Device> Lane<D> {
     pub(super) fn start(device: D, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
-        let copies = device.stream()?;
-        let slots = Slots::new(&device, &copies, config.slots, config.lease_wait)?;
+        let slots = Slots::new(&device, &plan, config.slots, config.lease_wait)?;
         // One more than there may be copies, so that a batch can start while the oldest is being waited for.
         let events = (0..=config.queued).map(|_| device.event()).collect::<Result<Vec<_>>>()?;
         let counters = Arc::new(LaneCounters::default());
@@ -228,7 +227,10 @@ impl<D: Device> Thread<D> {
         };
         let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
         self.flights.push_back(Flight::start(batch, slot, landed)?);
-        slot.device.record(&slot.ready, &slot.copies)?;
+        if let Some(flight) = self.flights.back() {
+            flight.convert(slot)?;
+        }
+        slot.device.record(&slot.ready, &slot.converts)?;
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(samples, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -3,9 +3,11 @@ use std::sync::Arc;
 
 use crate::dataset::{DataSet, State};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
 use crate::schema::{Role, Schema, Shape};
+
+use super::convert::{Conversion, Prepared, Work};
 
 /// Element type of a tensor on the device: those of host batches, and two more that conversions give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +45,7 @@ impl fmt::Display for DeviceDType {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) tensors: Vec<PlannedTensor>,
+    conversions: Vec<Prepared>,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,9 @@ pub(super) struct About {
     pub(super) after: Option<State>,
     /// Where each tensor lies, in the plan's order.
     pub(super) places: Vec<Place>,
+    outputs: Vec<Place>,
+    /// What is computed there.
+    pub(super) works: Vec<Work>,
     /// Bytes that are copied to the slot's beginning.
     pub(super) copied: usize,
     /// Bytes that the slot must have.
@@ -79,8 +85,8 @@ pub(super) struct Place {
 }
 
 impl Plan {
-    pub(super) fn new(schema: &Schema) -> Result<Self> {
-        let tensors = schema
+    pub(super) fn new(schema: &Schema, conversions: &[(String, Conversion)]) -> Result<Self> {
+        let mut tensors: Vec<PlannedTensor> = schema
             .tensors()
             .iter()
             .map(|spec| PlannedTensor {
@@ -90,7 +96,22 @@ impl Plan {
                 dtype: DeviceDType::Host(spec.dtype),
             })
             .collect();
-        Ok(Self { tensors })
+        let mut prepared: Vec<Prepared> = Vec::with_capacity(conversions.len());
+        for (name, conversion) in conversions {
+            let conversion = Prepared::new(schema, name, conversion)?;
+            if prepared.iter().any(|other| other.tensor() == conversion.tensor()) {
+                let message = "two conversions of one tensor; it can become one thing only";
+                return Err(Error::new(ErrorKind::Config, message).at_column(name));
+            }
+            tensors[conversion.tensor()].dtype = conversion.dtype();
+            prepared.push(conversion);
+        }
+        Ok(Self { tensors, conversions: prepared })
+    }
+
+    /// Whether anything is computed on the way.
+    pub(super) fn converts(&self) -> bool {
+        !self.conversions.is_empty()
     }
 
     /// Describes `batch` as it will be on the device.
@@ -112,6 +133,18 @@ impl Plan {
         }
         about.copied = batch.slot_bytes().len();
         about.bytes = about.copied.next_multiple_of(TENSOR_ALIGNMENT);
+        about.works.clear();
+        about.outputs.clear();
+        for conversion in &self.conversions {
+            let (place, work) = conversion.work(&about.places, about.bytes)?;
+            about.bytes = (place.offset + place.bytes).next_multiple_of(TENSOR_ALIGNMENT);
+            about.outputs.push(place);
+            about.works.push(work);
+        }
+        // Only now: a conversion may read what another one converts.
+        for (conversion, place) in self.conversions.iter().zip(&about.outputs) {
+            about.places[conversion.tensor()] = *place;
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::Device;
 use super::batch::DeviceDataSet;
-use super::plan::About;
+use super::plan::{About, Plan};
 
 /// Items that may wait beside the batches: errors, and the end of an epoch.
 const OTHER_ITEMS: usize = 2;
@@ -19,8 +19,11 @@ const OTHER_ITEMS: usize = 2;
 /// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
 pub(super) struct Slot<D: Device> {
     pub(super) device: D,
-    /// The one stream that writes here.
+    /// The one stream that copies to it.
     pub(super) copies: D::Stream,
+    /// The one stream that converts what was copied, so that the next copy need not wait for that; without conversions the
+    /// same one.
+    pub(super) converts: D::Stream,
     memory: Option<D::Memory>,
     bytes: usize,
     /// Behind the latest copy and what was computed from it.
@@ -66,11 +69,12 @@ pub(super) struct Use<D: Device> {
 }
 
 impl<D: Device> Slot<D> {
-    pub(super) fn new(device: &D, copies: &D::Stream) -> Result<Self> {
+    fn new(device: &D, copies: &D::Stream, converts: &D::Stream) -> Result<Self> {
         Ok(Self {
             ready: device.event()?,
             device: device.clone(),
             copies: copies.clone(),
+            converts: converts.clone(),
             memory: None,
             bytes: 0,
             traces: Traces::default(),
@@ -102,6 +106,9 @@ impl<D: Device> Slot<D> {
     }
 
     fn order_after_uses(&mut self) -> Result<()> {
+        if self.converts != self.copies {
+            self.device.order_after(&self.ready, &self.copies)?;
+        }
         while let Some(used) = self.traces.uses.pop() {
             self.device.order_after(&used.end, &self.copies)?;
             self.traces.spare.push(used.end);
@@ -158,8 +165,10 @@ struct State<D: Device> {
 pub(super) type Uploaded<D> = Option<(Result<DeviceDataSet<D>>, Position)>;
 
 impl<D: Device> Slots<D> {
-    pub(super) fn new(device: &D, copies: &D::Stream, count: usize, lease_wait: Duration) -> Result<Arc<Self>> {
-        let home = (0..count).map(|_| Slot::new(device, copies)).collect::<Result<_>>()?;
+    pub(super) fn new(device: &D, plan: &Plan, count: usize, lease_wait: Duration) -> Result<Arc<Self>> {
+        let copies = device.stream()?;
+        let converts = if plan.converts() { device.stream()? } else { copies.clone() };
+        let home = (0..count).map(|_| Slot::new(device, &copies, &converts)).collect::<Result<_>>()?;
         let state = State {
             home,
             held: 0,

@@ -12,6 +12,7 @@ use crate::sync::Ordering;
 use super::Device;
 use super::aboard::Aboard;
 use super::batch::DeviceDataSet;
+use super::convert::Conversion;
 use super::iterator::DeviceDataSetIterator;
 use super::lane::{Lane, LaneConfig, LaneCounters, Message};
 use super::plan::Plan;
@@ -83,6 +84,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 pub struct Upload<D: Device> {
     devices: Vec<D>,
     lane: LaneConfig,
+    conversions: Vec<(String, Conversion)>,
 }
 
 impl<D: Device> Upload<D> {
@@ -100,6 +102,7 @@ impl<D: Device> Upload<D> {
         Self {
             devices: devices.into_iter().collect(),
             lane: LaneConfig { slots: 3, queued: 2, lease_wait: wait, close_wait: wait },
+            conversions: Vec::new(),
         }
     }
 
@@ -116,6 +119,13 @@ impl<D: Device> Upload<D> {
     #[must_use]
     pub fn queued(mut self, copies: usize) -> Self {
         self.lane.queued = copies;
+        self
+    }
+
+    /// Converts the tensor of this name on the device. Default: every tensor arrives as it is.
+    #[must_use]
+    pub fn convert(mut self, tensor: impl Into<String>, conversion: impl Into<Conversion>) -> Self {
+        self.conversions.push((tensor.into(), conversion.into()));
         self
     }
 
@@ -164,7 +174,7 @@ impl<D: Device> Upload<D> {
         } else if !(1..=64).contains(&self.lane.queued) {
             "queued: 1 to 64 copies may be under way"
         } else {
-            let plan = Arc::new(Plan::new(schema)?);
+            let plan = Arc::new(Plan::new(schema, &self.conversions)?);
             return self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect();
         };
         Err(Error::new(ErrorKind::Config, fault))
