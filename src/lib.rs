@@ -34,6 +34,8 @@ pub use device::{
     Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, FloatType,
     HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader,
 };
+#[cfg(feature = "cuda")]
+pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};

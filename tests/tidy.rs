@@ -19,8 +19,10 @@ const FLOORS: [&[&str]; 12] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE: [&str; 7] = [
+const UNSAFE: [&str; 9] = [
     "decode/fused.rs",
+    "device/cuda/driver.rs",
+    "device/cuda/mod.rs",
     "device/flight.rs",
     "device/host.rs",
     "memory/block.rs",

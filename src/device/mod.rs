@@ -12,11 +12,15 @@
 mod aboard;
 mod batch;
 mod convert;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod engine;
 mod flight;
 mod host;
 mod iterator;
 mod lane;
+#[cfg(any(test, feature = "cuda"))]
+mod pages;
 mod plan;
 mod slots;
 mod upload;
@@ -28,8 +32,12 @@ use engine::Engine;
 
 pub use batch::{DeviceDataSet, DeviceTensor, OnStream};
 pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
+#[cfg(feature = "cuda")]
+pub use cuda::{CudaDevice, CudaStream, HostPages};
 pub use host::{HostDevice, HostStream};
 pub use iterator::DeviceDataSetIterator;
+#[cfg(feature = "cuda")]
+pub use pages::LockedPages;
 pub use plan::DeviceDType;
 pub use upload::{Upload, UploadStats, Uploader};
 
