@@ -1,7 +1,12 @@
 //! Conversions on a device, against one naive loop in plain arithmetic.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/given.rs"]
+mod given;
+
 use std::sync::Arc;
+
+use given::Given;
 
 use half::{bf16, f16};
 use proptest::prelude::*;
@@ -10,34 +15,6 @@ use ringfeed::{
     Normaliser, PixelOrder, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch, TensorSpec, Upload,
     Workspace,
 };
-
-/// Samples that are given, tensor by tensor.
-#[derive(Clone)]
-struct Given {
-    tensors: Vec<TensorSpec>,
-    rows: Arc<Vec<Vec<Vec<u8>>>>,
-}
-
-impl RecordReader for Given {
-    fn len(&self) -> u64 {
-        self.rows.len() as u64
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        for (index, bytes) in self.rows[sample.id as usize].iter().enumerate() {
-            row.tensor(index).bytes_mut().copy_from_slice(bytes);
-        }
-        Ok(())
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location { record: Some(sample), ..Location::default() }
-    }
-}
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
     bytemuck::cast_slice(values).to_vec()

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
 
