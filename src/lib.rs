@@ -31,8 +31,8 @@ pub use decode::{
     write_numbers,
 };
 pub use device::{
-    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, FloatType,
-    HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader,
+    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor,
+    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, copy_rate,
 };
 #[cfg(feature = "cuda")]
 pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};

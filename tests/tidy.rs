@@ -19,10 +19,11 @@ const FLOORS: [&[&str]; 12] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 10] = [
     "decode/fused.rs",
     "device/cuda/driver.rs",
     "device/cuda/mod.rs",
+    "device/dlpack.rs",
     "device/flight.rs",
     "device/host.rs",
     "memory/block.rs",

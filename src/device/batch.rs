@@ -110,6 +110,14 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.after.unwrap_or(State::new(0))
     }
 
+    /// Name, address, element type and shape of each tensor.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DeviceDType, &[usize])> {
+        let start = self.device().address(self.slot().memory());
+        self.planned().map(move |(planned, place)| {
+            (planned.name.as_str(), start + place.offset as u64, planned.dtype, &*place.shape)
+        })
+    }
+
     fn planned(&self) -> impl ExactSizeIterator<Item = (&PlannedTensor, &Place)> {
         self.plan.tensors.iter().zip(&self.slot().about.places)
     }

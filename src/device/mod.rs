@@ -14,6 +14,7 @@ mod batch;
 mod convert;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod dlpack;
 mod engine;
 mod flight;
 mod host;
@@ -34,6 +35,8 @@ pub use batch::{DeviceDataSet, DeviceTensor, OnStream};
 pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
 #[cfg(feature = "cuda")]
 pub use cuda::{CudaDevice, CudaStream, HostPages};
+pub use dlpack::DlpackTensor;
+pub use flight::copy_rate;
 pub use host::{HostDevice, HostStream};
 pub use iterator::DeviceDataSetIterator;
 #[cfg(feature = "cuda")]
