@@ -1,6 +1,8 @@
 //! Whether prefetch hides the shorter of loading and training behind the longer.
 
 mod common;
+#[path = "common/photos.rs"]
+mod photos;
 #[path = "common/sleeper.rs"]
 mod sleeper;
 
@@ -8,7 +10,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use ringfeed::{
+    AsyncDataSetIterator, DataSetIterator, ImageAugment, ImageFolder, ImageOptions, ReaderSource, Workspace,
+};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\
@@ -19,7 +23,13 @@ done; about the larger of L and T a batch, plus the first batch. The ratio is th
 two workers each waits 2 L, so that both together need L. It does not show loader and trainer competing for cores, \
 caches or memory bandwidth.";
 
+const ABOUT_DECODING: &str = "\
+The same with a loader that works: random crops of JPEGs, 64 to a batch, decoded and resized to 224 x 224 by one worker \
+and by two, for a trainer that waits as one with a GPU does.";
+
 const BATCHES: usize = 12;
+/// Images in a batch.
+const IMAGES: usize = 64;
 const SHORTER: Duration = Duration::from_millis(10);
 /// L by T.
 const RATIOS: [f64; 7] = [0.2, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0];
@@ -44,6 +54,31 @@ fn main() -> ringfeed::Result<()> {
         }
     }
     table.measure(options.rounds, cases);
+    table.print(&options);
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    photos::make_folder(folder.path(), (BATCHES * IMAGES) as u64);
+    let mut table = Table::new(
+        ABOUT_DECODING,
+        &["workers", "L/T"],
+        &[("L ms", 2), ("T ms", 2), ("ideal ms", 1), ("epoch ms", 1), ("ratio", 4)],
+    );
+    let mut cases = Vec::new();
+    for workers in [1, 2] {
+        for ratio in [0.5, 1.0, 2.0] {
+            let augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+            let options = ImageOptions { size: Some((224, 224)), augment, ..ImageOptions::default() };
+            let source = ReaderSource::new(ImageFolder::open(folder.path(), &options)?).batch_size(IMAGES);
+            let workspace = Workspace::builder().workers(workers).across_epochs(false).build()?;
+            let mut iterator = AsyncDataSetIterator::new(source, &workspace)?;
+            iterator.by_ref().for_each(drop);
+            let (_, loading) = epoch(&mut iterator, || {});
+            let train = Duration::from_secs_f64(loading / 1e3 / BATCHES as f64 / ratio);
+            cases.push(Case::new(&[&workers, &ratio], move || round(&mut iterator, train)));
+        }
+    }
+    table.measure(options.rounds, cases);
+    println!();
     table.print(&options);
     Ok(())
 }

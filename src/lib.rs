@@ -53,15 +53,16 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Align, AlignedSequences, Array, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues, Concat,
-    CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, FieldSummary, Fingerprint,
-    FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, IdxSummary, ImageFolder, ImageLabels,
-    ImageRecord, ImageSummary, MemoryReader, Missing, NumberAugment, Record, RecordDecoder, RecordReader, RecordStream,
-    Sample, SampleStream, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, Unpaired, detect,
-    summarise_image,
+    Access, Align, AlignedSequences, Array, ArraySummary, Augmented, ClassCount, ColumnRef, ColumnTensor, ColumnValues,
+    Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian, FieldSummary,
+    Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
+    ImageRecord, ImageSummary, Job, MemoryReader, Missing, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader,
+    Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, SavedIndex, Scratch, SequenceLabel,
+    SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TokenCut, TokenOptions, TokenPacking, TokenReader,
+    TokenTargets, Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
-pub use row::{RowMut, TensorMut};
+pub use row::{RowMut, RowsMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
 pub use stats::{StageStats, Stats};
 pub use view::TensorView;

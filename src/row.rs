@@ -1,10 +1,83 @@
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{Layout, TensorLayout};
 use crate::schema::{Affine, Extents, TensorSpec};
+
+/// Some samples' places, one after another, in a batch that is being filled.
+pub struct RowsMut<'a> {
+    slot: NonNull<u8>,
+    specs: &'a [TensorSpec],
+    tensors: &'a [TensorLayout],
+    rows: Range<usize>,
+    extents: Extents,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> RowsMut<'a> {
+    /// # Safety
+    ///
+    /// `slot` must point to memory of at least `layout.bytes()` bytes, aligned to 8 bytes, valid for 'a, in which
+    /// nobody else touches the bytes of the rows `rows` of any tensor of the layout for 'a.
+    pub(crate) unsafe fn from_raw(
+        slot: NonNull<u8>,
+        specs: &'a [TensorSpec],
+        layout: &'a Layout,
+        rows: Range<usize>,
+    ) -> Self {
+        assert!(rows.end <= layout.rows(), "rows {rows:?} of a batch of {}", layout.rows());
+        assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
+        Self { slot, specs, tensors: layout.tensors(), rows, extents: layout.extents(), memory: PhantomData }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Row `nth` of these.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    #[inline]
+    pub fn row(&mut self, nth: usize) -> RowMut<'_> {
+        assert!(nth < self.rows.len(), "row {nth} of {}", self.rows.len());
+        let row = self.rows.start + nth;
+        RowMut {
+            slot: self.slot,
+            specs: self.specs,
+            tensors: self.tensors,
+            row,
+            extents: self.extents,
+            memory: PhantomData,
+        }
+    }
+
+    /// The part of these rows with the `count` tensors from `first` on: what one of several composed readers fills.
+    ///
+    /// # Panics
+    ///
+    /// If the rows have fewer tensors.
+    pub fn part(&mut self, first: usize, count: usize) -> RowsMut<'_> {
+        RowsMut {
+            slot: self.slot,
+            specs: &self.specs[first..first + count],
+            tensors: &self.tensors[first..first + count],
+            rows: self.rows.clone(),
+            extents: self.extents,
+            memory: PhantomData,
+        }
+    }
+}
 
 /// One sample's place in a batch that is being filled: what a decoder writes into.
 ///
@@ -30,17 +103,9 @@ impl<'a> RowMut<'a> {
         assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
         assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
         // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
-        unsafe { Self::from_raw(NonNull::from(slot).cast(), specs, layout, row) }
-    }
-
-    /// # Safety
-    ///
-    /// `slot` must point to memory of at least `layout.bytes()` bytes, aligned to 8 bytes, valid for 'a, in which
-    /// nobody else touches the bytes of row `row` of any tensor of the layout for 'a.
-    pub(crate) unsafe fn from_raw(slot: NonNull<u8>, specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
-        assert!(row < layout.rows(), "row {row} of a batch of {}", layout.rows());
-        assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
-        Self { slot, specs, tensors: layout.tensors(), row, extents: layout.extents(), memory: PhantomData }
+        let rows = unsafe { RowsMut::from_raw(NonNull::from(slot).cast(), specs, layout, row..row + 1) };
+        let RowsMut { slot, specs, tensors, extents, .. } = rows;
+        Self { slot, specs, tensors, row, extents, memory: PhantomData }
     }
 
     /// The part of this row with the `count` tensors from `first` on: what one of several composed readers fills.
@@ -74,6 +139,7 @@ impl<'a> RowMut<'a> {
     /// # Panics
     ///
     /// If there is no such tensor.
+    #[inline]
     pub fn tensor(&mut self, index: usize) -> TensorMut<'_> {
         let layout = &self.tensors[index];
         let offset = layout.offset + self.row * layout.row_bytes;

@@ -33,6 +33,9 @@ pub struct Stats {
     pub stages: Vec<StageStats>,
     /// The ring.
     pub ring: RingStats,
+    /// Bytes that count against the workspace's [`MemoryBudget`](crate::MemoryBudget) now: its rings, and what was opened
+    /// within the same budget (row indexes, listings, inflated files, records of streams).
+    pub memory_bytes: u64,
 }
 
 /// One stage's figures, summed over its threads.
@@ -53,7 +56,7 @@ pub struct StageStats {
 }
 
 impl Stats {
-    pub(crate) fn read(counters: &Counters, workers: usize, ring: RingStats) -> Self {
+    pub(crate) fn read(counters: &Counters, workers: usize, ring: RingStats, memory_bytes: u64) -> Self {
         let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
         Self {
             batches: load(&counters.batches),
@@ -72,6 +75,7 @@ impl Stats {
                 StageStats::read("decode", workers, &counters.decode),
             ],
             ring,
+            memory_bytes,
         }
     }
 
@@ -98,6 +102,7 @@ impl Stats {
             trainer_wait_seconds: self.trainer_wait_seconds - earlier.trainer_wait_seconds,
             stages,
             ring: self.ring,
+            memory_bytes: self.memory_bytes,
         }
     }
 

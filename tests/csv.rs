@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use ringfeed::{
     Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
     ErrorKind, Extents, Header, Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader,
-    RecordStream, Result, Role, RowMut, Sample, Schema, Scratch, TensorSpec,
+    RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -672,4 +672,86 @@ fn many_records_are_read_across_windows() {
     );
     let (mut stream, decoder) = CsvStream::open(&path, &CsvOptions::default()).unwrap();
     assert_eq!(stream_all(&mut stream, &decoder).unwrap().values::<f32>("features"), values);
+}
+
+#[test]
+fn any_number_of_threads_opens_a_file_alike() {
+    let mut text = String::from("i,name,x,label\n");
+    for i in 0..100_000u32 {
+        let name = if i.is_multiple_of(1000) { "\"many,\n\n\"\"lines\"\"\n\"" } else { "one" };
+        let x = if i == 99_000 { "NA".to_owned() } else { format!("{}", f64::from(i) / 8.0) };
+        text += &format!("{i},{name},{x},class_{}\n", i % 7);
+    }
+    let (_folder, path) = file(&text);
+    let options = |threads, access| CsvOptions {
+        threads: Some(threads),
+        access,
+        missing: Missing::Value(-1.0),
+        ..CsvOptions::default()
+    };
+    let expected = CsvReader::open(&path, &options(1, Access::Read)).unwrap();
+    assert_eq!((expected.len(), expected.classes().unwrap().len()), (100_000, 7));
+    let samples: Vec<u64> = (0..expected.len()).step_by(97).chain([1000, 2000, 99_000]).collect();
+    let values = decode(&expected, &samples).unwrap().values::<f32>("features");
+    for (threads, access) in [(0, Access::Map), (1, Access::Map), (3, Access::Read), (16, Access::Map)] {
+        let reader = CsvReader::open(&path, &options(threads, access)).unwrap();
+        assert_eq!(
+            (reader.len(), reader.classes(), reader.tensors()),
+            (100_000, expected.classes(), expected.tensors())
+        );
+        assert_eq!(decode(&reader, &samples).unwrap().values::<f32>("features"), values);
+    }
+    // What is wrong with the file is said alike, too.
+    let broken = text.replacen("one,9999,", "\"one,9999,", 1);
+    let (_folder, path) = file(&broken);
+    let errors = [1, 4].map(|threads| CsvReader::open(&path, &options(threads, Access::Read)).err().unwrap());
+    assert_eq!(errors[0].to_string(), errors[1].to_string());
+    assert_eq!(errors[0].kind(), ErrorKind::Format);
+    assert!(errors[0].location().record > Some(10_000) && errors[0].location().line.is_some());
+}
+
+#[test]
+fn a_saved_index_is_used_until_the_file_changes() {
+    let (folder, path) = file("a,b,c\n1,x,2\n3,\"y\nz\",4\n5,x,6\n");
+    let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
+    let kept = folder.path().join("data.csv.ringfeed");
+    let mut reader = CsvReader::open(&path, &options).unwrap();
+    let written = std::fs::read(&kept).unwrap();
+    let bits = |reader: &CsvReader| {
+        let batch = decode_all(reader).unwrap();
+        (batch.values::<f32>("features"), batch.values::<i64>("labels"), reader.classes().unwrap().to_vec())
+    };
+    let expected = bits(&reader);
+    assert_eq!(expected.1, [0, 1, 0]);
+    // It is not written again, and changes nothing.
+    let modified = std::fs::metadata(&kept).unwrap().modified().unwrap();
+    reader = CsvReader::open(&path, &CsvOptions { access: Access::Map, ..options.clone() }).unwrap();
+    assert_eq!((bits(&reader), std::fs::metadata(&kept).unwrap().modified().unwrap()), (expected.clone(), modified));
+    // That it is used shows in an index that leaves a record out: the checksum is right, and the file is not read.
+    let two = file("a,b,c\n1,x,2\n3,\"y\nz\",4;5,x,6\n");
+    let times = std::fs::FileTimes::new().set_modified(std::fs::metadata(&path).unwrap().modified().unwrap());
+    let changed = std::fs::File::options().write(true).open(&two.1).unwrap();
+    changed.set_times(times).unwrap();
+    let short = CsvReader::open(&two.1, &options).unwrap();
+    assert_eq!(short.len(), 2);
+    std::fs::copy(two.0.path().join("data.csv.ringfeed"), &kept).unwrap();
+    assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 2);
+    // Other columns need other figures, but the same rows; a damaged index, another size or time all of them.
+    for damage in [&written[..written.len() - 1], &written[..40], b"", &[&written[..], b"x"].concat()] {
+        std::fs::write(&kept, damage).unwrap();
+        assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()), expected);
+    }
+    let other = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("a") };
+    assert_eq!(decode_all(&CsvReader::open(&path, &other).unwrap()).unwrap().values::<i64>("labels"), [1, 3, 5]);
+    assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()), expected);
+    std::fs::write(&path, "a,b,c\n1,x,2\n").unwrap();
+    assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 1);
+    // A compressed file has one of its unpacked text.
+    let (folder, path) = named("data.csv.gz", gzip(b"a,b,c\n1,x,2\n3,y,4\n"));
+    for _ in 0..2 {
+        assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
+        assert!(folder.path().join("data.csv.gz.ringfeed").exists());
+    }
+    let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
+    assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
 }

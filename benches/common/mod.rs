@@ -1,5 +1,6 @@
 //! What the benchmarks share: interleaved rounds of several cases, and a table of their medians.
 
+use std::path::PathBuf;
 use std::process::exit;
 
 use serde_json::{Map, Value, json};
@@ -7,13 +8,15 @@ use serde_json::{Map, Value, json};
 /// What was asked for on the command line.
 pub(crate) struct Options {
     pub(crate) rounds: usize,
+    /// What to measure with instead of data made for it, where the benchmark needs any.
+    pub(crate) data: Option<PathBuf>,
     json: bool,
 }
 
 impl Options {
     /// `None` unless `cargo bench` calls: a test run builds the benchmarks and need not wait for them.
     pub(crate) fn from_args(rounds: usize) -> Option<Self> {
-        let mut options = Self { rounds, json: false };
+        let mut options = Self { rounds, data: None, json: false };
         let mut asked = false;
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -25,6 +28,10 @@ impl Options {
                     Some(rounds) => options.rounds = rounds,
                     None => usage("--rounds takes a number from 1 on"),
                 },
+                "--data" => match args.next() {
+                    Some(path) => options.data = Some(path.into()),
+                    None => usage("--data takes a path"),
+                },
                 other => usage(&format!("unknown argument {other:?}")),
             }
         }
@@ -33,7 +40,7 @@ impl Options {
 }
 
 fn usage(problem: &str) -> ! {
-    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--json]");
+    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--data PATH] [--json]");
     exit(2)
 }
 
@@ -92,14 +99,18 @@ impl Table {
 
     pub(crate) fn print(&self, options: &Options) {
         if options.json {
-            println!("{}", self.to_json(options.rounds));
+            println!("{}", self.to_json(options));
         } else {
-            self.print_text(options.rounds);
+            self.print_text(options);
         }
     }
 
-    fn print_text(&self, rounds: usize) {
-        println!("{}\n\nMedian of {rounds} interleaved rounds [least .. most]\n", self.about);
+    fn print_text(&self, options: &Options) {
+        println!("{}\n", self.about);
+        if let Some(data) = &options.data {
+            println!("Data: {}", data.display());
+        }
+        println!("Median of {} interleaved rounds [least .. most]\n", options.rounds);
         let mut lines = vec![self.names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         lines[0].extend(self.figures.iter().map(|(name, _)| (*name).to_owned()));
         for (names, figures) in &self.rows {
@@ -118,7 +129,7 @@ impl Table {
         }
     }
 
-    fn to_json(&self, rounds: usize) -> Value {
+    fn to_json(&self, options: &Options) -> Value {
         let rows = self.rows.iter().map(|(names, figures)| {
             let mut row: Map<String, Value> =
                 self.names.iter().zip(names).map(|(heading, name)| ((*heading).to_owned(), json!(name))).collect();
@@ -128,7 +139,7 @@ impl Table {
             }));
             Value::Object(row)
         });
-        json!({ "about": self.about, "rounds": rounds, "rows": rows.collect::<Vec<_>>() })
+        json!({ "about": self.about, "data": options.data, "rounds": options.rounds, "rows": rows.collect::<Vec<_>>() })
     }
 }
 

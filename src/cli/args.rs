@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use ringfeed::{CsvOptions, DType, Header, PixelOrder};
+use ringfeed::{CsvOptions, DType, Endian, Header, PixelOrder, RawOptions, StoredType};
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
@@ -21,9 +21,9 @@ Examples:
   ringfeed bench photos/ --size 224 --step-ms 20
   ringfeed help bench
 
-Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), images (JPEG, PNG, WebP, BMP, GIF, TIFF); folders \
-of images with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told apart by \
-content first, then by name.
+Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF); \
+folders of images with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told \
+apart by content first, then by name. Of numbers and tokens without a header, --stored says what they are.
 
 Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage. With --json, standard \
 output holds one JSON object: the report, or {\"error\": {kind, path, record, line, column, byte, message}}.";
@@ -46,6 +46,7 @@ Examples:
   ringfeed inspect --header no --delimiter '\\t' measurements.tsv.gz
   ringfeed inspect --encoding latin1 --json kunden.csv
   ringfeed inspect train-images-idx3-ubyte.gz
+  ringfeed inspect --stored f32 --shape 3,32,32 images.bin
   ringfeed inspect photos/
 
 Whether the first record of a CSV file is its header is decided, unless --header says so, from the first 1001 records: \
@@ -70,6 +71,38 @@ pub(crate) struct InspectArgs {
     /// Encoding of a CSV file, by its name on the web, such as latin1 or utf-16le [default: utf-8]
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
+    #[command(flatten)]
+    pub(crate) raw: RawArgs,
+}
+
+/// What a file without a header holds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RawArgs {
+    /// Read a file without a header, of numbers of this type: u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64
+    #[arg(long, value_name = "TYPE")]
+    stored: Option<StoredType>,
+    /// Shape of a record in it, such as 3,32,32 [default: one number]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "stored")]
+    shape: Vec<usize>,
+    /// Bytes before its first record [default: 0]
+    #[arg(long, value_name = "N", requires = "stored")]
+    header_bytes: Option<u64>,
+    /// Its numbers have their most significant byte first
+    #[arg(long, requires = "stored")]
+    big_endian: bool,
+}
+
+impl RawArgs {
+    /// The options, if the flags say that the file is raw.
+    pub(crate) fn options(&self) -> Option<RawOptions> {
+        Some(RawOptions {
+            stored: self.stored?,
+            shape: self.shape.clone(),
+            header_bytes: self.header_bytes.unwrap_or(0),
+            endian: if self.big_endian { Endian::Big } else { Endian::Little },
+            ..RawOptions::default()
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,6 +156,7 @@ What is bad, by format:
   CSV        a record with another number of fields than the first, or that is not UTF-8
   sequences  a file that can't be read, has another header, or a record with another number of fields
   IDX        what can't be read; of a folder, each file that is damaged
+  NPY, raw   what can't be read, or does not fit the type in the batch
   images     what does not decode to its last pixel, at full size
 
 Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
@@ -144,8 +178,10 @@ pub(crate) struct VerifyArgs {
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
     /// Settings of a loader, as TOML or JSON: check against them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "stored")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) raw: RawArgs,
     /// Threads that decode [default: one for each core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
@@ -183,6 +219,7 @@ Examples:
   ringfeed bench photos/ --step-ms 20    # does the loader keep up with such a trainer?
   ringfeed bench photos/ --shield        # without prefetch, to compare
   ringfeed bench --config loader.toml --workers 8 --json
+  ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
 With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
 if it names several, PATH is the folder where those are that do not lie beside it; if it names none, PATH is read as \
@@ -196,8 +233,13 @@ pub(crate) struct BenchArgs {
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
     /// Settings of a loader, as TOML or JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stored", "window"])]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) raw: RawArgs,
+    /// Read a file of tokens, raw or NPY, in random windows of N tokens and their targets
+    #[arg(long, value_name = "N", conflicts_with = "shape", value_parser = at_least_one())]
+    pub(crate) window: Option<usize>,
     /// Samples a batch [default: 32]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub(crate) batch_size: Option<usize>,
@@ -222,7 +264,7 @@ pub(crate) struct BenchArgs {
     /// Resize images to N x N pixels [default: 224]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) size: Option<u32>,
-    /// Element type of images and IDX features [default: as stored]
+    /// Element type of images, and of IDX, NPY and raw features [default: as stored]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DTypeArg>,
     /// Order of the dimensions of images [default: nchw]

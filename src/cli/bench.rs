@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::{
-    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Missing, Result, RingStats, Role, SourceConfig,
-    StageStats,
+    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
+    SourceConfig, StageStats, TokenOptions,
 };
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub(crate) struct Measurement {
     stages: Vec<StageStats>,
     bottleneck: &'static str,
     ring: RingStats,
+    /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
+    memory_bytes: u64,
     peak_rss_bytes: Option<u64>,
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         bottleneck: stats.bottleneck(elapsed),
         stages: stats.stages,
         ring: stats.ring,
+        memory_bytes: stats.memory_bytes,
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
@@ -108,7 +111,7 @@ fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     };
     if let Some(path) = &args.path {
         match config.sources.as_mut_slice() {
-            [] => config.sources = detected(path)?,
+            [] => config.sources = told(path, args).map_or_else(|| detected(path), |source| Ok(vec![source]))?,
             [source] => path.clone_into(source.path_mut()),
             sources => find_in(path, sources)?,
         }
@@ -119,9 +122,26 @@ fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
     config.prefetch = args.prefetch.unwrap_or(config.prefetch);
-    config.shuffle = args.shuffle.or(config.shuffle);
+    // Random windows need a seed.
+    config.shuffle = args.shuffle.or(config.shuffle).or(args.window.map(|_| 0));
     config.shield |= args.shield;
     Ok(config)
+}
+
+/// The source that the flags describe, if they do.
+fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
+    let (path, raw) = (path.to_owned(), args.raw.options());
+    match (args.window, raw) {
+        (Some(window), raw) => {
+            let mut options = TokenOptions { window, ..TokenOptions::default() };
+            if let Some(RawOptions { stored, header_bytes, endian, .. }) = raw {
+                options = TokenOptions { stored, header_bytes, endian, ..options };
+            }
+            Some(SourceConfig::Tokens { path, options })
+        }
+        (None, Some(options)) => Some(SourceConfig::Raw { path, options }),
+        (None, None) => None,
+    }
 }
 
 /// Sources of what lies at `path`, so that as much as possible can be measured without saying more.
@@ -132,7 +152,7 @@ fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
             SourceConfig::Csv { options, .. } => options.missing = Missing::Nan,
             SourceConfig::CsvSequences { options, .. } => options.csv.missing = Missing::Nan,
             SourceConfig::Images { options, .. } => options.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
-            SourceConfig::Idx { .. } => {}
+            _ => {}
         }
     }
     Ok(sources)
@@ -153,7 +173,7 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
     Ok(())
 }
 
-/// What the flags for images and IDX files say.
+/// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     match source {
         SourceConfig::Images { options, .. } => {
@@ -165,11 +185,23 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
         SourceConfig::Idx { options, .. } if options.role == Role::Feature => {
             options.dtype = args.dtype().or(options.dtype);
         }
-        SourceConfig::Idx { .. } => {}
+        SourceConfig::Npy { options, .. } if options.role == Role::Feature => {
+            options.dtype = args.dtype().or(options.dtype);
+        }
+        SourceConfig::Raw { options, .. } if options.role == Role::Feature => {
+            options.dtype = args.dtype().or(options.dtype);
+        }
+        SourceConfig::Idx { .. } | SourceConfig::Npy { .. } | SourceConfig::Raw { .. } => {}
+        SourceConfig::Tokens { .. } => {
+            if args.dtype().is_some() {
+                let message = "--dtype is for images and arrays; a --config file chooses the type of tokens";
+                return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
+            }
+        }
         SourceConfig::Csv { .. } | SourceConfig::CsvSequences { .. } => {
             // Number columns are f32 anyway.
             if args.dtype() == Some(DType::U8) {
-                let message = "--dtype u8 is for images and IDX files; a --config file chooses the types of columns";
+                let message = "--dtype u8 is for images and arrays; a --config file chooses the types of columns";
                 return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
             }
         }
@@ -237,6 +269,7 @@ impl Report for Measurement {
         let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
         let slot = bytes(slot_bytes as f64);
         line("ring", format!("{slots} slots of {slot}, {regrown} regrown, {spilled} spilled"));
+        line("counted memory", bytes(self.memory_bytes as f64));
         if let Some(peak) = self.peak_rss_bytes {
             line("peak memory", bytes(peak as f64));
         }

@@ -1,9 +1,9 @@
 use std::path::Path;
 
 use ringfeed::{
-    ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile, IdxSummary,
-    ImageFolder, ImageOptions, ImageRecord, Result, SequenceOptions, SequenceRecord, SequenceSummary, detect,
-    summarise_image,
+    ArraySummary, ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile,
+    IdxOptions, IdxReader, ImageFolder, ImageOptions, ImageRecord, NpyOptions, NpyReader, RawOptions, RawReader,
+    Result, SequenceOptions, SequenceRecord, SequenceSummary, detect, summarise_image,
 };
 use serde::{Serialize, Serializer};
 
@@ -81,12 +81,16 @@ fn as_map<V: Serialize, S: Serializer>(entries: &[(String, V)], serializer: S) -
     serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
-/// Reads whatever lies at `path`; `csv` says how, if it is CSV.
-pub(crate) fn inspect(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
+/// Reads whatever lies at `path`; `csv` says how, if it is CSV, and `raw`, if it has no header.
+pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>) -> Result<Inspection> {
+    if let Some(options) = raw {
+        return Ok(array("raw", RawReader::open(path, options)?.summarise()?));
+    }
     match detect_with(path, csv)? {
         Format::Csv => table(path, csv),
         Format::CsvSequences => sequences(path, csv),
-        Format::Idx => array(path),
+        Format::Idx => Ok(array(Format::Idx.as_str(), IdxReader::open(path, &IdxOptions::default())?.summarise()?)),
+        Format::Npy => Ok(array(Format::Npy.as_str(), NpyReader::open(path, &NpyOptions::default())?.summarise()?)),
         Format::IdxFolder => arrays(path),
         Format::Image => image(path),
         Format::ImageFolder => images(path),
@@ -142,19 +146,18 @@ fn sequences(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
     })
 }
 
-fn array(path: &Path) -> Result<Inspection> {
-    let summary = IdxSummary::of(path)?;
+fn array(format: &'static str, summary: ArraySummary) -> Inspection {
     let name = summary.field.name.clone();
     let entry = |values: Option<Vec<f64>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
-    Ok(Inspection {
-        path: lossy(path),
-        format: Format::Idx.as_str(),
+    Inspection {
+        path: lossy(&summary.path),
+        format,
         records: summary.records,
         first: entry(summary.first),
         last: entry(summary.last),
         fields: vec![summary.field],
         details: Details::Array {},
-    })
+    }
 }
 
 /// A field for each file, called as the file. Records are those of features; of label files only if there are no others.
@@ -165,7 +168,7 @@ fn arrays(path: &Path) -> Result<Inspection> {
     let (mut fields, mut first, mut last, mut files) = (vec![], vec![], vec![], vec![]);
     for header in headers {
         let name = lossy(Path::new(header.path.file_name().unwrap_or_default()));
-        let summary = IdxSummary::of(&header.path)?;
+        let summary = IdxReader::open(&header.path, &IdxOptions::default())?.summarise()?;
         fields.push(FieldSummary { name: name.clone(), ..summary.field });
         first.push((name.clone(), summary.first));
         last.push((name.clone(), summary.last));

@@ -22,8 +22,8 @@ use args::{Args, Command};
 pub(crate) fn run() -> ExitCode {
     match Args::parse().command {
         Command::Inspect(args) => {
-            let options = args.options();
-            output::finish(caught(|| inspect::inspect(&args.path, &options)), args.json)
+            let (csv, raw) = (args.options(), args.raw.options());
+            output::finish(caught(|| inspect::inspect(&args.path, &csv, raw.as_ref())), args.json)
         }
         Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
         Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),

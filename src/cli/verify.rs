@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ringfeed::{Error, Loader, LoaderConfig, Result, VerifyProgress, VerifyReport, detect, verify};
+use ringfeed::{Error, Loader, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify};
 use serde::{Serialize, Serializer};
 
 use super::args::VerifyArgs;
@@ -37,7 +37,13 @@ fn parts<S: Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S
 /// Reads everything.
 pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     let begin = Instant::now();
-    let config = args.config.as_deref().map(|file| settings(file, args)).transpose()?;
+    let config = match args.raw.options() {
+        Some(options) => {
+            let path = args.path.clone().unwrap_or_default();
+            Some(LoaderConfig { workers: args.workers, ..LoaderConfig::new(SourceConfig::Raw { path, options }) })
+        }
+        None => args.config.as_deref().map(|file| settings(file, args)).transpose()?,
+    };
     let bar = bar();
     let show = |progress: VerifyProgress| {
         if let (Some(total), None) = (progress.total, bar.length()) {

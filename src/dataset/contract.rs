@@ -1,11 +1,12 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
-use crate::read::{Fingerprint, Record, Scratch};
-use crate::row::RowMut;
+use crate::read::{Fingerprint, Job, Record, Scratch};
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 
 use super::settle::BadRecords;
@@ -102,7 +103,7 @@ pub trait Filler: Send + Sync {
     /// # Errors
     ///
     /// A record that can't be read, with its place.
-    fn fetch(&self, plan: &BatchPlan, rows: std::ops::Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()>;
+    fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()>;
 
     /// Decodes what `fetch` read as the job's `nth` row into `out`, writing every byte of it. Processor time only.
     ///
@@ -117,6 +118,27 @@ pub trait Filler: Send + Sync {
         scratch: &mut Scratch,
         out: &mut RowMut<'_>,
     ) -> Result<()>;
+
+    /// Reads the rows `rows`, all of a job, one after another with `fetch`: what workers call.
+    fn fetch_all(&self, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
+        while let Some(nth) = job.advance() {
+            job.report(self.fetch(plan, rows.clone(), nth, scratch));
+        }
+    }
+
+    /// Decodes the rows `rows`, all of a job, into `out`, one after another with `decode`: what workers call.
+    fn decode_all(
+        &self,
+        plan: &BatchPlan,
+        rows: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(plan, rows.start + nth, nth, scratch, &mut out.row(nth)));
+        }
+    }
 
     /// One of the samples that a plan may ask for, by random bits: it stands in for a bad one. `None` if samples can only
     /// be read in order.

@@ -4,63 +4,44 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::error::{Error, Result};
-use crate::read::Scratch;
+use crate::read::{Job, Scratch};
 use crate::ring::Share;
+use crate::row::RowsMut;
 use crate::schema::Extents;
+use crate::sync::AtomicBool;
 
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner};
 
-/// How a filler's `fetch` is called: directly, or by way of a thread that may be left behind.
-pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, usize, &mut Scratch) -> Result<()> + 'a;
+/// How a filler's `fetch_all` is called: directly, or by way of a thread that may be left behind.
+pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, &mut Job<'_>, &mut Scratch) + 'a;
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stopped` is asked between rows; a stopped share is left as it is. `fetch` calls the filler's.
+/// `stop` is looked at between rows; a stopped share is left as it is.
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
     scratch: &mut Scratch,
     counters: &Counters,
-    stopped: impl Fn() -> bool,
+    stop: &AtomicBool,
     fetch: &mut Fetch<'_>,
 ) {
     let rows = share.rows();
-    let mut bad = Vec::new();
-    if !share.payload().plan.faults.is_empty() {
-        bad.extend(share.payload().plan.faults.iter().map(|(row, _)| *row));
-    }
     let begin = Instant::now();
-    for (nth, row) in rows.clone().enumerate() {
-        if stopped() {
-            return;
-        }
-        let is_bad = bad.contains(&row);
-        // Every job begins with its first record, be it bad: that is how readers tell it from the job before.
-        if is_bad && nth > 0 {
-            continue;
-        }
-        let plan = &share.payload().plan;
-        let fetched = caught(|| fetch(filler, plan, rows.clone(), nth, scratch));
-        if let (Err(error), false) = (fetched, is_bad) {
-            report(share.payload(), filler, row, error);
-            bad.push(row);
-        }
+    let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), rows.clone());
+    let plan = &batch.plan;
+    let mut job = Job::new(&plan.samples[rows.clone()], plan.key()).until(stop);
+    for (row, _) in plan.faults.iter().filter(|(row, _)| rows.contains(row)) {
+        job.set_bad(row - rows.start);
     }
+    fetch(filler, plan, rows.clone(), &mut job, scratch);
     let fetched = Instant::now();
-    for (nth, row) in rows.clone().enumerate() {
-        if stopped() {
-            return;
-        }
-        if !bad.contains(&row) {
-            let decoded = caught(|| {
-                let (batch, mut out) = share.payload_and_row(filler.schema().tensors(), row);
-                filler.decode(&batch.plan, row, nth, scratch, &mut out)
-            });
-            if let Err(error) = decoded {
-                report(share.payload(), filler, row, error);
-            }
-        }
+    if !job.is_stopped() {
+        decode_rows(filler, plan, rows.clone(), &mut job, scratch, &mut out);
+    }
+    for (nth, error) in job.take_faults() {
+        report(batch, filler, rows.start + nth, error);
     }
     counters.read.busy(fetched - begin, rows.len());
     counters.decode.busy(fetched.elapsed(), rows.len());
@@ -71,26 +52,56 @@ pub(crate) fn fetch_directly(
     filler: &dyn Filler,
     plan: &BatchPlan,
     rows: Range<usize>,
-    nth: usize,
+    job: &mut Job<'_>,
     scratch: &mut Scratch,
-) -> Result<()> {
-    filler.fetch(plan, rows, nth, scratch)
+) {
+    caught_each(job, |job| filler.fetch_all(plan, rows.clone(), job, scratch));
 }
 
-/// Decodes row `from` of `plan`, fetched as the job's `nth`, into row `to` of a share.
-pub(super) fn decode_row(
+/// Fills row `to` of a share with the only row of `plan`.
+pub(super) fn fill_row(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
     plan: &BatchPlan,
-    from: usize,
     to: usize,
-    nth: usize,
     scratch: &mut Scratch,
+    fetch: &mut Fetch<'_>,
 ) -> Result<()> {
-    caught(|| {
-        let (_, mut out) = share.payload_and_row(filler.schema().tensors(), to);
-        filler.decode(plan, from, nth, scratch, &mut out)
-    })
+    let mut job = Job::new(&plan.samples[..1], plan.key());
+    fetch(filler, plan, 0..1, &mut job, scratch);
+    let (_, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
+    decode_rows(filler, plan, 0..1, &mut job, scratch, &mut out);
+    job.take_faults().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+fn decode_rows(
+    filler: &dyn Filler,
+    plan: &BatchPlan,
+    rows: Range<usize>,
+    job: &mut Job<'_>,
+    scratch: &mut Scratch,
+    out: &mut RowsMut<'_>,
+) {
+    job.decode_again();
+    caught_each(job, |job| filler.decode_all(plan, rows.clone(), job, scratch, out));
+}
+
+/// Calls `work` until it has passed all of the job's records; a panic is the error of the record that it was at.
+pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>)) {
+    loop {
+        let passed = job.passed();
+        let Err(error) = caught(|| {
+            work(job);
+            Ok(())
+        }) else {
+            return;
+        };
+        // A panic before the first record is taken for one at it: every turn gets further.
+        if job.passed() == passed && job.advance().is_none() {
+            return;
+        }
+        job.report(Err(error));
+    }
 }
 
 /// The longest extents among some rows of a plan; bad rows are returned instead of measured.

@@ -5,12 +5,12 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, EpochOrder, Order, Remainder, Shard, epoch_key};
 use crate::random::RandomKey;
-use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
-use crate::row::RowMut;
+use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
-use super::fill::caught;
+use super::fill::{caught, caught_each};
 use super::sampling::Sampling;
 use super::settle::BadRecords;
 
@@ -355,6 +355,28 @@ impl Filler for ReaderFiller {
                 caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, scratch))
             });
         calls.fold(Ok(()), Result::and)
+    }
+
+    fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
+        for (component, scratch) in self.components.iter().zip(scratches(scratch, self.components.len())) {
+            job.read_again();
+            caught_each(job, |job| component.reader.fetch_all(job, scratch));
+        }
+    }
+
+    fn decode_all(
+        &self,
+        _: &BatchPlan,
+        _: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        for (component, scratch) in self.components.iter().zip(scratches(scratch, self.components.len())) {
+            job.decode_again();
+            let mut part = out.part(component.first, component.count);
+            caught_each(job, |job| component.reader.decode_all(job, scratch, &mut part));
+        }
     }
 
     fn decode(

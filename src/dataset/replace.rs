@@ -8,7 +8,7 @@ use crate::sync::Ordering;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
-use super::fill::{Fetch, caught, decode_row};
+use super::fill::{Fetch, caught, fill_row};
 use super::settle::{BadRecords, compact};
 
 /// Candidates that are tried for one bad record before the batch fails.
@@ -79,7 +79,7 @@ fn replace(
             lay_out_again(draft, extents, filler, scratch, fetch)?;
         }
         for (row, attempt, candidate) in chosen {
-            let written = fill_row(draft, row, &candidate, filler, scratch, fetch);
+            let written = fill_draft_row(draft, row, &candidate, filler, scratch, fetch);
             if written.is_err() {
                 waiting.push((row, attempt + 1));
             }
@@ -118,7 +118,7 @@ fn candidate_extents(candidate: &BatchPlan, filler: &dyn Filler, scratch: &mut S
     }
 }
 
-fn fill_row(
+fn fill_draft_row(
     draft: &mut Draft<Batch>,
     row: usize,
     candidate: &BatchPlan,
@@ -126,9 +126,8 @@ fn fill_row(
     scratch: &mut Scratch,
     fetch: &mut Fetch<'_>,
 ) -> Result<()> {
-    caught(|| fetch(filler, candidate, 0..1, 0, scratch))?;
     let mut written = Ok(());
-    draft.with_share(|share| written = decode_row(filler, share, candidate, 0, row, 0, scratch));
+    draft.with_share(|share| written = fill_row(filler, share, candidate, row, scratch, fetch));
     written
 }
 
@@ -149,7 +148,7 @@ fn lay_out_again(
         let batch = draft.payload();
         if batch.bad.iter().all(|(bad, _)| *bad != row) {
             let plan = batch.plan.one_row(row);
-            fill_row(draft, row, &plan, filler, scratch, fetch)?;
+            fill_draft_row(draft, row, &plan, filler, scratch, fetch)?;
         }
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
 use crate::order::epoch_key;
-use crate::read::{Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
-use crate::row::RowMut;
+use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
@@ -245,6 +245,19 @@ impl Filler for StreamFiller {
         let id = plan.samples[row];
         let sample = Sample { id, key: plan.key().with(id) };
         self.decoder.decode(sample, &plan.records[row], scratch, out)
+    }
+
+    fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, _: &mut Job<'_>, _: &mut Scratch) {}
+
+    fn decode_all(
+        &self,
+        plan: &BatchPlan,
+        rows: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        self.decoder.decode_all(&plan.records[rows], job, scratch, out);
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {

@@ -1,4 +1,4 @@
-//! `fma(x, scale, bias)` over slices, compiled for the processor at hand.
+//! Conversions and `fma(x, scale, bias)` over slices, compiled for the processor at hand.
 //!
 //! `f32::mul_add` rounds once everywhere, so every path gives the same bits; but without the FMA instruction it is a
 //! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, once with AVX2 and
@@ -23,6 +23,27 @@ fn dispatch(kernel: impl Kernel) {
         }
     }
     kernel.run();
+}
+
+/// Writes `to(x)` for each value. Tokens of 16 bits to 64 take a sixth less time so than with the vectors that every
+/// processor has.
+///
+/// # Panics
+///
+/// If the slices differ in length.
+pub(crate) fn convert<T: Copy, U>(target: &mut [U], values: &[T], to: impl Fn(T) -> U) {
+    struct Convert<'a, T, U, F>(&'a mut [U], &'a [T], F);
+    impl<T: Copy, U, F: Fn(T) -> U> Kernel for Convert<'_, T, U, F> {
+        #[inline(always)]
+        fn run(self) {
+            let Self(target, values, to) = self;
+            for (target, value) in target.iter_mut().zip(values) {
+                *target = to(*value);
+            }
+        }
+    }
+    assert_eq!(target.len(), values.len());
+    dispatch(Convert(target, values, to));
 }
 
 /// Writes `fma(to_f32(x), scale, bias)` for each value: one factor for all.
@@ -104,48 +125,83 @@ pub(crate) fn scale_pixels(target: &mut [f32], pixels: &[u8], scale: [f32; 3], b
     dispatch(Pixels(target, pixels, scale, bias));
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, by `fma(x, scale[c], bias[c])`.
+/// Writes channel `c` of pixels of three bytes to plane `c`, by `fma(x, scale[c], bias[c])`; the last pixel first if
+/// `mirrored`.
 ///
 /// # Panics
 ///
 /// If a plane has not as many elements as there are pixels.
-pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], scale: [f32; 3], bias: [f32; 3]) {
-    struct Planes<'a>([&'a mut [f32]; 3], &'a [u8], [f32; 3], [f32; 3]);
-    impl Kernel for Planes<'_> {
-        #[inline(always)]
-        fn run(self) {
-            let Self([red, green, blue], pixels, scale, bias) = self;
-            let (pixels, _) = pixels.as_chunks::<3>();
-            for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
-                *red = f32::from(pixel[0]).mul_add(scale[0], bias[0]);
-                *green = f32::from(pixel[1]).mul_add(scale[1], bias[1]);
-                *blue = f32::from(pixel[2]).mul_add(scale[2], bias[2]);
-            }
-        }
-    }
-    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
-    dispatch(Planes(planes, pixels, scale, bias));
+pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: bool, scale: [f32; 3], bias: [f32; 3]) {
+    let by_channel = |pixel: &[u8; 3]| std::array::from_fn(|c| f32::from(pixel[c]).mul_add(scale[c], bias[c]));
+    to_planes(planes, pixels, mirrored, by_channel);
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, as it is.
+/// Writes channel `c` of pixels of three bytes to plane `c`, as it is; the last pixel first if `mirrored`.
 ///
 /// # Panics
 ///
 /// If a plane has not as many elements as there are pixels.
-pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8]) {
-    struct Planes<'a>([&'a mut [u8]; 3], &'a [u8]);
-    impl Kernel for Planes<'_> {
-        #[inline(always)]
-        fn run(self) {
-            let Self([red, green, blue], pixels) = self;
-            let (pixels, _) = pixels.as_chunks::<3>();
-            for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
-                (*red, *green, *blue) = (pixel[0], pixel[1], pixel[2]);
+pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8], mirrored: bool) {
+    to_planes(planes, pixels, mirrored, |pixel| *pixel);
+}
+
+fn to_planes<T: Copy + Default>(
+    planes: [&mut [T]; 3],
+    pixels: &[u8],
+    mirrored: bool,
+    channels: impl Fn(&[u8; 3]) -> [T; 3],
+) {
+    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
+    let (pixels, _) = pixels.as_chunks::<3>();
+    if mirrored {
+        dispatch(Mirrored(planes, pixels, channels));
+    } else {
+        dispatch(Straight(planes, pixels, channels));
+    }
+}
+
+struct Straight<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
+
+impl<T, F: Fn(&[u8; 3]) -> [T; 3]> Kernel for Straight<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self([red, green, blue], pixels, channels) = self;
+        for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
+            [*red, *green, *blue] = channels(pixel);
+        }
+    }
+}
+
+struct Mirrored<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
+
+impl<T: Copy + Default, F: Fn(&[u8; 3]) -> [T; 3]> Kernel for Mirrored<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        // Turned round block by block: a loop that runs backwards through one of them is half as fast.
+        const BLOCK: usize = 32;
+        let Self(planes, pixels, channels) = self;
+        let (blocks, rest) = pixels.as_chunks::<BLOCK>();
+        for (nth, block) in (1..).zip(blocks) {
+            let mut turned = [[T::default(); BLOCK]; 3];
+            for (i, pixel) in block.iter().enumerate() {
+                let values = channels(pixel);
+                for c in 0..3 {
+                    turned[c][i] = values[c];
+                }
+            }
+            let start = pixels.len() - nth * BLOCK;
+            for c in 0..3 {
+                turned[c].reverse();
+                planes[c][start..start + BLOCK].copy_from_slice(&turned[c]);
+            }
+        }
+        for (i, pixel) in rest.iter().rev().enumerate() {
+            let values = channels(pixel);
+            for c in 0..3 {
+                planes[c][i] = values[c];
             }
         }
     }
-    assert!(planes.iter().all(|plane| plane.len() * 3 == pixels.len()), "a plane has one element a pixel");
-    dispatch(Planes(planes, pixels));
 }
 
 #[cfg(test)]
@@ -173,22 +229,22 @@ mod tests {
             scale_pixels(&mut interleaved, flat, scale, bias);
             prop_assert!(interleaved.iter().map(|x| x.to_bits()).eq(naive.iter().flatten().copied()));
 
-            let mut planes = vec![f32::NAN; flat.len()];
-            let (red, rest) = planes.split_at_mut(pixels.len());
-            let (green, blue) = rest.split_at_mut(pixels.len());
-            scale_planes([red, green, blue], flat, scale, bias);
-            for c in 0..3 {
-                let plane = planes[c * pixels.len()..][..pixels.len()].iter().map(|x| x.to_bits());
-                prop_assert!(plane.eq(naive.iter().map(|pixel| pixel[c])));
-            }
-
-            let mut bytes = vec![0u8; flat.len()];
-            let (red, rest) = bytes.split_at_mut(pixels.len());
-            let (green, blue) = rest.split_at_mut(pixels.len());
-            split_planes([red, green, blue], flat);
-            for c in 0..3 {
-                let plane = bytes[c * pixels.len()..][..pixels.len()].iter().copied();
-                prop_assert!(plane.eq(pixels.iter().map(|pixel| pixel[c])));
+            for mirrored in [false, true] {
+                let at = |i: usize| if mirrored { pixels.len() - 1 - i } else { i };
+                let mut planes = vec![f32::NAN; flat.len()];
+                let (red, rest) = planes.split_at_mut(pixels.len());
+                let (green, blue) = rest.split_at_mut(pixels.len());
+                scale_planes([red, green, blue], flat, mirrored, scale, bias);
+                let mut bytes = vec![0u8; flat.len()];
+                let (red, rest) = bytes.split_at_mut(pixels.len());
+                let (green, blue) = rest.split_at_mut(pixels.len());
+                split_planes([red, green, blue], flat, mirrored);
+                for c in 0..3 {
+                    for i in 0..pixels.len() {
+                        prop_assert_eq!(planes[c * pixels.len() + i].to_bits(), naive[at(i)][c]);
+                        prop_assert_eq!(bytes[c * pixels.len() + i], pixels[at(i)][c]);
+                    }
+                }
             }
 
             let mut all = vec![f32::NAN; flat.len()];

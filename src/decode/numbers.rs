@@ -1,4 +1,4 @@
-use crate::decode::fused::{scale_all, scale_each};
+use crate::decode::fused::{convert, scale_all, scale_each};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
@@ -57,9 +57,7 @@ fn write<T: Element>(
     macro_rules! cast {
         ($type:ty, $via:expr) => {{
             let target = &mut tensor.as_mut_slice::<$type>()?[at..at + values.len()];
-            for (target, value) in target.iter_mut().zip(values) {
-                *target = $via(*value) as $type;
-            }
+            convert(target, values, |value| $via(value) as $type);
         }};
     }
     if T::DTYPE == dtype && affine.is_none() {

@@ -10,7 +10,8 @@ use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NumberAugment, SequenceOptions, Unpaired, detect,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SequenceOptions,
+    TokenCut, TokenOptions, Unpaired, detect,
 };
 use crate::ring::Overflow;
 
@@ -155,6 +156,29 @@ pub enum SourceConfig {
         #[serde(default)]
         options: IdxOptions,
     },
+    /// An NPY file.
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// How it is read.
+        #[serde(default)]
+        options: NpyOptions,
+    },
+    /// A file of numbers without a header.
+    Raw {
+        /// The file.
+        path: PathBuf,
+        /// What it holds, and how it is read.
+        options: RawOptions,
+    },
+    /// A file of tokens, raw or NPY.
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// How it is read and cut into samples.
+        #[serde(default)]
+        options: TokenOptions,
+    },
     /// A folder with one subfolder of images a class, a folder of images without labels, or a single image.
     Images {
         /// The folder or file.
@@ -275,6 +299,7 @@ impl LoaderConfig {
             },
             Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
+            Format::Npy => SourceConfig::Npy { path, options: NpyOptions::default() },
             Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
         }))
     }
@@ -362,6 +387,9 @@ impl LoaderConfig {
         if self.class_balanced && self.shuffle.is_none() {
             faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
         }
+        if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::is_random) {
+            faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
+        }
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
@@ -404,6 +432,9 @@ impl SourceConfig {
             Self::Csv { .. } => "csv",
             Self::CsvSequences { .. } => "csv_sequences",
             Self::Idx { .. } => "idx",
+            Self::Npy { .. } => "npy",
+            Self::Raw { .. } => "raw",
+            Self::Tokens { .. } => "tokens",
             Self::Images { .. } => "images",
         }
     }
@@ -414,6 +445,9 @@ impl SourceConfig {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }
             | Self::Idx { path, .. }
+            | Self::Npy { path, .. }
+            | Self::Raw { path, .. }
+            | Self::Tokens { path, .. }
             | Self::Images { path, .. } => path,
         }
     }
@@ -424,6 +458,9 @@ impl SourceConfig {
             Self::Csv { path, .. }
             | Self::CsvSequences { path, .. }
             | Self::Idx { path, .. }
+            | Self::Npy { path, .. }
+            | Self::Raw { path, .. }
+            | Self::Tokens { path, .. }
             | Self::Images { path, .. } => path,
         }
     }
@@ -431,7 +468,7 @@ impl SourceConfig {
     fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let (path, labels) = match self {
             Self::CsvSequences { path, labels, .. } => (path, labels.as_mut()),
-            Self::Csv { path, .. } | Self::Idx { path, .. } | Self::Images { path, .. } => (path, None),
+            other => (other.path_mut(), None),
         };
         std::iter::once(path).chain(labels)
     }
@@ -447,7 +484,13 @@ impl SourceConfig {
                 faults.extend(options.validate().err().map(|error| error.to_string()));
             }
             Self::Images { options, .. } => faults.extend(options.faults()),
-            Self::Idx { .. } => {}
+            Self::Tokens { options, .. } => faults.extend(options.faults()),
+            Self::Idx { .. } | Self::Npy { .. } | Self::Raw { .. } => {}
         }
+    }
+
+    /// Whether its samples are drawn at random, so that there is no order of its own.
+    fn is_random(&self) -> bool {
+        matches!(self, Self::Tokens { options: TokenOptions { cut: TokenCut::Random, .. }, .. })
     }
 }

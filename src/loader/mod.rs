@@ -17,7 +17,8 @@ use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, NumberAugment, RecordDecoder, RecordReader, SequenceOptions,
+    ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader,
+    SequenceOptions, TokenOptions, TokenReader,
 };
 
 use crate::schema::{Schema, TensorSpec};
@@ -81,6 +82,21 @@ impl Loader {
     pub fn idx(features: impl Into<PathBuf>, labels: impl Into<PathBuf>) -> Self {
         Self::new(SourceConfig::Idx { path: features.into(), options: IdxOptions::default() })
             .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
+    }
+
+    /// An NPY file of features; [`and`](Self::and) adds one of labels.
+    pub fn npy(path: impl Into<PathBuf>) -> Self {
+        Self::new(SourceConfig::Npy { path: path.into(), options: NpyOptions::default() })
+    }
+
+    /// A file of numbers without a header; [`and`](Self::and) adds one of labels.
+    pub fn raw(path: impl Into<PathBuf>, options: RawOptions) -> Self {
+        Self::new(SourceConfig::Raw { path: path.into(), options })
+    }
+
+    /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its seed.
+    pub fn tokens(path: impl Into<PathBuf>, options: TokenOptions) -> Self {
+        Self::new(SourceConfig::Tokens { path: path.into(), options })
     }
 
     /// A folder with one subfolder of images a class; without subfolders, images without labels.
@@ -360,6 +376,8 @@ impl Loader {
         });
         let readers = readers.collect::<Result<Vec<_>>>()?;
         let subset = self.subset(&readers)?;
+        let shortest = || readers.iter().map(RecordReader::len).min().unwrap_or(0);
+        let choice = subset.as_ref().map_or_else(shortest, Subset::len);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let mut source = ReaderSource::new(first)
@@ -381,7 +399,7 @@ impl Loader {
         if config.class_balanced {
             source = source.class_balanced();
         }
-        if let Some(samples) = config.samples_per_epoch {
+        if let Some(samples) = self.samples_per_epoch_of(choice) {
             source = source.samples_per_epoch(samples);
         }
         if config.shorter {
@@ -391,6 +409,15 @@ impl Loader {
             source = source.normalise(tensor, normaliser);
         }
         Ok(Box::new(source))
+    }
+
+    /// How many samples an epoch has if not as many as there are to choose from, which are `choice`.
+    fn samples_per_epoch_of(&self, choice: u64) -> Option<u64> {
+        let of_windows = |source: &SourceConfig| match source {
+            SourceConfig::Tokens { options, .. } => options.samples_per_epoch(choice),
+            _ => None,
+        };
+        self.config.samples_per_epoch.or_else(|| self.config.sources.iter().find_map(of_windows))
     }
 
     fn check(&self) -> Result<()> {
@@ -455,6 +482,9 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
             }
         }
         SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
+        SourceConfig::Npy { path, options } => Arc::new(NpyReader::open(path, options)?),
+        SourceConfig::Raw { path, options } => Arc::new(RawReader::open(path, options)?),
+        SourceConfig::Tokens { path, options } => Arc::new(TokenReader::open_within(path, options, budget)?),
         SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
         SourceConfig::Images { path, options } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)

@@ -10,7 +10,7 @@ use crate::memory::{MemoryBudget, whole_pages};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader};
+use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader, TokenReader};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
 use super::{Loader, SourceConfig, cores, open};
@@ -195,7 +195,8 @@ impl Loader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let selects = self.config.split.is_some() || self.config.folds.is_some();
-        Ok(self.config.samples_per_epoch.or(shortest.filter(|_| !selects)))
+        let choice = shortest.filter(|_| !selects);
+        Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
 
     /// The tensors of all sources, if what is said of them by name fits.
@@ -248,12 +249,17 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
             let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
             Outline { records: Some(records), tensors: Some(vec![tensor]), held_bytes: Some(held_bytes), unknown: None }
         }
-        SourceConfig::Images { .. } => {
-            // Opening images lists them, and opens none.
-            let images = open(source, &MemoryBudget::unlimited())?;
+        SourceConfig::Tokens { path: file, options } => {
+            let (records, tensors) = TokenReader::foretold(file, options)?;
+            let unknown = records.is_none().then(|| format!("samples: only reading all of {path} tells"));
+            Outline { records, tensors: Some(tensors), held_bytes: records.map(|_| 0), unknown }
+        }
+        SourceConfig::Images { .. } | SourceConfig::Npy { .. } | SourceConfig::Raw { .. } => {
+            // Opening images lists them, and opens none; opening arrays reads their headers.
+            let reader = open(source, &MemoryBudget::unlimited())?;
             Outline {
-                records: Some(images.len()),
-                tensors: Some(images.tensors().to_vec()),
+                records: Some(reader.len()),
+                tensors: Some(reader.tensors().to_vec()),
                 held_bytes: Some(0),
                 unknown: None,
             }

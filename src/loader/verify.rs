@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::{
     CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    Missing, SequenceOptions, detect,
+    Missing, NpyOptions, NpyReader, SequenceOptions, TokenCut, detect,
 };
 
 use super::{Loader, SourceConfig, cores};
@@ -27,6 +27,7 @@ const LARGE: usize = 8;
 ///   of a loader: [`Loader::verify`]. The file is read once, one record after another.
 /// - CSV sequences: a file that can't be read, has another header than the first, or a record with another number of
 ///   fields. At least one column must hold numbers alone; missing ones are allowed.
+/// - NPY: what can't be read, and numbers of `u64` from 2^63 on.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
 /// - Images: what does not decode to its last pixel, at full size.
 ///
@@ -55,6 +56,10 @@ pub fn verify(
             verify_known(ReaderSource::new(reader).batch_size(LARGE), workers, refused, on_progress)
         }
         Format::Idx => verify_idx(path, workers, on_progress),
+        Format::Npy => {
+            let reader = NpyReader::open(path, &NpyOptions::default())?;
+            verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
+        }
         Format::IdxFolder => verify_idx_folder(path, workers, &on_progress),
         Format::Image => {
             let image = ImageFolder::from_paths([path], ImageLabels::None, &ImageOptions::default())?;
@@ -117,7 +122,10 @@ impl Loader {
     fn every_sample(&self) -> Self {
         let mut all = self.clone();
         let config = &mut all.config;
-        let is_small = |source: &SourceConfig| matches!(source, SourceConfig::Csv { .. } | SourceConfig::Idx { .. });
+        let is_small = |source: &SourceConfig| {
+            use SourceConfig::{Csv, Idx, Npy, Raw, Tokens};
+            matches!(source, Csv { .. } | Idx { .. } | Npy { .. } | Raw { .. } | Tokens { .. })
+        };
         config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
         config.shuffle = None;
         config.split = None;
@@ -129,8 +137,13 @@ impl Loader {
         config.bad_records = Default::default();
         config.augment.clear();
         for source in &mut config.sources {
-            if let SourceConfig::Images { options, .. } = source {
-                options.augment.clear();
+            match source {
+                SourceConfig::Images { options, .. } => options.augment.clear(),
+                // Windows side by side hold every token that windows at every place hold.
+                SourceConfig::Tokens { options, .. } if options.cut == TokenCut::Random => {
+                    options.cut = TokenCut::Contiguous { stride: None };
+                }
+                _ => {}
             }
         }
         all

@@ -122,7 +122,7 @@ impl DataSetIterator for AsyncDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(self.workspace.workers(), self.session.ring.stats())
+        self.delivery.stats(&self.workspace, self.workspace.workers(), self.session.ring.stats())
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

@@ -9,6 +9,8 @@ use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::Ordering;
 
+use super::workspace::Workspace;
+
 /// What comes next in order.
 pub(super) enum Taken {
     Batch(Draft<Batch>),
@@ -162,7 +164,7 @@ impl Delivery {
         self.settle.policy()
     }
 
-    pub(super) fn stats(&self, workers: usize, ring: RingStats) -> Stats {
-        Stats::read(&self.counters, workers, ring)
+    pub(super) fn stats(&self, workspace: &Workspace, workers: usize, ring: RingStats) -> Stats {
+        Stats::read(&self.counters, workers, ring, workspace.budget().used())
     }
 }

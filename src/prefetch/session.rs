@@ -446,8 +446,11 @@ impl Session {
     pub(super) fn with_fetch(&self, worker: usize, work: impl FnOnce(&mut Fetch<'_>)) {
         match &self.fetchers {
             None => work(&mut fetch_directly),
-            Some(fetchers) => work(&mut |_, plan, rows, nth, scratch| {
-                fetchers.fetch(worker, &self.filler, plan, rows.start + nth, scratch, &self.counters)
+            Some(fetchers) => work(&mut |_, plan, rows, job, scratch| {
+                while let Some(nth) = job.advance() {
+                    let row = rows.start + nth;
+                    job.report(fetchers.fetch(worker, &self.filler, plan, row, scratch, &self.counters));
+                }
             }),
         }
     }

@@ -149,7 +149,7 @@ impl AsyncShieldDataSetIterator {
         let mut made = None;
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
-            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, || false, &mut fetch_directly);
+            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, &never, &mut fetch_directly);
             made = share.finish();
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
@@ -221,7 +221,7 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(1, self.ring.stats())
+        self.delivery.stats(&self.workspace, 1, self.ring.stats())
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

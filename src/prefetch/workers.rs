@@ -54,10 +54,9 @@ impl Job {
                 let rows = share.rows().len() as u64;
                 let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
                 let begin = Instant::now();
-                let stopped = || session.stop.load(Ordering::Acquire);
                 let mut scratch = session.scratches[worker].lock();
                 session.with_fetch(worker, |fetch| {
-                    fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, stopped, fetch);
+                    fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, &session.stop, fetch);
                 });
                 let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
                 let before = session.row_ns.load(Ordering::Relaxed);

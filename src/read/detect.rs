@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result, missing_path};
 use super::IdxReader;
 use super::images::has_class_folders;
 use super::input::{Inflater, inflate_error, open_file};
+use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
 
 /// The formats that [`detect`] tells apart.
@@ -27,6 +28,8 @@ pub enum Format {
     CsvSequences,
     /// An IDX file, plain or gzip-compressed.
     Idx,
+    /// An NPY file.
+    Npy,
     /// A folder of IDX files, such as MNIST's four.
     IdxFolder,
     /// One image file.
@@ -42,6 +45,7 @@ impl Format {
             Self::Csv => "csv",
             Self::CsvSequences => "csv_sequences",
             Self::Idx => "idx",
+            Self::Npy => "npy",
             Self::IdxFolder => "idx_folder",
             Self::Image => "image",
             Self::ImageFolder => "image_folder",
@@ -56,8 +60,9 @@ impl fmt::Display for Format {
 }
 
 /// What there is to choose from, for messages.
-const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), images (JPEG, PNG, WebP, BMP, GIF, \
-                       TIFF), and folders of images, of CSV sequences or of IDX files";
+const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), NPY files, images (JPEG, PNG, WebP, \
+                       BMP, GIF, TIFF), and folders of images, of CSV sequences or of IDX files; of raw numbers and \
+                       tokens somebody must say what they are (--stored, or a configuration)";
 
 /// How much of a file decides whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -67,7 +72,7 @@ const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`.
 ///
-/// A file is IDX or an image if it begins as one (once decompressed), or else if its name says so. Any other text is
+/// A file is NPY, IDX or an image if it begins as one (once decompressed), or else if its name says so. Any other text is
 /// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
 /// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
 /// what most of its files are by their names.
@@ -111,6 +116,13 @@ fn file(path: &Path) -> Result<Format> {
     if image.is_some() {
         return Ok(Format::Image);
     }
+    if begins_as_npy(&head) || is_npy_name(path) {
+        if packed {
+            let message = "a gzip-compressed NPY file; decompress it first";
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        return Ok(Format::Npy);
+    }
     if begins_as_idx(&head) || is_idx_name(path) {
         return Ok(Format::Idx);
     }
@@ -148,6 +160,10 @@ fn plain_name(path: &Path) -> String {
 pub(super) fn is_idx_name(path: &Path) -> bool {
     let name = plain_name(path);
     name.ends_with("-ubyte") || name.ends_with(".idx")
+}
+
+fn is_npy_name(path: &Path) -> bool {
+    plain_name(path).ends_with(".npy")
 }
 
 fn is_image_name(path: &Path) -> bool {
@@ -217,6 +233,7 @@ mod tests {
     #[test]
     fn content_goes_before_the_name() {
         assert_eq!(detected("digits.csv", &[0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap(), Format::Idx);
+        assert_eq!(detected("array.csv", b"\x93NUMPY\x01\0").unwrap(), Format::Npy);
         assert_eq!(detected("photo.csv", b"\x89PNG\r\n\x1a\n").unwrap(), Format::Image);
         assert_eq!(detected("table.dat", b"a,b\n1,2\n").unwrap(), Format::Csv);
         assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), Format::Csv);
@@ -225,6 +242,7 @@ mod tests {
     #[test]
     fn the_name_decides_where_the_content_does_not() {
         assert_eq!(detected("train-images-idx3-ubyte", b"rubbish").unwrap(), Format::Idx);
+        assert_eq!(detected("array.npy", b"rubbish").unwrap(), Format::Npy);
         assert_eq!(detected("cat.JPG", b"rubbish").unwrap(), Format::Image);
         assert_eq!(detected("empty.csv", b"").unwrap(), Format::Csv);
     }

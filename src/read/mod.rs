@@ -11,10 +11,17 @@ mod fixed;
 mod idx;
 mod images;
 mod input;
+mod job;
 mod memory;
+mod npy;
+mod parallel;
+mod raw;
 mod samples;
+#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
+mod saved;
 mod sequence;
 mod summary;
+mod tokens;
 
 use std::any::Any;
 
@@ -22,7 +29,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, TensorSpec};
 
 pub use augmented::{Augmented, NumberAugment};
@@ -31,24 +38,30 @@ pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
 };
 pub use detect::{Format, detect};
-pub use idx::{IdxFile, IdxOptions, IdxReader, IdxSummary};
+pub use fixed::{ArraySummary, Endian, StoredType};
+pub use idx::{IdxFile, IdxOptions, IdxReader};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
 pub use input::Access;
 pub(crate) use input::{Inflater, Input};
+pub use job::Job;
 pub use memory::MemoryReader;
+pub use npy::{NpyOptions, NpyReader};
+pub use raw::{RawOptions, RawReader};
 pub use samples::{Array, SampleStream};
+pub use saved::SavedIndex;
 pub use sequence::{
     Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
 /// Random access to records, and their decoding.
 ///
 /// Called from several threads at once, in any order, each with a [`Scratch`] of its own. A batch is filled in jobs of
-/// a few samples; a job calls `fetch` for each of its samples, then `decode` for each that was fetched.
+/// a few samples; a [`Job`] calls `fetch` for each of its samples, then `decode` for each that was fetched.
 pub trait RecordReader: Send + Sync {
     /// Number of records.
     fn len(&self) -> u64;
@@ -92,6 +105,22 @@ pub trait RecordReader: Send + Sync {
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the record holds what the schema does not allow, with path,
     /// record, line, column or byte.
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Reads all records of a job, one after another with `fetch`: what workers call. A reader that wraps another should
+    /// hand it on.
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        while let Some(nth) = job.advance() {
+            job.report(self.fetch(job.samples(), nth, scratch));
+        }
+    }
+
+    /// Decodes all records of a job into their `rows`, one after another with `decode`: what workers call. A reader that
+    /// wraps another should hand it on.
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+        }
+    }
 
     /// Where record `sample` comes from: what statistics and logs call it.
     fn place(&self, sample: u64) -> Location;
@@ -170,6 +199,13 @@ pub trait RecordDecoder: Send + Sync {
     ///
     /// [`ErrorKind::Data`](crate::ErrorKind::Data), with the place.
     fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// As [`RecordReader::decode_all`], for `records` in the order of the job.
+    fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), &records[nth], scratch, &mut rows.row(nth)));
+        }
+    }
 
     /// Where `record` comes from.
     fn place(&self, record: &Record) -> Location;
@@ -300,6 +336,14 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         (**self).decode(sample, nth, scratch, row)
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        (**self).fetch_all(job, scratch);
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        (**self).decode_all(job, scratch, rows);
     }
 
     fn place(&self, sample: u64) -> Location {

@@ -47,8 +47,8 @@ fn draft(ring: &Ring<Payload>, turn: u64) -> Draft<Payload> {
 
 fn fill(mut share: Share<Payload>, schema: &Schema) -> Option<Draft<Payload>> {
     for row in share.rows() {
-        let (payload, mut out) = share.payload_and_row(schema.tensors(), row);
-        out.tensor(0).bytes_mut()[0] = payload.turn as u8 + row as u8;
+        let (payload, mut out) = share.payload_and_rows(schema.tensors(), row..row + 1);
+        out.row(0).tensor(0).bytes_mut()[0] = payload.turn as u8 + row as u8;
     }
     share.finish()
 }

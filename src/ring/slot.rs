@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
-use crate::row::RowMut;
+use crate::row::RowsMut;
 use crate::schema::TensorSpec;
 use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell, fence};
 
@@ -230,20 +230,25 @@ impl<M> Share<M> {
 }
 
 impl<M: AsRef<Layout>> Share<M> {
-    /// One of this share's rows, to be written, beside the payload.
+    /// Those of this share's rows that are in `rows`, to be written, beside the payload.
     ///
     /// # Panics
     ///
-    /// If the row is another share's, or `specs` are not those that the batch was laid out for.
-    pub(crate) fn payload_and_row<'a>(&'a mut self, specs: &'a [TensorSpec], row: usize) -> (&'a M, RowMut<'a>) {
-        assert!(self.rows.contains(&row), "row {row} is not in {:?}", self.rows);
+    /// If a row is another share's, or `specs` are not those that the batch was laid out for.
+    pub(crate) fn payload_and_rows<'a>(
+        &'a mut self,
+        specs: &'a [TensorSpec],
+        rows: Range<usize>,
+    ) -> (&'a M, RowsMut<'a>) {
+        let is_ours = self.rows.start <= rows.start && rows.end <= self.rows.end;
+        assert!(is_ours, "rows {rows:?} are not in {:?}", self.rows);
         let body = self.body();
         let slot = body.memory().expect("a split slot has memory").start();
         // SAFETY: `split` asserted that the block holds the layout, which can't change while the payload is shared;
         // blocks are page-aligned; shares of a batch have disjoint rows, and `&mut self` is borrowed for as long as
-        // this row is, so nobody else touches it.
-        let row = unsafe { RowMut::from_raw(slot, specs, body.payload.as_ref(), row) };
-        (&body.payload, row)
+        // these rows are, so nobody else touches them.
+        let rows = unsafe { RowsMut::from_raw(slot, specs, body.payload.as_ref(), rows) };
+        (&body.payload, rows)
     }
 }
 

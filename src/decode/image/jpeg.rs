@@ -2,8 +2,9 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
+use super::baseline::{self, NotOurs};
 use super::container::jpeg_data;
-use super::{DecodeImage, Header, Region, copy_region, resize_buffer};
+use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most scans of a progressive JPEG. Encoders write about ten; each costs a pass over all coefficients, so that a small
@@ -13,6 +14,36 @@ const MAX_SCANS: usize = 256;
 /// Pixels that are decoded on each side of a region, so that its own are those of the whole image: interpolation of
 /// colour reads its neighbours. A row or column of blocks has at most 32 pixels.
 const MARGIN: u32 = 32;
+
+/// Our own decoder where it takes the file, and the library behind it.
+#[derive(Default)]
+pub(super) struct Auto {
+    baseline: baseline::Decoder,
+    turbo: LibjpegTurbo,
+    #[cfg(feature = "turbojpeg")]
+    c: super::turbojpeg::TurboJpeg,
+}
+
+impl DecodeImage for Auto {
+    fn can_scale(&self) -> bool {
+        cfg!(feature = "turbojpeg")
+    }
+
+    #[cfg_attr(not(feature = "turbojpeg"), expect(unused_variables, reason = "without C, there is one scale"))]
+    fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        #[cfg(feature = "turbojpeg")]
+        if scale != Scale::FULL {
+            return self.c.decode(bytes, header, scale, region, into);
+        }
+        match self.baseline.decode(bytes, region, into, 3 * region.width as usize) {
+            Ok(()) => Ok(()),
+            Err(NotOurs(why)) => {
+                tracing::trace!(why, "a JPEG that goes to the library decoder");
+                self.turbo.decode(bytes, header, Scale::FULL, region, into)
+            }
+        }
+    }
+}
 
 /// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
 #[derive(Default)]
@@ -31,7 +62,7 @@ impl RestartResyncStrategy for Refuse {
 }
 
 impl DecodeImage for LibjpegTurbo {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };
         let mut decoder = Decoder::new_with_limits(bytes, limits).map_err(jpeg_error)?;
         decoder.set_output_format(PixelFormat::Rgb);
@@ -90,7 +121,7 @@ pub(super) struct Zune {
 }
 
 impl DecodeImage for Zune {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let options = DecoderOptions::default()
             .set_strict_mode(true)
             .set_max_width(header.width as usize)

@@ -1,11 +1,13 @@
 //! Image files to pixels to numbers.
 //!
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header and checks that
-//! the file is whole; [`jpeg`] and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
+//! the file is whole; [`jpeg`] (with [`baseline`], a
+//! decoder of our own) and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
 //! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
 //! [`rotate`] carry out; [`ImageWork`] is the way through all of them.
 
 mod augment;
+mod baseline;
 mod boxes;
 mod colour;
 mod container;
@@ -15,6 +17,8 @@ mod other;
 mod pixels;
 mod resize;
 mod rotate;
+#[cfg(feature = "turbojpeg")]
+mod turbojpeg;
 mod work;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -206,6 +210,19 @@ impl Region {
         self.width as usize * self.height as usize * 3
     }
 
+    /// The same part of the image at `scale`, its edges rounded to whole pixels.
+    fn at(&self, scale: Scale, header: &Header) -> Self {
+        let edges = |start: u32, length: u32, side: u32| {
+            let shrunk = scale.of(side);
+            let ratio = f64::from(shrunk) / f64::from(side);
+            let start = ((f64::from(start) * ratio).round() as u32).min(shrunk - 1);
+            (start, ((f64::from(length) * ratio).round() as u32).clamp(1, shrunk - start))
+        };
+        let (x, width) = edges(self.x, self.width, header.width);
+        let (y, height) = edges(self.y, self.height, header.height);
+        Self { x, y, width, height }
+    }
+
     /// With `margin` more pixels on each side, as far as the image goes.
     fn with_margin(&self, margin: u32, header: &Header) -> Self {
         let (x, y) = (self.x.saturating_sub(margin), self.y.saturating_sub(margin));
@@ -215,23 +232,60 @@ impl Region {
     }
 }
 
+/// How much smaller an image is made while it is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale(u32);
+
+impl Scale {
+    /// Not at all.
+    pub(crate) const FULL: Self = Self(8);
+
+    /// The smallest that leaves `from` pixels at least `to` pixels, width and height each.
+    fn least(from: (f64, f64), to: (u32, u32)) -> Self {
+        let covers = |eighths: u32| {
+            let shrunk = |side: f64| side * f64::from(eighths) / 8.0;
+            shrunk(from.0) >= f64::from(to.0) && shrunk(from.1) >= f64::from(to.1)
+        };
+        Self([1, 2, 4].into_iter().find(|eighths| covers(*eighths)).unwrap_or(8))
+    }
+
+    /// Eighths of the size that are left.
+    #[cfg_attr(not(feature = "turbojpeg"), expect(dead_code, reason = "asked by the decoder that can shrink"))]
+    pub(crate) fn eighths(self) -> u32 {
+        self.0
+    }
+
+    /// What is left of `side` pixels.
+    pub(crate) fn of(self, side: u32) -> u32 {
+        (u64::from(side) * u64::from(self.0)).div_ceil(8) as u32
+    }
+}
+
 /// A way to decode the pixels of some formats.
 pub(crate) trait DecodeImage: Send {
-    /// Decodes the pixels in `region` as 8-bit RGB, row by row without gaps, into `into`, which has exactly their bytes
+    /// Whether it takes another scale than [`Scale::FULL`].
+    fn can_scale(&self) -> bool {
+        false
+    }
+
+    /// Decodes the pixels in `region`, a box of the image at `scale`, as 8-bit RGB, row by row without gaps, into `into`, which has exactly their bytes
     /// and is reused from image to image. Alpha is dropped, not blended. The file is known to be whole, and its size was
     /// checked.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Format`] for whatever the decoder would otherwise patch up or warn about.
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()>;
+    fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()>;
 }
 
 /// The decoders that a worker keeps.
 #[derive(Default)]
 pub(crate) struct Decoders {
+    auto: jpeg::Auto,
     turbo: jpeg::LibjpegTurbo,
     zune: jpeg::Zune,
+    #[cfg(feature = "turbojpeg")]
+    c: turbojpeg::TurboJpeg,
     other: other::ImageCrate,
 }
 
@@ -239,8 +293,11 @@ impl Decoders {
     /// The decoder for `format`.
     pub(crate) fn of(&mut self, format: ImageFormat, jpeg: JpegDecoder) -> &mut dyn DecodeImage {
         match (format, jpeg) {
+            (ImageFormat::Jpeg, JpegDecoder::Auto) => &mut self.auto,
             (ImageFormat::Jpeg, JpegDecoder::LibjpegTurbo) => &mut self.turbo,
             (ImageFormat::Jpeg, JpegDecoder::Zune) => &mut self.zune,
+            #[cfg(feature = "turbojpeg")]
+            (ImageFormat::Jpeg, JpegDecoder::TurboJpeg) => &mut self.c,
             _ => &mut self.other,
         }
     }
@@ -275,7 +332,7 @@ mod tests {
         let mut decoders = Decoders::default();
         let decoder = decoders.of(header.format, jpeg);
         let mut whole = vec![0; Region::whole(&header).bytes()];
-        decoder.decode(bytes, &header, Region::whole(&header), &mut whole).unwrap();
+        decoder.decode(bytes, &header, Scale::FULL, Region::whole(&header), &mut whole).unwrap();
         let key = RandomKey::new(5);
         for index in 0..24 {
             // Side and place each from 1 pixel up to everything; small boxes too, and those at the edges.
@@ -289,7 +346,7 @@ mod tests {
             let mut expected = vec![0; region.bytes()];
             copy_region(&whole, header.width, region, &mut expected);
             let mut cut = vec![0xaa; region.bytes()];
-            decoder.decode(bytes, &header, region, &mut cut).unwrap();
+            decoder.decode(bytes, &header, Scale::FULL, region, &mut cut).unwrap();
             let differing = cut.iter().zip(&expected).filter(|(a, b)| a != b).count();
             assert_eq!(differing, 0, "{what} {region:?}: {differing} bytes of {}", cut.len());
         }
@@ -308,8 +365,13 @@ mod tests {
         assert!(names.len() > 10);
         for name in &names {
             let bytes = std::fs::read(name).unwrap();
-            check_regions(name, &bytes, JpegDecoder::LibjpegTurbo);
-            check_regions(name, &bytes, JpegDecoder::Zune);
+            for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+                check_regions(name, &bytes, jpeg);
+            }
+            #[cfg(feature = "turbojpeg")]
+            if header(&bytes).unwrap().channels != 4 {
+                check_regions(name, &bytes, JpegDecoder::TurboJpeg);
+            }
         }
         let png = std::fs::read(format!("{folder}images/rgb.png")).unwrap();
         check_regions("rgb.png", &png, JpegDecoder::LibjpegTurbo);
@@ -338,7 +400,44 @@ mod tests {
                 let encoder = Encoder::new(&pixels, width, height, PixelFormat::Rgb).quality(90);
                 let encoder = encoder.subsampling(subsampling).progressive(progressive).restart_rows(restart);
                 let what = format!("{subsampling:?}, progressive: {progressive}, restarts: {restart}");
-                check_regions(&what, &encoder.encode().unwrap(), JpegDecoder::LibjpegTurbo);
+                let bytes = encoder.encode().unwrap();
+                check_regions(&what, &bytes, JpegDecoder::LibjpegTurbo);
+                #[cfg(feature = "turbojpeg")]
+                check_regions(&what, &bytes, JpegDecoder::TurboJpeg);
+            }
+        }
+    }
+
+    #[cfg(feature = "turbojpeg")]
+    #[test]
+    fn c_gives_the_same_pixels_and_its_regions_are_cut_from_the_whole_at_every_scale() {
+        for name in ["china.jpg", "flower.jpg"] {
+            let path = format!("{}/fixtures/photos/{name}", env!("CARGO_MANIFEST_DIR"));
+            let bytes = std::fs::read(path).unwrap();
+            let header = header(&bytes).unwrap();
+            let mut decoders = Decoders::default();
+            let mut decode = |jpeg, scale, region: Region| {
+                let mut into = vec![0; region.bytes()];
+                decoders.of(header.format, jpeg).decode(&bytes, &header, scale, region, &mut into).unwrap();
+                into
+            };
+            let whole = Region::whole(&header);
+            let full = decode(JpegDecoder::TurboJpeg, Scale::FULL, whole);
+            assert!(full == decode(JpegDecoder::LibjpegTurbo, Scale::FULL, whole), "{name}");
+            for (nth, eighths) in [1, 2, 4].into_iter().enumerate() {
+                let scale = Scale(eighths);
+                let shrunk = whole.at(scale, &header);
+                let all = decode(JpegDecoder::TurboJpeg, scale, shrunk);
+                for index in 0..10 {
+                    let key = RandomKey::new(nth as u64).with(index);
+                    let draw = |counter: u64, most: u32| (key.bits(counter) % u64::from(most)) as u32;
+                    let (width, height) = (1 + draw(0, shrunk.width), 1 + draw(1, shrunk.height));
+                    let (x, y) = (draw(2, shrunk.width - width + 1), draw(3, shrunk.height - height + 1));
+                    let region = Region { x, y, width, height };
+                    let mut expected = vec![0; region.bytes()];
+                    copy_region(&all, shrunk.width, region, &mut expected);
+                    assert!(decode(JpegDecoder::Auto, scale, region) == expected, "{name} {eighths}/8 {region:?}");
+                }
             }
         }
     }
@@ -351,7 +450,7 @@ mod tests {
             let mut into = vec![0; region.bytes()];
             Decoders::default()
                 .of(header.format, JpegDecoder::LibjpegTurbo)
-                .decode(bytes, &header, region, &mut into)
+                .decode(bytes, &header, Scale::FULL, region, &mut into)
                 .is_err()
         };
         let top = Region { x: 0, y: 0, width: 100, height: 100 };

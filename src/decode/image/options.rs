@@ -50,18 +50,26 @@ pub enum CropFit {
     },
 }
 
-/// Which library decodes JPEG files.
+/// What decodes JPEG files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
-    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. The default. JPEG has no check sums: damage inside of
-    /// a scan is seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes
-    /// to some picture, even if data is left over then.
+    /// A decoder of Ringfeed's own for baseline files, which are nearly all in data sets, and
+    /// [`LibjpegTurbo`](Self::LibjpegTurbo) for every other file and all that looks damaged. The pixels are the same, bit
+    /// for bit, and it is faster. Where only a part of an image is wanted, damage below that part is not seen, unless
+    /// markers are wrong. The default.
     #[default]
+    Auto,
+    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. JPEG has no check sums: damage inside of a scan is
+    /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
+    /// picture, even if data is left over then.
     LibjpegTurbo,
     /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data
     /// that ends early is an error here too, but a restart marker out of turn is not, nor some damage in progressive files.
     Zune,
+    /// C's libjpeg-turbo: needs the crate's feature `turbojpeg`, and cmake and nasm to build it. The pixels are those of
+    /// [`LibjpegTurbo`](Self::LibjpegTurbo).
+    TurboJpeg,
 }
 
 /// How class labels are written.
@@ -108,8 +116,12 @@ pub struct ImageOptions {
     pub max_pixels: u64,
     /// Most bytes of a file, checked before it is read.
     pub max_file_bytes: u64,
-    /// Which library decodes JPEG files.
+    /// What decodes JPEG files.
     pub jpeg: JpegDecoder,
+    /// Whether a JPEG may be shrunk to a half, a quarter or an eighth while it is decoded, as long as it keeps at least
+    /// the pixels that `size` wants: faster for large images, but its pixels are not those of a full decode (they differ
+    /// by a few levels). Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
+    pub dct_scaling: bool,
 }
 
 impl Default for ImageOptions {
@@ -127,7 +139,8 @@ impl Default for ImageOptions {
             label_name: "label".to_owned(),
             max_pixels: 1 << 28,
             max_file_bytes: 256 << 20,
-            jpeg: JpegDecoder::LibjpegTurbo,
+            jpeg: JpegDecoder::Auto,
+            dct_scaling: false,
         }
     }
 }
@@ -153,6 +166,18 @@ impl ImageOptions {
             _ => {}
         }
         augment::faults(self, &mut faults);
+        if self.jpeg == JpegDecoder::TurboJpeg && !cfg!(feature = "turbojpeg") {
+            faults.push("jpeg = turbo_jpeg needs a build with the feature `turbojpeg`".to_owned());
+        }
+        match self.jpeg {
+            JpegDecoder::LibjpegTurbo | JpegDecoder::Zune if self.dct_scaling => {
+                faults.push("dct_scaling needs the JPEG decoder auto or turbo_jpeg".to_owned());
+            }
+            _ if self.dct_scaling && !cfg!(feature = "turbojpeg") => {
+                faults.push("dct_scaling needs a build with the feature `turbojpeg`".to_owned());
+            }
+            _ => {}
+        }
         if let Some(classes) = &self.classes {
             let mut sorted: Vec<&String> = classes.iter().collect();
             sorted.sort();

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
 
-use super::{DecodeImage, Header, ImageFormat, Orientation, Region, copy_region, resize_buffer};
+use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
@@ -58,11 +58,11 @@ pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
 }
 
 impl DecodeImage for ImageCrate {
-    fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         if region != Region::whole(header) {
             let mut whole = std::mem::take(&mut self.whole);
             let pixels = resize_buffer(&mut whole, Region::whole(header).bytes());
-            let result = self.decode(bytes, header, Region::whole(header), pixels);
+            let result = self.decode(bytes, header, Scale::FULL, Region::whole(header), pixels);
             copy_region(pixels, header.width, region, into);
             self.whole = whole;
             return result;

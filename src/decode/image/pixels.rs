@@ -48,6 +48,23 @@ pub(super) fn fill(pixels: &mut [u8], width: usize, region: Region, colour: [u8;
 /// Writes upright pixels of `channels` bytes to the upper left of `tensor`, and zeros to the rest.
 pub(super) fn write_pixels(
     pixels: &[u8],
+    size: (usize, usize),
+    channels: usize,
+    order: PixelOrder,
+    tensor: &mut TensorMut<'_>,
+) -> Result<()> {
+    write(pixels, false, size, channels, order, tensor)
+}
+
+/// Writes upright RGB pixels to the planes of `tensor`, left and right exchanged.
+pub(super) fn write_mirrored(pixels: &[u8], size: (usize, usize), tensor: &mut TensorMut<'_>) -> Result<()> {
+    write(pixels, true, size, 3, PixelOrder::Nchw, tensor)
+}
+
+/// `mirrored` is for three planes alone.
+fn write(
+    pixels: &[u8],
+    mirrored: bool,
     (width, height): (usize, usize),
     channels: usize,
     order: PixelOrder,
@@ -77,7 +94,9 @@ pub(super) fn write_pixels(
             match (order, channels) {
                 (PixelOrder::Nchw, 3) => {
                     let planes = split_three(target, plane);
-                    rows(planes, pixels, (width, out_width), split_planes);
+                    rows(planes, pixels, (width, out_width), mirrored, |planes, row| {
+                        split_planes(planes, row, mirrored);
+                    });
                 }
                 _ => {
                     let (row, out_row) = (width * channels, out_width * channels);
@@ -94,7 +113,9 @@ pub(super) fn write_pixels(
             match (order, channels) {
                 (PixelOrder::Nchw, 3) => {
                     let planes = split_three(target, plane);
-                    rows(planes, pixels, (width, out_width), |planes, row| scale_planes(planes, row, scale, bias));
+                    rows(planes, pixels, (width, out_width), mirrored, |planes, row| {
+                        scale_planes(planes, row, mirrored, scale, bias);
+                    });
                 }
                 _ => {
                     let (row, out_row) = (width * channels, out_width * channels);
@@ -117,7 +138,8 @@ pub(super) fn write_pixels(
                             PixelOrder::Nchw => c * plane + y * out_width + x,
                             PixelOrder::Nhwc => (y * out_width + x) * channels + c,
                         };
-                        let value = &pixels[(y * width + x) * channels + c..][..1];
+                        let x_from = if mirrored { width - 1 - x } else { x };
+                        let value = &pixels[(y * width + x_from) * channels + c..][..1];
                         write_numbers(tensor, at, Numbers::U8(value))?;
                     }
                 }
@@ -149,14 +171,15 @@ fn split_three<T>(target: &mut [T], plane: usize) -> [&mut [T]; 3] {
     [red, green, blue]
 }
 
-/// Calls `write` for the whole image at once, or row by row if rows are padded.
+/// Calls `write` for the whole image at once, or row by row if rows are padded or turned round.
 fn rows<T>(
     [red, green, blue]: [&mut [T]; 3],
     pixels: &[u8],
     (width, out_width): (usize, usize),
+    mirrored: bool,
     write: impl Fn([&mut [T]; 3], &[u8]),
 ) {
-    if width == out_width {
+    if width == out_width && !mirrored {
         let count = pixels.len() / 3;
         return write([&mut red[..count], &mut green[..count], &mut blue[..count]], pixels);
     }

@@ -2,7 +2,7 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 
-use super::{CropFit, Header};
+use super::{CropFit, Header, Region};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How a stored image becomes one of the wanted size (both before turning upright).
@@ -58,6 +58,28 @@ impl Plan {
         Self { width: result_width, height: result_height, taken }
     }
 
+    /// Width and height of what is taken of an image of `size`.
+    pub(super) fn taken_size(&self, size: (u32, u32)) -> (f64, f64) {
+        self.taken.map_or((size.0.into(), size.1.into()), |[.., width, height]| (width, height))
+    }
+
+    /// The same for an image that was resized before, by these factors.
+    pub(super) fn scaled(self, (x, y): (f64, f64)) -> Self {
+        let taken = self.taken.map(|[left, top, width, height]| [left * x, top * y, width * x, height * y]);
+        Self { taken, ..self }
+    }
+
+    /// The part of an image of `size` that the filter reads, and the same plan for that part alone.
+    pub(super) fn narrowed(self, size: (u32, u32)) -> (Region, Self) {
+        let Some([left, top, width, height]) = self.taken else {
+            return (Region { x: 0, y: 0, width: size.0, height: size.1 }, self);
+        };
+        let (x, right) = reach(left, width, self.width, size.0);
+        let (y, bottom) = reach(top, height, self.height, size.1);
+        let taken = Some([left - f64::from(x), top - f64::from(y), width, height]);
+        (Region { x, y, width: right - x, height: bottom - y }, Self { taken, ..self })
+    }
+
     /// Whether the result is the stored image itself.
     pub(super) fn is_identity(&self, header: &Header) -> bool {
         let all = [0.0, 0.0, f64::from(header.width), f64::from(header.height)];
@@ -85,6 +107,14 @@ impl Plan {
     pub(super) fn bytes(&self) -> usize {
         self.width as usize * self.height as usize * 3
     }
+}
+
+/// From where to where the filter reads to make `result` pixels of the `length` behind `start`, on a side of `side`.
+fn reach(start: f64, length: f64, result: u32, side: u32) -> (u32, u32) {
+    // A pixel is the mean of those nearer than a step of the result, or than one of the source where it grows.
+    let support = (length / f64::from(result)).max(1.0) + 1.0;
+    let end = (start + length + support).ceil().min(side.into());
+    ((start - support).floor().max(0.0) as u32, end as u32)
 }
 
 /// Bilinear interpolation with antialiasing, within one level of Pillow's `resize(.., BILINEAR)`.
@@ -123,6 +153,34 @@ mod tests {
     use super::*;
     use crate::decode::image::{ImageFormat, Orientation};
     use crate::random::RandomKey;
+
+    #[test]
+    fn the_part_that_the_filter_reads_is_enough() {
+        let key = RandomKey::new(9);
+        for case in 0..60 {
+            let draw =
+                |counter: u64, from: u32, to: u32| from + (key.with(case).bits(counter) % u64::from(to - from)) as u32;
+            let (width, height) = (draw(0, 20, 400), draw(1, 20, 400));
+            let size = (draw(2, 1, 60), draw(3, 1, 60));
+            let shorter = size.0.max(size.1) + draw(4, 0, 300);
+            let header =
+                Header { format: ImageFormat::Png, width, height, channels: 3, orientation: Orientation::default() };
+            let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
+            let plan = Plan::new(&header, Some(size), CropFit::CenterCrop { shorter });
+            let mut whole = vec![0; plan.bytes()];
+            Bilinear::default().resize(&header, &from, &plan, &mut whole).unwrap();
+
+            let (region, narrowed) = plan.narrowed((width, height));
+            let mut part = vec![0; region.bytes()];
+            crate::decode::image::copy_region(&from, width, region, &mut part);
+            let header = Header { width: region.width, height: region.height, ..header };
+            let mut cut = vec![0; plan.bytes()];
+            Bilinear::default().resize(&header, &part, &narrowed, &mut cut).unwrap();
+            // A fraction of a pixel is rounded at another place: a weight may differ by its last bit.
+            let most = whole.iter().zip(&cut).map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(most <= Some(1), "{width} x {height} to {size:?} of {shorter}: {most:?}");
+        }
+    }
 
     #[test]
     fn every_processor_gives_the_same_pixels() {

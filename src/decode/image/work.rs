@@ -4,11 +4,11 @@ use super::augment::keyed;
 use super::boxes::{crop_box, erase_box, uniform};
 use super::colour::Jitter;
 use super::container::{check_whole, header};
-use super::pixels::{fill, to_grey, turn_upright, write_pixels};
+use super::pixels::{fill, to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Bilinear, Plan};
 use super::rotate::rotate;
 use super::{
-    Decoders, Header, ImageAugment, ImageColour, ImageOptions, Orientation, PixelOrder, Region, resize_buffer,
+    Decoders, Header, ImageAugment, ImageColour, ImageOptions, Orientation, PixelOrder, Region, Scale, resize_buffer,
 };
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ impl ImageWork {
     /// Those of the format; [`ErrorKind::Limit`](crate::ErrorKind::Limit) with too many pixels.
     pub(crate) fn decode(&mut self, bytes: &[u8], options: &ImageOptions) -> Result<(Header, &[u8])> {
         let header = checked_header(bytes, options)?;
-        let whole = Region::whole(&header);
+        let whole = (Scale::FULL, Region::whole(&header));
         let pixels = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options)?;
         Ok((header, pixels))
     }
@@ -53,19 +53,21 @@ impl ImageWork {
         key: RandomKey,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
-        let header = checked_header(bytes, options)?;
-        let taken = taken(&header, options, key);
-        let decoded = decode(&mut self.decoders, &mut self.decoded, bytes, &header, taken, options)?;
+        let stored = checked_header(bytes, options)?;
+        let taken = taken(&stored, options, key);
+        let picture = Header { width: taken.width, height: taken.height, ..stored };
+        let plan = Plan::new(&picture, options.size, options.fit);
+        let may_scale = options.dct_scaling && self.decoders.of(stored.format, options.jpeg).can_scale();
+        let (scale, region, plan) = to_decode(&stored, taken, plan, may_scale);
         // From here on, what was taken is the picture.
-        let header = Header { width: taken.width, height: taken.height, ..header };
-        let plan = Plan::new(&header, options.size, options.fit);
+        let header = Header { width: region.width, height: region.height, ..stored };
         plan.check(&header, options.max_pixels)?;
+        let decoded = decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options)?;
         let (width, height) = header.orientation.turn((plan.width, plan.height));
         let (width, height) = (width as usize, height as usize);
 
-        let is_final = header.orientation.is_upright()
-            && options.augment.iter().all(|operation| matches!(operation, ImageAugment::RandomResizedCrop { .. }))
-            && options.colour == ImageColour::Rgb
+        let turned = only_turned(header.orientation, options, key).filter(|_| options.colour == ImageColour::Rgb);
+        let is_final = turned.is_some_and(Orientation::is_upright)
             && options.order == PixelOrder::Nhwc
             && tensor.dtype() == DType::U8
             && tensor.affine().is_none()
@@ -82,6 +84,10 @@ impl ImageWork {
                 &mut self.resized
             }
         };
+        if options.order == PixelOrder::Nchw && turned == Some(Orientation::default().mirrored()) {
+            write_mirrored(&pixels[..plan.bytes()], (width, height), tensor)?;
+            return Ok((width, height));
+        }
         let size = (plan.width, plan.height);
         let mut picture = Picture { pixels, spare: &mut self.moved, size, orientation: header.orientation };
         for (operation, key) in keyed(&options.augment, key) {
@@ -114,19 +120,15 @@ struct Picture<'a> {
 impl Picture<'_> {
     /// Carries out one operation. (The crop was chosen before decoding.)
     fn augment(&mut self, operation: &ImageAugment, key: RandomKey) {
-        let happens = |probability: f64| key.unit(u64::MAX) < probability;
         match *operation {
-            ImageAugment::HorizontalFlip { probability } if happens(probability) => {
-                self.orientation = self.orientation.mirrored();
-            }
-            ImageAugment::VerticalFlip { probability } if happens(probability) => {
-                self.orientation = self.orientation.upside_down();
+            ImageAugment::HorizontalFlip { .. } | ImageAugment::VerticalFlip { .. } => {
+                self.orientation = flipped(self.orientation, operation, key);
             }
             ImageAugment::ColourJitter { brightness, contrast, saturation, hue } => {
                 let bytes = self.bytes();
                 Jitter { brightness, contrast, saturation, hue }.apply(&mut self.pixels[..bytes], key);
             }
-            ImageAugment::RandomErasing { probability, scale, ratio, value } if happens(probability) => {
+            ImageAugment::RandomErasing { probability, scale, ratio, value } if happens(probability, key) => {
                 self.upright();
                 if let Some(region) = erase_box(self.size, scale, ratio, key) {
                     let bytes = self.bytes();
@@ -166,6 +168,42 @@ impl Picture<'_> {
     }
 }
 
+fn happens(probability: f64, key: RandomKey) -> bool {
+    key.unit(u64::MAX) < probability
+}
+
+/// The orientation after a flip, if `operation` is one and happens.
+fn flipped(orientation: Orientation, operation: &ImageAugment, key: RandomKey) -> Orientation {
+    match *operation {
+        ImageAugment::HorizontalFlip { probability } if happens(probability, key) => orientation.mirrored(),
+        ImageAugment::VerticalFlip { probability } if happens(probability, key) => orientation.upside_down(),
+        _ => orientation,
+    }
+}
+
+/// How the picture is turned after all operations, if they do nothing else to its pixels.
+fn only_turned(orientation: Orientation, options: &ImageOptions, key: RandomKey) -> Option<Orientation> {
+    keyed(&options.augment, key).try_fold(orientation, |orientation, (operation, key)| match operation {
+        ImageAugment::RandomResizedCrop { .. } => Some(orientation),
+        ImageAugment::HorizontalFlip { .. } | ImageAugment::VerticalFlip { .. } => {
+            Some(flipped(orientation, operation, key))
+        }
+        _ => None,
+    })
+}
+
+/// What of the stored image is decoded to carry `plan` out on its box `taken`: the scale, a box of the image at that
+/// scale, and the plan for that box.
+fn to_decode(stored: &Header, taken: Region, plan: Plan, may_scale: bool) -> (Scale, Region, Plan) {
+    let size = (taken.width, taken.height);
+    let scale = if may_scale { Scale::least(plan.taken_size(size), (plan.width, plan.height)) } else { Scale::FULL };
+    let shrunk = taken.at(scale, stored);
+    let ratio = |to: u32, from: u32| f64::from(to) / f64::from(from);
+    let plan = plan.scaled((ratio(shrunk.width, size.0), ratio(shrunk.height, size.1)));
+    let (read, plan) = plan.narrowed((shrunk.width, shrunk.height));
+    (scale, Region { x: shrunk.x + read.x, y: shrunk.y + read.y, ..read }, plan)
+}
+
 fn checked_header(bytes: &[u8], options: &ImageOptions) -> Result<Header> {
     let header = header(bytes)?;
     header.check(options.max_pixels)?;
@@ -189,13 +227,13 @@ fn decode<'a>(
     decoded: &'a mut Vec<u8>,
     bytes: &[u8],
     header: &Header,
-    region: Region,
+    (scale, region): (Scale, Region),
     options: &ImageOptions,
 ) -> Result<&'a [u8]> {
     let into = resize_buffer(decoded, region.bytes());
     let decoder = decoders.of(header.format, options.jpeg);
     // Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
-    catch_unwind(AssertUnwindSafe(|| decoder.decode(bytes, header, region, into))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| decoder.decode(bytes, header, scale, region, into))).unwrap_or_else(|panic| {
         let panic = Error::from_panic(&*panic);
         let message = format!("damaged, or of a kind that its decoder can't take: it {}", panic.message());
         Err(Error::new(ErrorKind::Format, message))

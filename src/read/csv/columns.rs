@@ -20,6 +20,7 @@ const MAX_ONE_HOT: i64 = 1 << 16;
 const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 
 /// The kinds of all columns, from reading every record.
+#[derive(Clone)]
 pub(crate) struct Inference {
     pub(crate) kinds: Vec<Kind>,
     missings: Missings,
@@ -36,6 +37,11 @@ impl Inference {
         }
         let kinds = classes.into_iter().map(Kind::with_classes).collect();
         Ok(Self { kinds, missings: missings.clone(), buffer: Vec::new() })
+    }
+
+    /// What was learnt from other records.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(kind, other)| kind.merge(other));
     }
 
     /// Learns from a record. One of another length teaches nothing: it is an error once it is decoded.

@@ -21,6 +21,13 @@ pub(crate) struct Progress {
     pub(super) quoted: bool,
 }
 
+impl Progress {
+    /// In a record whose quote was opened before.
+    pub(super) fn inside_quotes() -> Self {
+        Self { at: 0, open: Some(0), quoted: true }
+    }
+}
+
 /// One record's bytes, found in a larger slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {

@@ -38,12 +38,12 @@ impl<'a> Fields<'a> {
 
     /// Reads fields that are simply a number and no NaN, until one is not or `into` is full; returns how many.
     pub(crate) fn numbers<T: FieldNumber>(&mut self, into: &mut [T]) -> usize {
+        let delimiter = self.dialect.delimiter;
         let mut count = 0;
         while let (Some(target), Some(rest)) = (into.get_mut(count), self.rest()) {
-            let Some((number, len)) = T::leading(rest) else { break };
-            if rest.get(len).is_some_and(|next| *next != self.dialect.delimiter) || number.is_nan() {
-                break;
-            }
+            let ends = |(_, len): &(T, usize)| rest.get(*len).is_none_or(|next| *next == delimiter);
+            let read = T::plain(rest).filter(ends).or_else(|| other_number(rest).filter(ends));
+            let Some((number, len)) = read else { break };
             *target = number;
             self.pass(len);
             count += 1;
@@ -111,6 +111,12 @@ impl<'a> Fields<'a> {
             at = close + 2;
         }
     }
+}
+
+/// A number that is not plain: with an exponent, many digits, a plus.
+#[inline(never)]
+fn other_number<T: FieldNumber>(rest: &[u8]) -> Option<(T, usize)> {
+    T::leading(rest).filter(|(number, _)| !number.is_nan())
 }
 
 /// How long a field is, quotes included.

@@ -1,16 +1,19 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `value` (what a field is), `columns` (what feeds what), `decode` (a record
-//! to numbers); then the sources: [`CsvReader`] here with `rows` and `index`, [`CsvStream`] in `stream`, and `summary` for
+//! to fields), `format` (delimiter and header), `number` and `value` (what a field is), `columns` (what feeds what), `decode` (a record
+//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index` and `rows`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
+mod chunks;
 mod columns;
 mod decode;
 mod dialect;
 mod fields;
 mod format;
 mod index;
+mod number;
+mod open;
 mod options;
 mod rows;
 mod scan;
@@ -28,16 +31,17 @@ use std::sync::Arc;
 use crate::error::{Error, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_of;
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 
-use super::{Fingerprint, RecordReader, Sample, Scratch};
+use super::{Fingerprint, Job, RecordReader, Sample, Scratch};
 
 pub(crate) use columns::{Inference, Plan, needs_inference};
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
 pub(crate) use format::Format;
+use open::open_rows;
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Missing};
 pub(crate) use rows::{RowBytes, Rows};
 pub use stream::{CsvDecoder, CsvStream};
@@ -48,8 +52,8 @@ pub(crate) use value::Missings;
 
 /// The records of a CSV file at random.
 ///
-/// Opening reads the file once, to find where each record begins (about four bytes of memory a record) and what kind of
-/// values each column holds. A compressed file, or one in another encoding than UTF-8, is unpacked at that time, to
+/// Opening reads the file once, to find where each record begins (about two bytes of memory a record) and what kind of
+/// values each column holds, with [`CsvOptions::threads`] threads of its own, which have ended when it returns. A compressed file, or one in another encoding than UTF-8, is unpacked at that time, to
 /// memory or beyond 1 GiB to a temporary file; [`CsvStream`] reads such a file without that.
 ///
 /// ```
@@ -103,21 +107,25 @@ impl CsvReader {
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = if needs_inference(&format, options).map_err(at_path)? {
-            Some(Inference::new(&format, options, &missings).map_err(at_path)?)
+        let mut inference = None;
+        if needs_inference(&format, options).map_err(at_path)? {
+            inference = Some(Inference::new(&format, options, &missings).map_err(at_path)?);
         } else {
             // What is wrong with the options is said before a large file is read.
             Plan::new(&format, options, &missings, None).map_err(at_path)?;
-            None
-        };
-        let rows = Rows::open(&text, &format, options, budget, |raw, quoted| {
-            if let Some(inference) = &mut inference {
-                inference.observe(raw, quoted, &format.dialect);
-            }
-            Ok(())
-        })?;
+        }
+        let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
         Ok(Self { rows, plan, header: format.header })
+    }
+
+    #[inline]
+    fn decode_row(&self, id: u64, nth: usize, scratch: &mut CsvScratch, row: &mut RowMut<'_>) -> Result<()> {
+        let bytes = scratch.rows.get(nth, self.rows.input.slice());
+        let found = self.plan.dialect.record(bytes);
+        self.plan
+            .decode(&bytes[..found.len], found.quoted, &mut scratch.field, row, |tensor| Some((tensor, 0)))
+            .map_err(|Fault { error, at }| self.rows.locate(error, id, self.rows.start(id) + at as u64))
     }
 
     /// The names of all columns, fed or not.
@@ -146,9 +154,6 @@ impl RecordReader for CsvReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        if self.rows.input.slice().is_some() {
-            return Ok(());
-        }
         let rows = &mut scratch.of::<CsvScratch>().rows;
         if nth == 0 {
             rows.clear();
@@ -157,16 +162,22 @@ impl RecordReader for CsvReader {
             return Ok(());
         }
         rows.skip_to(nth);
+        if self.rows.input.slice().is_some() {
+            self.rows.find(&samples[nth..], rows);
+            return Ok(());
+        }
         self.rows.read(&samples[nth..], rows).map_err(|error| error.at_record(samples[nth]))
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let CsvScratch { rows, field } = scratch.of::<CsvScratch>();
-        let bytes = self.rows.slice(sample.id).unwrap_or_else(|| rows.get(nth));
-        let found = self.plan.dialect.record(bytes);
-        self.plan
-            .decode(&bytes[..found.len], found.quoted, field, row, |tensor| Some((tensor, 0)))
-            .map_err(|Fault { error, at }| self.rows.locate(error, sample.id, self.rows.start(sample.id) + at as u64))
+        self.decode_row(sample.id, nth, scratch.of(), row)
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let scratch = scratch.of();
+        while let Some(nth) = job.advance() {
+            job.report(self.decode_row(job.samples()[nth], nth, scratch, &mut rows.row(nth)));
+        }
     }
 
     fn place(&self, sample: u64) -> Location {

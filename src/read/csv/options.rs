@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Access;
+use crate::read::{Access, SavedIndex};
 use crate::schema::Role;
 
 use super::text::encoding_named;
@@ -35,6 +35,12 @@ pub struct CsvOptions {
     pub encoding: Option<String>,
     /// How the file's bytes are reached. A compressed or transcoded file is always unpacked first.
     pub access: Access,
+    /// Threads that find the records and infer types when a file is opened for reading at random; `None`: one for each
+    /// core.
+    pub threads: Option<usize>,
+    /// Where the places of the records, and what the columns hold, are kept for the next run. With it, a file whose size
+    /// and modification time are the same is opened without reading it.
+    pub saved_index: SavedIndex,
     /// Longest record, in bytes: what bounds memory when a quote is never closed.
     pub max_record_bytes: usize,
     /// Most bytes that a compressed or transcoded file may unpack to.
@@ -79,6 +85,8 @@ impl Default for CsvOptions {
             quote: '"',
             encoding: None,
             access: Access::Read,
+            threads: None,
+            saved_index: SavedIndex::Off,
             max_record_bytes: 16 << 20,
             max_unpacked_bytes: 64 << 30,
             missing_tokens: PANDAS_MISSING.map(str::to_owned).to_vec(),

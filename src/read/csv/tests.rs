@@ -134,3 +134,82 @@ fn lone_carriage_returns_end_records_if_nothing_else_does() {
     let dialect = Dialect { terminator: b'\r', ..DIALECT };
     assert_eq!(scanned(b"a,b\rc,\"d\re\"\r", dialect, false).unwrap().len(), 2);
 }
+
+/// The index that reading from front to back gives.
+fn indexed(bytes: &[u8], dialect: Dialect, limit: usize, header: bool) -> Result<Vec<u64>> {
+    let mut scan = Scan::new(bytes, Path::new("memory"), dialect, limit);
+    let mut begins = Vec::new();
+    while let Some(span) = scan.next()? {
+        begins.push(span.byte);
+    }
+    Ok(begins.split_off(begins.len().min(usize::from(header))))
+}
+
+/// Repeats a hostile text until it is several chunks long, so that chunks begin anywhere in it.
+fn long(text: &str, salt: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < 3 << 20 {
+        bytes.extend(text.as_bytes());
+        // Runs of different length bring a chunk's edge to another place in each.
+        bytes.resize(bytes.len() + (bytes.len() / 7 + salt) % 4099, b'x');
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn chunks_have_the_records_that_reading_from_front_to_back_finds(
+        text in hostile_text(),
+        ends in prop::sample::select(vec!["\n", "", "\"\n", "\n\n", ",\"a\nb\"\n"]),
+        salt in 0usize..5000,
+        limit in prop::sample::select(vec![1 << 24, 1 << 22, 10_000, 3000]),
+        comment in prop::option::of(Just(b'#')),
+        access in prop::sample::select(vec![crate::read::Access::Read, crate::read::Access::Map]),
+        header in any::<bool>(),
+    ) {
+        let bytes = long(&format!("{text}{ends}"), salt);
+        let dialect = Dialect { comment, ..DIALECT };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let input = crate::read::Input::open(file.path(), access).unwrap();
+        let expected = indexed(&bytes, dialect, limit, header);
+        for threads in [1, 3] {
+            let found = chunks::find_records(&input, &dialect, limit, header, threads, &MemoryBudget::unlimited());
+            match (&found, &expected) {
+                (Some(index), Ok(begins)) => {
+                    let found: Vec<u64> = (0..index.len()).map(|row| index.start(row)).collect();
+                    prop_assert!(found == *begins, "{} records, not {}", found.len(), begins.len());
+                }
+                // A comment may be longer than a record: then it is read from front to back, too.
+                (None, Ok(_)) => prop_assert!(comment.is_some() && limit < 1 << 22, "gave up"),
+                (None, Err(_)) => {}
+                (Some(_), Err(error)) => prop_assert!(false, "{error} went unnoticed"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_may_be_longer_than_several_chunks() {
+    let long = |len: usize| [b"1,2\n".to_vec(), b"9".repeat(len), b"\n3,4\r\n".to_vec(), b"5,6".to_vec()].concat();
+    for (len, quoted) in [(5 << 20, false), (5 << 20, true), (1 << 20, false), ((1 << 20) - 4, true)] {
+        let mut bytes = long(len);
+        if quoted {
+            bytes[4] = b'"';
+            bytes[10] = b'\n';
+            bytes[len + 3] = b'"';
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let input = crate::read::Input::open(file.path(), crate::read::Access::Read).unwrap();
+        let budget = MemoryBudget::unlimited();
+        let index = chunks::find_records(&input, &DIALECT, len, false, 2, &budget).unwrap();
+        let found: Vec<u64> = (0..index.len()).map(|row| index.start(row)).collect();
+        assert_eq!(found, indexed(&bytes, DIALECT, len, false).unwrap());
+        assert_eq!(found.len(), 4);
+        assert!(chunks::find_records(&input, &DIALECT, len - 1, false, 2, &budget).is_none());
+        assert!(indexed(&bytes, DIALECT, len - 1, false).is_err());
+    }
+}

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::dtype::{DType, Element};
+
+use super::number::Decimal;
 
 /// What a field is, when nothing is known of its column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +45,14 @@ impl Missings {
             return Value::Missing;
         }
         let whole = |len: usize| len == field.len();
+        if let Some(decimal) = Decimal::leading(field).filter(|decimal| whole(decimal.len)) {
+            if let Some(number) = decimal.to_i64() {
+                return Value::Integer(number);
+            }
+            if let Some(number) = decimal.to_f64() {
+                return Value::Float(number);
+            }
+        }
         if let Some((number, _)) = i64::leading(field).filter(|(_, len)| whole(*len)) {
             return Value::Integer(number);
         }
@@ -64,6 +76,8 @@ impl Missings {
 pub(crate) trait FieldNumber: Element {
     /// The number at the start of `bytes` and how long it is: only what [`exact`](Self::exact) would read as the same.
     fn leading(bytes: &[u8]) -> Option<(Self, usize)>;
+    /// As [`leading`](Self::leading), but only a plain one, and fast.
+    fn plain(bytes: &[u8]) -> Option<(Self, usize)>;
     /// The number that is all of `field`, correctly rounded.
     fn exact(field: &[u8]) -> Option<Self>;
     /// The same value in this type.
@@ -74,11 +88,18 @@ pub(crate) trait FieldNumber: Element {
 }
 
 macro_rules! field_numbers {
-    ($($type:ty: $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
+    ($($type:ty: $plain:expr, $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
         impl FieldNumber for $type {
             #[inline]
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
                 $leading(bytes).ok()
+            }
+
+            #[inline(always)]
+            fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
+                let decimal = Decimal::leading(bytes)?;
+                let number: fn(Decimal) -> Option<Self> = $plain;
+                Some((number(decimal)?, decimal.len))
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
@@ -118,15 +139,15 @@ macro_rules! whole {
 }
 
 field_numbers! {
-    u8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
-    i8: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
-    u16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
-    i16: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
-    u32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
-    i32: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
-    i64: lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
-    f32: fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
-    f64: fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
+    u8: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
+    i8: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
+    u16: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
+    i16: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
+    u32: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
+    i32: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
+    i64: Decimal::to_i64, lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
+    f32: Decimal::to_f32, fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
+    f64: Decimal::to_f64, fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
 }
 
 /// Runs `$body` with `$T` standing for the element type `$dtype`.
@@ -216,7 +237,7 @@ const MAX_CLASSES: usize = 1 << 16;
 const MAX_CLASS_BYTES: usize = 16 << 20;
 
 /// What a column's values are, by all those seen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kind {
     pub(crate) count: u64,
     pub(crate) missing: u64,
@@ -249,15 +270,39 @@ impl Kind {
             Value::Text => self.texts = true,
         }
         self.count += 1;
+        self.collect(field, Into::into);
+    }
+
+    /// Adds a text to the distinct ones, unless there are too many.
+    fn collect<T: AsRef<[u8]>>(&mut self, text: T, keep: impl FnOnce(T) -> Box<[u8]>) {
         if let Some(distinct) = &mut self.distinct {
-            if !distinct.contains(field) {
-                distinct.insert(field.into());
-                self.distinct_bytes += field.len();
+            if !distinct.contains(text.as_ref()) {
+                self.distinct_bytes += text.as_ref().len();
+                distinct.insert(keep(text));
             }
             if distinct.len() > MAX_CLASSES || self.distinct_bytes > MAX_CLASS_BYTES {
                 self.distinct = None;
             }
         }
+    }
+
+    /// As if all that `other` observed had been observed here.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.missing += other.missing;
+        self.fractions |= other.fractions;
+        self.texts |= other.texts;
+        let both = [self.range, other.range].into_iter().flatten();
+        self.range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        match other.distinct {
+            Some(distinct) => distinct.into_iter().for_each(|text| self.collect(text, |text| text)),
+            None => self.distinct = None,
+        }
+    }
+
+    /// Whether the distinct texts are wanted, and not too many.
+    pub(crate) fn collects(&self) -> bool {
+        self.distinct.is_some()
     }
 
     pub(crate) fn is_number(&self) -> bool {

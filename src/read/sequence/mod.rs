@@ -236,7 +236,7 @@ impl CsvSequenceReader {
         let SequenceScratch { rows, field, label, .. } = scratch;
         let width = |tensor: usize| self.plan.tensors[tensor].row_shape(&Extents::default()).iter().product::<usize>();
         for step in 0..steps {
-            let bytes = rows.get(sequence.first + step);
+            let bytes = rows.get(sequence.first + step, None);
             let found = self.plan.dialect.record(bytes);
             let last = step + 1 == steps;
             self.plan

@@ -1,22 +1,16 @@
-mod summary;
-
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::converts;
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Location, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-use super::fixed::FixedRecords;
+use super::detect::is_idx_name;
+use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
 use super::input::{Access, Inflater, Input, Spool, inflate_error, open_file};
-use super::{Fingerprint, RecordReader, Sample, Scratch};
-
-pub use summary::{IdxFile, IdxSummary};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +39,11 @@ impl IdxOptions {
     pub fn labels() -> Self {
         Self { role: Role::Label, ..Self::default() }
     }
+
+    fn wanted(&self) -> Wanted<'_> {
+        let Self { name, role, dtype, classes, .. } = self;
+        Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
+    }
 }
 
 /// Records of an IDX file, MNIST's format, plain or gzip-compressed: the first dimension counts records, the others are
@@ -55,27 +54,13 @@ impl IdxOptions {
 #[derive(Debug)]
 pub struct IdxReader {
     records: FixedRecords,
-    count: u64,
-    tensors: [TensorSpec; 1],
 }
+
+read_fixed_records!(IdxReader);
 
 /// Deflate can't compress better than this: 258 bytes in two bits.
 const DEFLATE_RATIO: u64 = 1032;
 const MAX_DIMS: usize = 4;
-
-/// What the header of an IDX file says.
-struct Header {
-    dtype: DType,
-    dims: Vec<u64>,
-    /// Length of header and data together.
-    file_bytes: u64,
-}
-
-impl Header {
-    fn len(&self) -> u64 {
-        4 + 4 * self.dims.len() as u64
-    }
-}
 
 impl IdxReader {
     /// Opens an IDX file and checks its header against its length, before anything is allocated.
@@ -96,174 +81,175 @@ impl IdxReader {
     pub fn open_within(path: impl AsRef<Path>, options: &IdxOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
         let packed = Inflater::recognises(path)?;
-        let (header, input) = if packed {
-            let header = Header::read(path, Inflater::open(path)?)?;
+        let (header, file_bytes, input) = if packed {
+            let (header, file_bytes) = header_in(path, Inflater::open(path)?)?;
             let packed_bytes = open_file(path)?.metadata().map_err(|error| Error::io(path, error))?.len();
-            if header.file_bytes > packed_bytes.saturating_mul(DEFLATE_RATIO) {
+            if file_bytes > packed_bytes.saturating_mul(DEFLATE_RATIO) {
                 let message = format!(
-                    "the header promises {} bytes, more than {packed_bytes} compressed bytes can hold",
-                    header.file_bytes
+                    "the header promises {file_bytes} bytes, more than {packed_bytes} compressed bytes can hold"
                 );
                 return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(0));
             }
             let spool = Spool { budget: budget.clone(), ..Spool::default() };
-            let bytes = Inflater::open(path)?.take(header.file_bytes + 1);
-            (header, Input::spool(path, bytes, &spool)?)
+            let bytes = Inflater::open(path)?.take(file_bytes + 1);
+            (header, file_bytes, Input::spool(path, bytes, &spool)?)
         } else {
-            (Header::read(path, open_file(path)?)?, Input::open(path, options.access)?)
+            let (header, file_bytes) = header_in(path, open_file(path)?)?;
+            (header, file_bytes, Input::open(path, options.access)?)
         };
-        if input.len() != header.file_bytes {
-            let found = if packed && input.len() > header.file_bytes { "more".into() } else { input.len().to_string() };
-            let message = format!("the header promises {} bytes, the file has {found}", header.file_bytes);
-            return Err(Error::new(ErrorKind::Format, message)
-                .at_path(path)
-                .at_byte(header.file_bytes.min(input.len())));
+        if input.len() != file_bytes {
+            let found = if packed && input.len() > file_bytes { "more".into() } else { input.len().to_string() };
+            let message = format!("the header promises {file_bytes} bytes, the file has {found}");
+            return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(file_bytes.min(input.len())));
         }
-        Self::new(input, &header, options).map_err(|error| error.at_path(path))
-    }
-
-    fn new(input: Input, header: &Header, options: &IdxOptions) -> Result<Self> {
-        let spec = header.tensor(options)?;
-        let record_bytes = header.dims[1..].iter().product::<u64>() as usize * header.dtype.bytes();
-        let records = FixedRecords { input, start: header.len(), record_bytes, dtype: header.dtype, big_endian: true };
-        Ok(Self { records, count: header.dims[0], tensors: [spec] })
+        let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
+        Ok(Self { records })
     }
 
     /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
     /// held once the file is open.
     pub(crate) fn foretold(path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
-        let header = Header::of(path)?;
-        let held = if Inflater::recognises(path)? { header.file_bytes } else { 0 };
-        Ok((header.dims[0], header.tensor(options).map_err(|error| error.at_path(path))?, held))
+        let (header, file_bytes) = header_of(path)?;
+        let held = if Inflater::recognises(path)? { file_bytes } else { 0 };
+        let tensor = options.wanted().tensor(header.stored.kind, &header.shape);
+        Ok((header.records, tensor.map_err(|error| error.at_path(path))?, held))
     }
 
     /// Whether the file begins like an IDX file (once decompressed).
     pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        Ok(Header::of(path).is_ok())
+        Ok(header_of(path).is_ok())
     }
 
     /// Element type in the file.
-    pub fn stored_dtype(&self) -> DType {
-        self.records.dtype
+    pub fn stored_type(&self) -> StoredType {
+        self.records.stored_type()
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.records.input.path()
+        self.records.path()
+    }
+
+    /// Reads all of it for what `inspect` says.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn summarise(&self) -> Result<ArraySummary> {
+        self.records.summarise()
     }
 }
 
-impl Header {
-    /// The tensor of a record.
-    fn tensor(&self, options: &IdxOptions) -> Result<TensorSpec> {
-        let shape: Vec<usize> = self.dims[1..].iter().map(|dim| *dim as usize).collect();
-        let by_role = if options.role == Role::Label { "labels" } else { "features" };
-        let name = options.name.clone().unwrap_or_else(|| by_role.to_owned());
-        let index_label = options.role == Role::Label && shape.is_empty() && !self.dtype.is_float();
-        let dtype = options.dtype.unwrap_or(if index_label { DType::I64 } else { self.dtype });
-        if !converts(self.dtype, dtype) {
-            let message = format!("the file holds {}, which does not fit {dtype}", self.dtype);
-            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
-        }
-        let mut spec = TensorSpec::new(name, options.role, dtype, &shape);
-        spec.classes = options.classes.as_ref().map(|names| names.as_slice().into());
-        Ok(spec)
-    }
+/// What the header of the file at `path` says, and how long the file must be.
+fn header_of(path: &Path) -> Result<(ArrayHeader, u64)> {
+    if Inflater::recognises(path)? { header_in(path, Inflater::open(path)?) } else { header_in(path, open_file(path)?) }
+}
 
-    fn of(path: &Path) -> Result<Self> {
-        if Inflater::recognises(path)? {
-            Self::read(path, Inflater::open(path)?)
-        } else {
-            Self::read(path, open_file(path)?)
-        }
-    }
-
-    fn read(path: &Path, mut bytes: impl Read) -> Result<Self> {
-        let format = |message: String, byte| Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte);
-        let mut exact = |into: &mut [u8], byte: u64| {
-            bytes.read_exact(into).map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    Error::new(ErrorKind::Format, "the file ends inside its IDX header").at_path(path).at_byte(byte)
-                }
-                _ => inflate_error(path, byte, error),
-            })
-        };
-        let mut magic = [0u8; 4];
-        exact(&mut magic, 0)?;
-        let dtype = match magic[2] {
-            0x08 => DType::U8,
-            0x09 => DType::I8,
-            0x0b => DType::I16,
-            0x0c => DType::I32,
-            0x0d => DType::F32,
-            0x0e => DType::F64,
-            other if magic[..2] == [0, 0] => return Err(format(format!("no IDX element type {other:#04x}"), 2)),
-            _ => return Err(format("not an IDX file: it must begin with two zero bytes".to_owned(), 0)),
-        };
-        if magic[..2] != [0, 0] {
-            return Err(format("not an IDX file: it must begin with two zero bytes".to_owned(), 0));
-        }
-        let rank = usize::from(magic[3]);
-        if rank == 0 || rank > MAX_DIMS {
-            return Err(format(format!("{rank} dimensions; an IDX file has 1 to {MAX_DIMS}"), 3));
-        }
-        let mut dims = Vec::with_capacity(rank);
-        for index in 0..rank {
-            let mut dim = [0u8; 4];
-            let byte = 4 + 4 * index as u64;
-            exact(&mut dim, byte)?;
-            let dim = u64::from(u32::from_be_bytes(dim));
-            if dim == 0 && index > 0 {
-                return Err(format(format!("dimension {index} is 0, so records would be empty"), byte));
+fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
+    let format = |message: String, byte| Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte);
+    let mut exact = |into: &mut [u8], byte: u64| {
+        bytes.read_exact(into).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::new(ErrorKind::Format, "the file ends inside its IDX header").at_path(path).at_byte(byte)
             }
-            dims.push(dim);
-        }
-        let header_bytes = 4 + 4 * rank as u64;
-        let file_bytes = dims
-            .iter()
-            .try_fold(dtype.bytes() as u64, |product, dim| product.checked_mul(*dim))
-            .and_then(|bytes| bytes.checked_add(header_bytes))
-            .filter(|bytes| *bytes < isize::MAX as u64)
-            .ok_or_else(|| format(format!("dimensions {dims:?} have more bytes than a file can hold"), 4))?;
-        Ok(Self { dtype, dims, file_bytes })
+            _ => inflate_error(path, byte, error),
+        })
+    };
+    let mut magic = [0u8; 4];
+    exact(&mut magic, 0)?;
+    let kind = match magic[2] {
+        0x08 => StoredType::U8,
+        0x09 => StoredType::I8,
+        0x0b => StoredType::I16,
+        0x0c => StoredType::I32,
+        0x0d => StoredType::F32,
+        0x0e => StoredType::F64,
+        other if magic[..2] == [0, 0] => return Err(format(format!("no IDX element type {other:#04x}"), 2)),
+        _ => return Err(format("not an IDX file: it must begin with two zero bytes".to_owned(), 0)),
+    };
+    if magic[..2] != [0, 0] {
+        return Err(format("not an IDX file: it must begin with two zero bytes".to_owned(), 0));
     }
+    let rank = usize::from(magic[3]);
+    if rank == 0 || rank > MAX_DIMS {
+        return Err(format(format!("{rank} dimensions; an IDX file has 1 to {MAX_DIMS}"), 3));
+    }
+    let mut dims = [0u32; MAX_DIMS];
+    for (index, dim) in dims[..rank].iter_mut().enumerate() {
+        let mut bytes = [0u8; 4];
+        exact(&mut bytes, 4 + 4 * index as u64)?;
+        *dim = u32::from_be_bytes(bytes);
+    }
+    let header = ArrayHeader {
+        stored: Stored { kind, endian: Endian::Big },
+        records: dims[0].into(),
+        shape: dims[1..rank].iter().map(|dim| *dim as usize).collect(),
+        start: 4 + 4 * rank as u64,
+    };
+    let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(4))?;
+    Ok((header, file_bytes))
 }
 
-impl RecordReader for IdxReader {
-    fn len(&self) -> u64 {
-        self.count
-    }
+/// What the header of an IDX file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdxFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Element type.
+    pub dtype: DType,
+    /// Number of records.
+    pub records: u64,
+    /// Shape of a record; `[]` for a single number.
+    pub shape: Vec<usize>,
+}
 
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        self.records.fetch(samples, nth, scratch)
-    }
-
-    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        self.records.decode(sample.id, nth, scratch, &mut row.tensor(0))
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location {
-            path: Some(self.path().to_owned()),
-            record: Some(sample),
-            byte: Some(self.records.offset(sample)),
-            ..Location::default()
+impl IdxFile {
+    /// The IDX files in a folder, by the byte order of their names; only their headers are read. A file counts if it is
+    /// called `*-ubyte` or `*.idx` (also with `.gz`), or begins as one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] without such files, and those of [`IdxReader::open`] for their headers.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
+        let folder = folder.as_ref();
+        let mut files = Vec::new();
+        for path in Self::paths_in(folder)? {
+            let (ArrayHeader { stored, records, shape, .. }, _) = header_of(&path)?;
+            files.push(Self { path, dtype: stored.kind.dtype(), records, shape });
         }
+        Ok(files)
     }
 
-    fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { count: Some(self.count), names: 0, sizes: self.records.input.len() }
+    /// The paths of those files.
+    pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
+            let path = entry.map_err(|error| Error::io(folder, error))?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !is_hidden && path.is_file() && (is_idx_name(&path) || IdxReader::recognises(&path)?) {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "the folder holds no IDX file").at_path(folder));
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Whether it holds one whole number a record, as labels do.
+    pub fn is_label(&self) -> bool {
+        self.shape.is_empty() && !self.dtype.is_float()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::layout::Layout;
+    use crate::read::{RecordReader, Sample, Scratch};
+    use crate::row::RowMut;
     use crate::schema::{Extents, Schema};
     use std::io::Write;
 

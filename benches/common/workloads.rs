@@ -1,0 +1,149 @@
+//! The workloads of the comparison with other loaders, as settings of a [`Loader`](ringfeed::Loader): plain data, so
+//! that a variant is a change of one value.
+
+use std::path::Path;
+
+use ringfeed::{DType, DataSet, Error, ErrorKind, LoaderConfig, Result};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Pixels a side.
+const SIDE: usize = 224;
+
+/// Numbers of a record of fixed size.
+const NUMBERS: usize = 3072;
+
+/// Tokens of a window, the last one's target included.
+const WINDOW: usize = 1025;
+
+/// Batches of random windows that count as an epoch.
+const TOKEN_BATCHES: u64 = 2000;
+
+/// What a workload reads, and what it must give.
+pub(crate) struct Workload {
+    config: Value,
+    /// Element type and shape of a sample of each tensor, in order; `None` for a length that the data decides.
+    tensors: Vec<(DType, Vec<Option<usize>>)>,
+}
+
+impl Workload {
+    /// The workload of this name over the folder `data`; images from its tar shards if `tar`.
+    pub(crate) fn new(data: &Path, name: &str, tar: bool) -> std::result::Result<Self, String> {
+        let parts: Vec<&str> = name.split('-').collect();
+        let (sources, tensors) = match parts.as_slice() {
+            ["image", crop @ ("train" | "eval"), dtype @ ("u8" | "f32")] => images(data, crop, dtype, tar),
+            ["csv"] => csv(data),
+            ["fixed", kind @ ("u8" | "f32")] => fixed(data, kind),
+            ["tokens"] => tokens(data),
+            _ => return Err(format!("there is no workload {name:?}")),
+        };
+        let batch = if parts[0] == "image" { 64 } else { 256 };
+        let mut config = json!({ "batch_size": batch, "across_epochs": false, "sources": sources });
+        if parts[0] != "csv" {
+            config["shuffle"] = json!(20);
+        }
+        if parts[0] == "image" && parts[2] == "f32" {
+            let (mean, deviation) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+            config["normalise"] = json!({ "image": { "kind": "channels", "mean": mean, "deviation": deviation } });
+        }
+        Ok(Self { config, tensors })
+    }
+
+    /// Changes a setting of the loader; one called `options.x` is an option of every source (of tar archives, of the
+    /// images in them).
+    pub(crate) fn set(&mut self, key: &str, value: Value) {
+        let Some(option) = key.strip_prefix("options.") else {
+            self.config[key] = value;
+            return;
+        };
+        for source in self.config["sources"].as_array_mut().into_iter().flatten() {
+            let options = &mut source["options"];
+            let options = if options["images"].is_object() { &mut options["images"] } else { options };
+            options[option] = value.clone();
+        }
+    }
+
+    /// The settings.
+    pub(crate) fn config(&self) -> Result<LoaderConfig> {
+        let mut config = self.config.clone();
+        if config["sources"][0]["format"] == "tokens" {
+            config["samples_per_epoch"] = json!(TOKEN_BATCHES * config["batch_size"].as_u64().unwrap_or(0));
+        }
+        LoaderConfig::deserialize(config).map_err(|error| {
+            let message = format!("no settings of a loader: {error}");
+            Error::new(ErrorKind::Config, message).with_source(error)
+        })
+    }
+
+    /// Whether a batch is what the workload asks for: the comparison is of equal work.
+    pub(crate) fn check(&self, batch: &DataSet) -> Result<()> {
+        let found: Vec<_> = batch.tensors().map(|tensor| (tensor.dtype(), tensor.shape()[1..].to_vec())).collect();
+        let fits = |(found, wanted): (&(DType, Vec<usize>), &(DType, Vec<Option<usize>>))| {
+            let mut dims = found.1.iter().zip(&wanted.1);
+            found.0 == wanted.0
+                && found.1.len() == wanted.1.len()
+                && dims.all(|(found, wanted)| wanted.is_none_or(|wanted| wanted == *found))
+        };
+        if found.len() == self.tensors.len() && found.iter().zip(&self.tensors).all(fits) {
+            return Ok(());
+        }
+        let message = format!("the workload wants {:?}, and the batch has {found:?}", self.tensors);
+        Err(Error::new(ErrorKind::Schema, message))
+    }
+}
+
+type Tensors = Vec<(DType, Vec<Option<usize>>)>;
+
+fn tensor(dtype: DType, shape: &[usize]) -> (DType, Vec<Option<usize>>) {
+    (dtype, shape.iter().map(|dim| Some(*dim)).collect())
+}
+
+fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
+    let mut options = Map::new();
+    options.insert("size".into(), json!([SIDE, SIDE]));
+    options.insert("dtype".into(), json!(dtype));
+    match crop {
+        "train" => {
+            let operations = json!([{ "kind": "random_resized_crop" }, { "kind": "horizontal_flip" }]);
+            options.insert("augment".into(), operations)
+        }
+        _ => options.insert("fit".into(), json!({ "center_crop": { "shorter": 256 } })),
+    };
+    let source = match tar {
+        false => json!({ "format": "images", "path": data.join("imagenet"), "options": options }),
+        true => json!({ "format": "tar", "path": data.join("tar"), "options": { "images": options } }),
+    };
+    let dtype = if dtype == "u8" { DType::U8 } else { DType::F32 };
+    (json!([source]), vec![tensor(dtype, &[3, SIDE, SIDE]), tensor(DType::I64, &[])])
+}
+
+fn csv(data: &Path) -> (Value, Tensors) {
+    let features: Vec<String> = (0..32).map(|column| format!("f{column}")).collect();
+    let options =
+        json!({ "features": features, "labels": ["label"], "label_dtype": "i64", "header": "yes", "delimiter": "," });
+    (
+        json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options }]),
+        vec![tensor(DType::F32, &[32]), tensor(DType::I64, &[])],
+    )
+}
+
+fn fixed(data: &Path, kind: &str) -> (Value, Tensors) {
+    let records = json!({ "stored": kind, "shape": [NUMBERS] });
+    let labels = json!({ "stored": "i64", "role": "label" });
+    let dtype = if kind == "u8" { DType::U8 } else { DType::F32 };
+    (
+        json!([
+            { "format": "raw", "path": data.join(format!("fixed/{kind}.bin")), "options": records },
+            { "format": "raw", "path": data.join(format!("fixed/{kind}.labels.bin")), "options": labels },
+        ]),
+        vec![tensor(dtype, &[NUMBERS]), tensor(DType::I64, &[])],
+    )
+}
+
+fn tokens(data: &Path) -> (Value, Tensors) {
+    let options = json!({ "window": WINDOW - 1, "cut": "random", "targets": "inside", "stored": "u16" });
+    (
+        json!([{ "format": "tokens", "path": data.join("tokens/tokens.bin"), "options": options }]),
+        vec![tensor(DType::I64, &[WINDOW])],
+    )
+}

@@ -1,0 +1,184 @@
+//! How fast CSV files become batches: in order and shuffled, mapped and by reads; and how fast their rows are found.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use common::{Case, Options, Table};
+use ringfeed::{
+    Access, AsyncDataSetIterator, ColumnTensor, CsvOptions, CsvReader, DType, DataSetIterator, MemoryBudget, RandomKey,
+    ReaderSource, RecordReader, Result, Role, Workspace,
+};
+
+const ABOUT: &str = "\
+Epochs of a CSV file in batches of 256 rows, with the page cache warm; the trainer only takes the batches. `numeric` has \
+32 numbers with a point and an integer label (325 bytes a row), `mixed` 12 numbers, some of them missing. The ratios are \
+the time of an epoch shuffled by row by the time of one in the file's order, in the same round. Opening the file, which \
+finds its rows, is not part of it: see the next table. It does not show a cold disk.";
+
+const ABOUT_OPENING: &str = "\
+Opening a CSV file whose columns are all described, which finds where each of its rows begins, with the page cache warm.";
+
+const ROWS: usize = 200_000;
+const BATCH: usize = 256;
+
+fn main() -> Result<()> {
+    let Some(options) = Options::from_args(5) else { return Ok(()) };
+    let made = tempfile::tempdir().expect("a temporary folder");
+    let folder = options.data.clone().unwrap_or_else(|| {
+        make(made.path()).expect("a file in the temporary folder");
+        made.path().to_owned()
+    });
+
+    let mut epochs = Table::new(
+        ABOUT,
+        &["file", "workers"],
+        &[
+            ("mapped M rows/s", 2),
+            ("shuffled", 2),
+            ("ratio", 2),
+            ("read M rows/s", 2),
+            ("shuffled", 2),
+            ("ratio", 2),
+            ("mapped MB/s", 0),
+        ],
+    );
+    let mut cases = Vec::new();
+    for file in [File::Numeric, File::Mixed] {
+        for workers in [1, 2] {
+            let path = file.path(&folder);
+            let bytes = std::fs::metadata(&path).expect("a file").len() as f64;
+            let mut iterators = Vec::new();
+            for access in [Access::Map, Access::Read] {
+                for shuffled in [false, true] {
+                    iterators.push(iterator(&path, &file.options(access), workers, shuffled)?);
+                }
+            }
+            cases.push(Case::new(&[&file.name(), &workers], move || {
+                let took: Vec<(f64, f64)> = iterators.iter_mut().map(|iterator| epoch(iterator)).collect();
+                let speed = |at: usize| took[at].0 / took[at].1 / 1e6;
+                let ratio = |at: usize| took[at + 1].1 / took[at].1;
+                vec![speed(0), speed(1), ratio(0), speed(2), speed(3), ratio(2), bytes / took[0].1 / 1e6]
+            }));
+        }
+    }
+    epochs.measure(options.rounds, cases);
+    epochs.print(&options);
+
+    let mut opening =
+        Table::new(ABOUT_OPENING, &["file"], &[("mapped GB/s", 2), ("read GB/s", 2), ("index bytes/row", 2)]);
+    let mut cases = Vec::new();
+    for file in [File::Numeric, File::Mixed] {
+        let path = file.path(&folder);
+        cases.push(Case::new(&[&file.name()], move || {
+            let (mapped, a_row) = open(&path, &file.options(Access::Map));
+            let (read, _) = open(&path, &file.options(Access::Read));
+            vec![mapped, read, a_row]
+        }));
+    }
+    opening.measure(options.rounds, cases);
+    println!();
+    opening.print(&options);
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum File {
+    Numeric,
+    Mixed,
+}
+
+impl File {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Numeric => "numeric",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    fn path(self, folder: &Path) -> PathBuf {
+        folder.join(self.name()).with_extension("csv")
+    }
+
+    fn options(self, access: Access) -> CsvOptions {
+        let label = ColumnTensor {
+            shape: Some(Vec::new()),
+            ..ColumnTensor::numbers("label", Role::Label, DType::I64, ["label"])
+        };
+        let tensors = match self {
+            Self::Numeric => vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..32), label],
+            Self::Mixed => vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..12), label],
+        };
+        CsvOptions { access, tensors, missing: ringfeed::Missing::Nan, ..CsvOptions::default() }
+    }
+}
+
+fn iterator(path: &Path, options: &CsvOptions, workers: usize, shuffled: bool) -> Result<AsyncDataSetIterator> {
+    let mut source = ReaderSource::new(CsvReader::open(path, options)?).batch_size(BATCH);
+    if shuffled {
+        source = source.shuffle(7);
+    }
+    let workspace = Workspace::builder().workers(workers).prefetch(8).across_epochs(false).build()?;
+    AsyncDataSetIterator::new(source, &workspace)
+}
+
+/// Rows of an epoch and seconds that it took.
+fn epoch(iterator: &mut AsyncDataSetIterator) -> (f64, f64) {
+    let begin = Instant::now();
+    iterator.reset().expect("a file can be read again");
+    let rows: usize = iterator.map(|batch| batch.expect("the file has no bad records").len()).sum();
+    (rows as f64, begin.elapsed().as_secs_f64())
+}
+
+/// Gigabytes a second, and bytes of index a row.
+fn open(path: &Path, options: &CsvOptions) -> (f64, f64) {
+    let budget = MemoryBudget::unlimited();
+    let begin = Instant::now();
+    let reader = CsvReader::open_within(path, options, &budget).expect("the file can be opened");
+    let took = begin.elapsed().as_secs_f64();
+    let bytes = std::fs::metadata(path).expect("a file").len() as f64;
+    (bytes / took / 1e9, budget.used() as f64 / reader.len() as f64)
+}
+
+/// Writes both files: the same on every machine.
+fn make(folder: &Path) -> std::io::Result<()> {
+    let mut text: String = (0..32).map(|column| format!("f{column},")).collect();
+    text += "label\n";
+    for row in 0..ROWS as u64 {
+        let key = RandomKey::new(20).with(row);
+        for column in 0..32u32 {
+            let scale = 10f64.powf(-1.0 + f64::from(column) * 4.0 / 31.0);
+            let number = (key.normal(column.into()) * scale * 1e6).round() / 1e6;
+            write!(text, "{number},").expect("a string can be written");
+        }
+        writeln!(text, "{}", key.bits(32) % 1000).expect("a string can be written");
+    }
+    std::fs::write(File::Numeric.path(folder), text)?;
+    let words = ["harbour", "stone", "meadow", "window", "winter", "candle", "paper", "orchard"];
+    let mut text = "x0,x1,x2,x3,x4,x5,x6,x7,n0,n1,n2,n3,c0,c1,c2,text,label\n".to_owned();
+    for row in 0..ROWS as u64 {
+        let key = RandomKey::new(21).with(row);
+        let pick = |counter: u64, count: usize| (key.bits(counter) % count as u64) as usize;
+        for column in 0..8 {
+            let number = (key.normal(column) * 1e5).round() / 1e5;
+            let missing = number > 2.6;
+            write!(text, "{}", if missing { ",".to_owned() } else { format!("{number},") }).expect("a string");
+        }
+        (8..12).for_each(|column| write!(text, "{},", pick(column, 100_000)).expect("a string"));
+        let word = pick(12, words.len());
+        let colour = ["red", "green", "blue", "violet"][pick(13, 4)];
+        write!(text, "{}_{word},{colour},{},\"", words[word], ["A", "B", "C", "D", "E", "F", "G"][pick(14, 7)])
+            .expect("a string");
+        let quote = key.unit(15);
+        for nth in 0..6 {
+            let comma = if nth == 0 && quote < 0.3 { ", " } else { " " };
+            let space = if nth == 5 { "" } else { comma };
+            write!(text, "{}{space}", words[pick(16 + nth, words.len())]).expect("a string");
+        }
+        let said = if quote < 0.1 { " \"\"so it was said\"\"" } else { "" };
+        writeln!(text, "{said}\",{}", pick(22, 10)).expect("a string");
+    }
+    std::fs::write(File::Mixed.path(folder), text)
+}

@@ -1,0 +1,125 @@
+//! What the pipeline adds to reading, decoding and resizing images: beside bare loops that do nothing else.
+
+#[path = "common/bare_images.rs"]
+mod bare_images;
+mod common;
+#[path = "common/machine.rs"]
+mod machine;
+#[path = "common/photos.rs"]
+mod photos;
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::Instant;
+
+use bare_images::{Crop, Taken};
+use common::{Case, Options, Table};
+use machine::{cores, cpu_seconds};
+use ringfeed::{
+    CropFit, DType, DataSetIterator, ImageAugment, ImageOptions, JpegDecoder, Loader, LoaderConfig, Normaliser,
+    PixelOrder, SourceConfig,
+};
+
+const ABOUT: &str = "\
+Images a second and CPU time an image over a folder of JPEGs, on one thread a core. The bare loops read a file, decode \
+it (all of it, or the rows and columns of the crop) with libjpeg-turbo-rs, and resize it to 224 x 224 RGB bytes in a \
+buffer of their own; the pipeline does the same in shuffled order, flips every second image where it trains, changes \
+places and types of the pixels as the output says, and hands out batches of 64. Train is a random resized crop, eval a \
+resize to 256 and the middle of 224. The last columns are speed and CPU time by those of the first bare loop, the faster \
+one, in the same round: what the pipeline costs where it uses the same decoder, what another decoder brings where not. \
+Files come from the page cache: it does not show a disk.";
+
+/// Images that are made where no folder is given.
+const MADE: u64 = 384;
+
+const FIGURES: [(&str, usize); 4] = [("images/s", 0), ("CPU us/image", 0), ("speed by bare", 3), ("CPU by bare", 3)];
+
+fn main() -> ringfeed::Result<()> {
+    let Some(options) = Options::from_args(7) else { return Ok(()) };
+    let made = tempfile::tempdir().expect("a temporary folder");
+    let folder = options.data.clone().unwrap_or_else(|| {
+        photos::make_folder(made.path(), MADE);
+        made.path().to_owned()
+    });
+    let files = bare_images::files(&folder);
+    let mut table = Table::new(ABOUT, &["crop", "way", "output"], &FIGURES);
+    // With this decoder a random crop is faster decoded by itself; the middle of an image is nearly all of it.
+    let cases =
+        [("train", Crop::Random, [Taken::Crop, Taken::Whole]), ("eval", Crop::Middle, [Taken::Whole, Taken::Crop])];
+    for (name, crop, bare) in cases {
+        // What the faster bare loop did in this round.
+        let basis = Cell::new((0.0, 0.0));
+        let figures = |(speed, cpu): (f64, f64)| vec![speed, cpu, speed / basis.get().0, cpu / basis.get().1];
+        let mut cases = Vec::new();
+        for taken in bare {
+            let (files, basis) = (&files, &basis);
+            let way = if taken == Taken::Crop { "bare, crop" } else { "bare, whole" };
+            cases.push(Case::new(&[&name, &way, &"u8 nhwc"], move || {
+                let measured = measured(|| bare_images::epoch(files, crop, taken, cores()));
+                if taken == bare[0] {
+                    basis.set(measured);
+                }
+                figures(measured)
+            }));
+        }
+        for (way, output, settings) in pipelines(&folder, crop) {
+            let mut iterator = Loader::from(settings).build()?;
+            cases.push(Case::new(&[&name, &way, &output], move || figures(measured(|| epoch(&mut *iterator)))));
+        }
+        table.measure(options.rounds, cases);
+    }
+    table.print(&options);
+    Ok(())
+}
+
+/// Ways through the pipeline: name, output, settings.
+fn pipelines(folder: &Path, crop: Crop) -> Vec<(&'static str, &'static str, LoaderConfig)> {
+    let mut ways = Vec::new();
+    let turbo = JpegDecoder::LibjpegTurbo;
+    let outputs = [
+        ("u8 nhwc", DType::U8, PixelOrder::Nhwc),
+        ("u8 nchw", DType::U8, PixelOrder::Nchw),
+        ("f32 nchw", DType::F32, PixelOrder::Nchw),
+    ];
+    for (output, dtype, order) in outputs {
+        ways.push(("pipeline, libjpeg-turbo-rs", output, settings(folder, crop, dtype, order, turbo)));
+        let default = ImageOptions::default().jpeg;
+        if default != turbo {
+            ways.push(("pipeline, default", output, settings(folder, crop, dtype, order, default)));
+        }
+    }
+    let (dtype, order) = (DType::U8, PixelOrder::Nchw);
+    ways.push(("pipeline, zune-jpeg", "u8 nchw", settings(folder, crop, dtype, order, JpegDecoder::Zune)));
+    ways
+}
+
+fn settings(folder: &Path, crop: Crop, dtype: DType, order: PixelOrder, jpeg: JpegDecoder) -> LoaderConfig {
+    let size = Some((bare_images::SIDE, bare_images::SIDE));
+    let mut options = ImageOptions { size, dtype, order, jpeg, ..ImageOptions::default() };
+    match crop {
+        Crop::Random => options.augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
+        Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
+    }
+    let mut loader = Loader::new(SourceConfig::Images { path: folder.to_owned(), options })
+        .batch_size(64)
+        .shuffle(20)
+        .workers(cores());
+    if dtype == DType::F32 {
+        loader = loader.normalise("image", Normaliser::imagenet());
+    }
+    // Nothing is made before the clock starts.
+    LoaderConfig { across_epochs: false, ..loader.config().clone() }
+}
+
+fn epoch(iterator: &mut dyn DataSetIterator) -> usize {
+    iterator.reset().expect("a folder can be read again");
+    iterator.map(|batch| batch.expect("no bad records").len()).sum()
+}
+
+/// Images a second and CPU microseconds an image of one epoch, which says how many images it had.
+fn measured(epoch: impl FnOnce() -> usize) -> (f64, f64) {
+    let (cpu, begin) = (cpu_seconds(), Instant::now());
+    let images = epoch() as f64;
+    let seconds = begin.elapsed().as_secs_f64();
+    (images / seconds, (cpu_seconds() - cpu) * 1e6 / images)
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Ringfeed beside other loaders: one command, all of them in turn on the same machine and data, medians in a table.
+#
+#     benches/peers.sh HARNESS [WORKLOAD..] [-- ARGUMENTS OF THE HARNESS..]
+#
+# HARNESS is the folder with bench_peers.py; its README says how to install the others and how to make the data. It takes
+# from the environment:
+#
+#     PEERS_DATA, PEERS_VENVS   the data, and the virtual environments of the others
+#     PEERS_OUT                 folder for runs.jsonl, table.txt and table.md (default: target/peers)
+#     PEERS_FEATURES            features of Ringfeed to build with, separated by commas
+#     PEERS_OURS                our variants to run, by name (default: all that the workload has)
+#
+# For example, three rounds against the three fastest, each waiting for a quiet machine:
+#
+#     PEERS_DATA=~/data PEERS_VENVS=~/venvs benches/peers.sh ~/peers image-train-u8 -- --rounds 3 --wait-quiet 60 \
+#         --peers tfdata threads-turbo-cv2-scaled grain-threads ringfeed
+#
+# A variant of ours takes part under a name of its own, as `variants` below lists them. Rounds of one workload are
+# interleaved; workloads come one after another. Runs are added to runs.jsonl, and the table is of all that it holds.
+set -eu
+
+usage() {
+    sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0" >&2
+    exit 2
+}
+
+harness=${1:-}
+[ -f "$harness/bench_peers.py" ] || usage
+shift
+: "${PEERS_DATA:?is the folder of the data}" "${PEERS_VENVS:?is the folder of the virtual environments}"
+export PEERS_DATA PEERS_VENVS PYTHONDONTWRITEBYTECODE=1
+
+workloads=
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    workloads="$workloads $1"
+    shift
+done
+[ "${1:-}" = -- ] && shift
+: "${workloads:=image-train-u8 image-train-f32 image-eval-u8 csv csv-mixed fixed-f32 fixed-u8 tokens}"
+
+# Name and settings of our variants: settings that the workload does not have would be an error.
+variants() {
+    echo "ringfeed"
+    case $1 in
+    image-*)
+        echo "ringfeed-turbo --set options.jpeg=libjpeg_turbo"
+        echo "ringfeed-zune --set options.jpeg=zune"
+        echo "ringfeed-tar --tar"
+        ;;
+    csv | csv-mixed)
+        echo "ringfeed-map --set options.access=map"
+        echo "ringfeed-shuffled-read --set shuffle=20"
+        echo "ringfeed-shuffled-map --set shuffle=20 --set options.access=map"
+        ;;
+    fixed-* | tokens)
+        echo "ringfeed-read --set options.access=read"
+        ;;
+    esac
+}
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+program=$(cd "$here" && cargo bench --no-run --bench peers --features "${PEERS_FEATURES:-}" --message-format json |
+    sed -n 's/.*"name":"peers".*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+[ -x "$program" ] || { echo "cargo built no program" >&2; exit 1; }
+out=${PEERS_OUT:-$here/target/peers}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+protocol='--data {data} --workload {workload} --batch {batch} --workers {workers} --consumer-ms {consumer_ms} --epochs {epochs}'
+for workload in $workloads; do
+    (
+        while read -r name settings; do
+            case " ${PEERS_OURS:-$name} " in
+            *" $name "*) set -- "$@" --cmd "$name=$program $protocol $settings" ;;
+            esac
+        done <<END
+$(variants "$workload")
+END
+        exec python3 "$harness/bench_peers.py" --workloads "$workload" --out "$out/runs.jsonl" "$@"
+    )
+done
+python3 "$harness/bench_peers.py" --report "$out/runs.jsonl" --table "$out/table.md" | tee "$out/table.txt"

@@ -1,0 +1,70 @@
+//! Which code turns coefficients into pixels: the portable one, or that for the processor at hand.
+
+use super::entropy::Block;
+use super::portable::{self, Quantisation};
+
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+
+/// The pixel stage, on the fastest way that the processor has. All ways give the same bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernels {
+    /// True only if the processor said so.
+    #[cfg(target_arch = "x86_64")]
+    has_avx2: bool,
+}
+
+/// Calls a function of `avx2` if the processor has it, and that of `portable` otherwise.
+macro_rules! dispatch {
+    ($self:ident, $name:ident($($argument:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $self.has_avx2 {
+            // SAFETY: the only condition is that the processor has AVX2, which `detect` asked of it.
+            return unsafe { avx2::$name($($argument),*) };
+        }
+        portable::$name($($argument),*)
+    }};
+}
+
+impl Kernels {
+    pub(super) fn detect() -> Self {
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            has_avx2: is_x86_feature_detected!("avx2"),
+        }
+    }
+
+    /// The code for every processor, also on this one.
+    #[cfg(test)]
+    pub(super) fn portable() -> Self {
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            has_avx2: false,
+        }
+    }
+
+    /// See [`portable::inverse_dct`].
+    pub(super) fn inverse_dct(self, blocks: &[Block], quant: &Quantisation, into: &mut [u8], stride: usize) -> bool {
+        dispatch!(self, inverse_dct(blocks, quant, into, stride))
+    }
+
+    /// See [`portable::upsample_width`]; `into` has a multiple of 32 samples.
+    pub(super) fn upsample_width(self, from: &[u8], into: &mut [u8]) {
+        dispatch!(self, upsample_width(from, into))
+    }
+
+    /// See [`portable::upsample_both`]; `into` has a multiple of 32 samples.
+    pub(super) fn upsample_both(self, near: &[u8], far: &[u8], into: &mut [u8]) {
+        dispatch!(self, upsample_both(near, far, into))
+    }
+
+    /// See [`portable::to_rgb`]; the samples are there for a multiple of 32 pixels.
+    pub(super) fn to_rgb(self, luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
+        dispatch!(self, to_rgb(luma, blue, red, into))
+    }
+
+    /// See [`portable::grey_to_rgb`].
+    pub(super) fn grey_to_rgb(self, luma: &[u8], into: &mut [u8]) {
+        portable::grey_to_rgb(luma, into)
+    }
+}

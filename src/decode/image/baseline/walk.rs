@@ -1,0 +1,164 @@
+//! From MCU to MCU through the entropy-coded data.
+
+use std::ops::Range;
+
+use super::area::Area;
+use super::entropy::{Block, Tables, advance, decode};
+use super::header::Frame;
+use super::scan::{Bits, Scan};
+use super::{NotOurs, Ours};
+
+/// A block of an MCU.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    component: usize,
+    /// Column and row in the MCU.
+    at: (usize, usize),
+}
+
+/// Where the blocks of a unit go, along a row.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The present column among those that are needed, and how many further the next one is.
+    column: usize,
+    step: usize,
+    /// The first one's place.
+    first: usize,
+    /// How many are needed.
+    width: usize,
+}
+
+/// The way through a scan, one row of MCUs after the other.
+pub(super) struct Walk<'a> {
+    area: &'a Area,
+    tables: &'a [Tables<'a>],
+    /// The blocks of an MCU in their order: at most four of luma and two of colour.
+    units: [Unit; 6],
+    count: usize,
+    bits: Bits<'a>,
+    /// Where the present restart interval ends, and where those behind it do.
+    end: usize,
+    ends: &'a [usize],
+    /// MCUs of a whole restart interval, and those left of the present one.
+    interval: usize,
+    left: usize,
+    /// Mean values of the last block of each component.
+    before: [i32; 3],
+}
+
+impl<'a> Walk<'a> {
+    /// # Errors
+    ///
+    /// If there are more or fewer restart markers than the image has intervals.
+    pub(super) fn new(frame: &Frame<'_>, area: &'a Area, tables: &'a [Tables<'a>], scan: &'a Scan) -> Ours<Self> {
+        let mcus = area.mcus.0 * area.mcus.1;
+        let interval = if frame.restart == 0 { mcus } else { frame.restart };
+        let (end, ends) = match scan.ends() {
+            [first, rest @ ..] if 1 + rest.len() == mcus.div_ceil(interval) => (*first, rest),
+            _ => return Err(NotOurs("restart markers that are missing, or too many")),
+        };
+        let (mut units, mut count) = ([Unit::default(); 6], 0);
+        for (component, span) in area.spans().iter().enumerate() {
+            let (h, v) = span.per_mcu;
+            for at in 0..h * v {
+                units[count] = Unit { component, at: (at % h, at / h) };
+                count += 1;
+            }
+        }
+        let bits = Bits::new(scan.bytes(), 0);
+        Ok(Self { area, tables, units, count, bits, end, ends, interval, left: interval, before: [0; 3] })
+    }
+
+    /// Goes through row `y` of the MCUs. Its needed blocks go to `blocks`.
+    pub(super) fn row(&mut self, y: usize, blocks: &mut [Block]) -> Ours<()> {
+        let (columns, rows) = (&self.area.mcu_columns, &self.area.mcu_rows);
+        let is_last = y + 1 == rows.end;
+        // Nobody needs what follows the last needed MCU, but the image's end is looked at if it is as near as that.
+        let end = if is_last && rows.end < self.area.mcus.1 { columns.end } else { self.area.mcus.0 };
+        let mut x = 0;
+        while x < end {
+            if self.left == 0 {
+                self.next_interval()?;
+            }
+            let here = rows.contains(&y) && columns.contains(&x);
+            let until = match (here, x < columns.start && rows.contains(&y)) {
+                (true, _) => columns.end,
+                (_, true) => columns.start,
+                _ => end,
+            };
+            let until = until.min(x + self.left);
+            self.left -= until - x;
+            match here {
+                true => self.decode(x..until, y, blocks)?,
+                false => self.advance(until - x)?,
+            }
+            x = until;
+            if self.bits.is_beyond(self.end) {
+                return Err(NotOurs("data that ends early"));
+            }
+        }
+        if is_last && rows.end == self.area.mcus.1 {
+            self.check_end()?;
+        }
+        Ok(())
+    }
+
+    fn check_end(&self) -> Ours<()> {
+        self.bits.is_at(self.end).then_some(()).ok_or(NotOurs("data that ends early or late"))
+    }
+
+    /// Goes on behind a restart marker.
+    fn next_interval(&mut self) -> Ours<()> {
+        self.check_end()?;
+        self.bits = self.bits.at(self.end);
+        self.left = self.interval;
+        self.before = [0; 3];
+        (self.end, self.ends) = match self.ends {
+            [next, rest @ ..] => (*next, rest),
+            [] => return Err(NotOurs("a restart marker that is missing")),
+        };
+        Ok(())
+    }
+
+    fn decode(&mut self, columns: Range<usize>, y: usize, blocks: &mut [Block]) -> Ours<()> {
+        let mut places = [Place::default(); 6];
+        for (place, unit) in places.iter_mut().zip(&self.units[..self.count]) {
+            let span = &self.area.spans()[unit.component];
+            let (h, v) = span.per_mcu;
+            // Counted from the first needed column; before it, numbers wrap to very large ones.
+            let width = span.columns.len();
+            place.column = (columns.start * h + unit.at.0).wrapping_sub(span.columns.start);
+            place.step = h;
+            place.first = span.first_block + unit.at.1 * width;
+            place.width = if span.rows.contains(&(y * v + unit.at.1)) { width } else { 0 };
+        }
+        // Bits of its own are in registers.
+        let mut bits = self.bits;
+        for _ in columns {
+            for (unit, place) in self.units[..self.count].iter().zip(&mut places) {
+                let (tables, before) = (self.tables[unit.component], &mut self.before[unit.component]);
+                if place.column < place.width {
+                    let block = &mut blocks[place.first + place.column];
+                    *block = [0; 64];
+                    decode(&mut bits, tables, before, block)?;
+                } else {
+                    advance(&mut bits, tables, before)?;
+                }
+                place.column = place.column.wrapping_add(place.step);
+            }
+        }
+        self.bits = bits;
+        Ok(())
+    }
+
+    fn advance(&mut self, mcus: usize) -> Ours<()> {
+        let mut bits = self.bits;
+        for _ in 0..mcus {
+            for unit in &self.units[..self.count] {
+                advance(&mut bits, self.tables[unit.component], &mut self.before[unit.component])?;
+            }
+        }
+        self.bits = bits;
+        Ok(())
+    }
+}

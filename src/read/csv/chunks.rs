@@ -1,0 +1,281 @@
+//! Where the records of a large file begin, found chunk by chunk on several threads.
+//!
+//! A chunk begins behind a line end, which may lie inside quotes: only the chunks before it tell. So each chunk is read
+//! both ways at once, as if it began with a line and as if it began inside quotes. Both ways soon meet (or there is no
+//! quote, and the second has nothing to read), and what remains to be done in order is to choose between them.
+
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::read::Input;
+use crate::read::parallel::in_order;
+
+use super::dialect::{Dialect, Progress};
+use super::index::RowIndex;
+
+/// How much of the file is one job.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The records of `input`, behind the header; `None` if anything is wrong: reading from front to back tells what.
+pub(super) fn find_records(
+    input: &Input,
+    dialect: &Dialect,
+    limit: usize,
+    header: bool,
+    threads: usize,
+    budget: &MemoryBudget,
+) -> Option<RowIndex> {
+    let index = RowIndex::new(budget).ok()?;
+    let mut merge = Merge { index, skip: header, limit: limit as u64, open: None };
+    let chunk = |buffer: &mut Vec<u8>, nth| {
+        let lines = Lines::of_chunk(input, dialect.terminator, limit, nth, buffer)?;
+        let chunk = Chunk::new(&lines, dialect, limit).ok_or_else(unclear)?;
+        Ok((lines.begin, chunk))
+    };
+    let add = |(begin, chunk): (u64, Chunk)| merge.add(begin, &chunk);
+    in_order(threads, input.len().div_ceil(CHUNK_BYTES), chunk, add).ok()?;
+    merge.index.finish(input.len());
+    merge.open.is_none().then_some(merge.index)
+}
+
+/// Ends the jobs. Nobody reads it.
+fn unclear() -> Error {
+    Error::new(ErrorKind::Limit, "a record is too long")
+}
+
+/// The lines that belong to a chunk: those that end in it, without the one that ends first (it belongs to a chunk before,
+/// unless there is none), and the one that begins in it and ends behind it.
+struct Lines<'a> {
+    begin: u64,
+    bytes: &'a [u8],
+    /// Whether they end with the file.
+    last: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// An error if a line is longer than a record may be.
+    fn of_chunk(input: &'a Input, terminator: u8, limit: usize, nth: u64, buffer: &'a mut Vec<u8>) -> Result<Self> {
+        let from = nth * CHUNK_BYTES;
+        let left = usize::try_from(input.len() - from).unwrap_or(usize::MAX);
+        let own = left.min(CHUNK_BYTES as usize);
+        // A record and CR LF behind it, or else the next line end, lie within this.
+        let most = own.saturating_add(limit).saturating_add(2).min(left);
+        let mut window = Window { input, from, buffer, held: 0 };
+        let bytes = window.first(own)?;
+        let begin = match nth {
+            0 if bytes.starts_with(b"\xef\xbb\xbf") => 3,
+            0 => 0,
+            _ => match memchr(terminator, bytes) {
+                Some(found) => found + 1,
+                // No line begins here.
+                None => return Ok(Self { begin: from, bytes: &[], last: false }),
+            },
+        };
+        let mut end = own;
+        while end < left {
+            if end == most {
+                return Err(unclear());
+            }
+            let searched = end;
+            end = end.saturating_add((end - own).clamp(4 << 10, 1 << 20)).min(most);
+            if let Some(found) = memchr(terminator, &window.first(end)?[searched..]) {
+                end = searched + found + 1;
+                break;
+            }
+        }
+        Ok(Self { begin: from + begin as u64, bytes: window.into(begin..end), last: end == left })
+    }
+}
+
+/// The bytes of an input from a place on: its own, or as many as were read so far.
+struct Window<'a> {
+    input: &'a Input,
+    from: u64,
+    buffer: &'a mut Vec<u8>,
+    held: usize,
+}
+
+impl<'a> Window<'a> {
+    fn first(&mut self, len: usize) -> Result<&[u8]> {
+        if let Some(all) = self.input.slice() {
+            return Ok(&all[self.from as usize..][..len]);
+        }
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        if self.held < len {
+            self.input.read_at(self.from + self.held as u64, &mut self.buffer[self.held..len])?;
+            self.held = len;
+        }
+        Ok(&self.buffer[..len])
+    }
+
+    fn into(self, range: Range<usize>) -> &'a [u8] {
+        match self.input.slice() {
+            Some(all) => &all[self.from as usize..][range],
+            None => &self.buffer[range],
+        }
+    }
+}
+
+/// The records that begin in a chunk, by their offsets.
+#[derive(Debug, PartialEq)]
+struct Chunk {
+    len: u32,
+    /// If it begins with a line.
+    fresh: Vec<u32>,
+    /// Whether the last of these ends in a later chunk, because a quote is open.
+    fresh_open: bool,
+    /// If it begins inside quotes.
+    inside: Inside,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Inside {
+    /// Where the record ends that was begun before; `None` if that is in a later chunk.
+    end: Option<u32>,
+    /// The records after it, until they are those of `fresh`.
+    own: Vec<u32>,
+    /// How many records of `fresh` come before those that both have.
+    fresh_from: usize,
+    open: bool,
+}
+
+impl Chunk {
+    /// `None` if a record is too long.
+    fn new(lines: &Lines<'_>, dialect: &Dialect, limit: usize) -> Option<Self> {
+        let bytes = lines.bytes;
+        let len = u32::try_from(bytes.len()).ok()?;
+        let first_quote = memchr(dialect.quote, bytes);
+        let mut fresh = Vec::new();
+        if first_quote.is_none() && dialect.comment.is_none() {
+            // Every line is a record. A vector that grows as it must costs as much as finding them.
+            fresh.reserve(bytes.len() / 64);
+            let mut begin = 0;
+            let ends = memchr_iter(dialect.terminator, bytes);
+            for end in ends.chain((!bytes.is_empty()).then_some(bytes.len())) {
+                let content = dialect.content(&bytes[begin..], end - begin);
+                if content > limit {
+                    return None;
+                }
+                if content > 0 {
+                    fresh.push(begin as u32);
+                }
+                begin = (end + 1).min(bytes.len());
+            }
+            return Some(Self { len, fresh, fresh_open: false, inside: Inside::default() });
+        }
+        let mut records = Records { dialect, bytes, last: lines.last, at: 0 };
+        let mut fresh_open = false;
+        while let Some((begin, end)) = records.next() {
+            fresh.push(begin as u32);
+            match end {
+                Some(end) if end - begin > limit => return None,
+                Some(_) => {}
+                None => fresh_open = true,
+            }
+        }
+        let mut inside = Inside { fresh_from: fresh.len(), ..Inside::default() };
+        if let (Some(_), Some(end)) = (first_quote, records.leave_quotes()) {
+            inside.end = Some(end as u32);
+            inside.open = loop {
+                let Some((begin, end)) = records.next() else { break false };
+                let common = fresh.partition_point(|other| (*other as usize) < begin);
+                if fresh.get(common).is_some_and(|other| *other as usize == begin) {
+                    inside.fresh_from = common;
+                    break fresh_open;
+                }
+                inside.own.push(begin as u32);
+                match end {
+                    Some(end) if end - begin > limit => return None,
+                    Some(_) => {}
+                    None => break true,
+                }
+            };
+        }
+        Some(Self { len, fresh, fresh_open, inside })
+    }
+}
+
+/// Reads records from where a line begins.
+struct Records<'a> {
+    dialect: &'a Dialect,
+    bytes: &'a [u8],
+    last: bool,
+    at: usize,
+}
+
+impl Records<'_> {
+    /// Begin and end of the next record; no end if a quote is open at the end of the chunk, but not of the file.
+    fn next(&mut self) -> Option<(usize, Option<usize>)> {
+        while let Some(first) = self.bytes.get(self.at) {
+            let (begin, rest) = (self.at, &self.bytes[self.at..]);
+            if self.dialect.comment == Some(*first) {
+                self.at += memchr(self.dialect.terminator, rest).map_or(rest.len(), |end| end + 1);
+                continue;
+            }
+            let end = self.end(begin, Progress::default());
+            if end.is_none_or(|end| end > begin) {
+                return Some((begin, end));
+            }
+        }
+        None
+    }
+
+    /// Where the record ends that the chunk begins in the midst of.
+    fn leave_quotes(&mut self) -> Option<usize> {
+        self.end(0, Progress::inside_quotes())
+    }
+
+    /// Where the record's content ends that begins at `begin`; goes on behind it.
+    fn end(&mut self, begin: usize, mut progress: Progress) -> Option<usize> {
+        let rest = &self.bytes[begin..];
+        let end = self.dialect.find_end(rest, &mut progress);
+        if end.is_none() && (!self.last || self.dialect.left_open(rest, &progress).is_some()) {
+            self.at = self.bytes.len();
+            return None;
+        }
+        let end = end.unwrap_or(rest.len());
+        self.at = (begin + end + 1).min(self.bytes.len());
+        Some(begin + self.dialect.content(rest, end))
+    }
+}
+
+/// Puts chunks together in the file's order.
+struct Merge {
+    index: RowIndex,
+    /// Whether the first record is still to be left out.
+    skip: bool,
+    limit: u64,
+    /// Where the record begins whose quote is open.
+    open: Option<u64>,
+}
+
+impl Merge {
+    fn add(&mut self, begin: u64, chunk: &Chunk) -> Result<()> {
+        let (own, fresh, open) = match self.open {
+            None => (&[][..], &chunk.fresh[..], chunk.fresh_open),
+            Some(record) => {
+                let end = begin + u64::from(chunk.inside.end.unwrap_or(chunk.len));
+                if end - record > self.limit {
+                    return Err(unclear());
+                }
+                if chunk.inside.end.is_none() {
+                    return Ok(());
+                }
+                (&chunk.inside.own[..], &chunk.fresh[chunk.inside.fresh_from..], chunk.inside.open)
+            }
+        };
+        let last = fresh.last().or(own.last()).map(|record| begin + u64::from(*record));
+        self.open = last.filter(|_| open);
+        for record in own.iter().chain(fresh) {
+            if !std::mem::take(&mut self.skip) {
+                self.index.push(begin + u64::from(*record))?;
+            }
+        }
+        Ok(())
+    }
+}

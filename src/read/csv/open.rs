@@ -1,0 +1,142 @@
+//! Finding the rows of a file and the kinds of its columns when it is opened: by reading it, or from what an earlier run
+//! kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::memory::MemoryBudget;
+use crate::random::hash_of;
+use crate::read::Input;
+use crate::read::parallel::thread_count;
+use crate::read::saved::{self, Guard};
+
+use super::chunks::find_records;
+use super::columns::Inference;
+use super::format::Format;
+use super::index::RowIndex;
+use super::options::CsvOptions;
+use super::rows::Rows;
+use super::text::{InputReader, Text};
+use super::value::Kind;
+
+/// Opens the file for reading at random; `inference` is brought to know all of it.
+pub(super) fn open_rows(
+    text: &Text,
+    format: &Format,
+    options: &CsvOptions,
+    budget: &MemoryBudget,
+    inference: Option<&mut Inference>,
+) -> Result<Rows> {
+    let at_path = |error: Error| error.at_path(text.path());
+    // Looked at before the file is read: what is written to it meanwhile makes the index a stale one.
+    let kept = KeptIndex::of(text, format, options)?;
+    let input = text.input(options, budget)?;
+    let threads = thread_count(options.threads);
+    let found = match &kept {
+        Some(kept) => kept.load(input.len(), budget).map_err(at_path)?,
+        None => None,
+    };
+    let mut changed = found.is_none();
+    let (index, kinds) = match found {
+        Some((index, kinds)) => (index, kinds),
+        None => {
+            let index = find_records(&input, &format.dialect, options.max_record_bytes, format.header, threads, budget);
+            (index.map_or_else(|| read_through(&input, text, format, options, budget), Ok)?, None)
+        }
+    };
+    let rows = Rows::new(input, index, format.dialect, options.max_record_bytes);
+    let mut learnt = kinds.clone();
+    if let Some(inference) = inference {
+        let key = inference.key(options);
+        match kinds.filter(|kinds| kinds.key == key) {
+            Some(kinds) => inference.kinds = kinds.kinds,
+            None => {
+                rows.observe(inference, threads)?;
+                changed = true;
+                learnt = Some(Kinds { key, kinds: inference.kinds.clone() });
+            }
+        }
+    }
+    if let (Some(kept), true) = (kept, changed) {
+        kept.save(rows.index(), learnt.as_ref())?;
+    }
+    Ok(rows)
+}
+
+/// The rows from front to back: where something is wrong with one, it is told exactly.
+fn read_through(
+    input: &Input,
+    text: &Text,
+    format: &Format,
+    options: &CsvOptions,
+    budget: &MemoryBudget,
+) -> Result<RowIndex> {
+    let mut index = RowIndex::new(budget)?;
+    let mut scan = format.records(InputReader::new(input), text.path(), options)?;
+    while let Some(span) = scan.next().map_err(|error| error.at_record(index.len() as u64))? {
+        index.push(span.byte).map_err(|error| error.at_path(text.path()))?;
+    }
+    index.finish(input.len());
+    Ok(index)
+}
+
+/// What an earlier run may have kept about a file.
+pub(super) struct KeptIndex {
+    path: PathBuf,
+    guard: Guard,
+}
+
+/// The kinds of all columns, under the options that they depend on.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Kinds {
+    pub(super) key: u64,
+    pub(super) kinds: Vec<Kind>,
+}
+
+impl KeptIndex {
+    /// `None` if the options keep none.
+    pub(super) fn of(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<Self>> {
+        let Some(path) = options.saved_index.path(text.path()) else { return Ok(None) };
+        let metadata = fs::metadata(text.path()).map_err(|error| Error::io(text.path(), error))?;
+        let layout = (format.dialect, format.header, options.max_record_bytes, text.encoding(), &format.names);
+        let guard = Guard::new("csv rows 1").and_metadata(&metadata).and(format!("{layout:?}").as_bytes());
+        Ok(Some(Self { path, guard }))
+    }
+
+    /// The index of a text of `end` bytes, and the kinds that were kept with it.
+    pub(super) fn load(&self, end: u64, budget: &MemoryBudget) -> Result<Option<(RowIndex, Option<Kinds>)>> {
+        let Some(contents) = saved::load(&self.path, self.guard) else { return Ok(None) };
+        let index = RowIndex::from_bytes(&contents, end, budget)?;
+        Ok(index.map(|(index, rest)| (index, serde_json::from_slice(rest).ok())))
+    }
+
+    fn save(&self, index: &RowIndex, kinds: Option<&Kinds>) -> Result<()> {
+        let mut contents = index.to_bytes();
+        if let Some(kinds) = kinds {
+            serde_json::to_writer(&mut contents, kinds).map_err(|error| Error::io(&self.path, error.into()))?;
+        }
+        saved::save(&self.path, self.guard, &contents)
+    }
+}
+
+impl Inference {
+    /// What the kinds depend on beside the file.
+    pub(super) fn key(&self, options: &CsvOptions) -> u64 {
+        let collected: Vec<bool> = self.kinds.iter().map(Kind::collects).collect();
+        hash_of(&(&options.missing_tokens, collected))
+    }
+}
+
+/// The number of records of the file at `path`, the bytes of memory that their index takes, and the kinds of the columns,
+/// if an earlier run kept that. The file is not read.
+pub(super) fn kept(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<(RowIndex, Option<Kinds>)>> {
+    let (Some(kept), false) = (KeptIndex::of(text, format, options)?, text.is_packed()) else { return Ok(None) };
+    kept.load(file_len(text.path())?, &MemoryBudget::unlimited())
+}
+
+fn file_len(path: &Path) -> Result<u64> {
+    fs::metadata(path).map(|metadata| metadata.len()).map_err(|error| Error::io(path, error))
+}

@@ -1,0 +1,219 @@
+//! Records of one size and element type, one after another in a file: what IDX, NPY and raw files share.
+
+mod fetched;
+mod stored;
+mod summary;
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::decode::converts;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::row::RowMut;
+use crate::schema::{MAX_RANK, Role, TensorSpec};
+
+use super::{Fingerprint, Input, Sample, Scratch};
+
+pub(crate) use fetched::Fetched;
+pub use stored::{Endian, StoredType};
+pub(crate) use stored::{FileNumber, Stored};
+pub use summary::ArraySummary;
+
+/// An open file of such records.
+#[derive(Debug)]
+pub(crate) struct FixedRecords {
+    input: Input,
+    /// First byte of the first record.
+    start: u64,
+    count: u64,
+    record_bytes: usize,
+    stored: Stored,
+    tensors: [TensorSpec; 1],
+}
+
+/// What an array file says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ArrayHeader {
+    pub(crate) stored: Stored,
+    pub(crate) records: u64,
+    /// Shape of a record.
+    pub(crate) shape: Vec<usize>,
+    /// First byte of the first record.
+    pub(crate) start: u64,
+}
+
+impl ArrayHeader {
+    /// That of a file without one: as many records behind `start` as `file_bytes` make.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`].
+    pub(crate) fn of_raw(stored: Stored, shape: Vec<usize>, start: u64, file_bytes: u64) -> Result<Self> {
+        let format = |message: String| Error::new(ErrorKind::Format, message);
+        let mut header = Self { stored, records: 0, shape, start };
+        let (record_bytes, _) = header.sizes()?;
+        let Some(data_bytes) = file_bytes.checked_sub(start) else {
+            return Err(format(format!("header_bytes are {start}, the file has {file_bytes}")).at_byte(file_bytes));
+        };
+        let (records, rest) = (data_bytes / record_bytes as u64, data_bytes % record_bytes as u64);
+        if rest > 0 {
+            let message = format!(
+                "{data_bytes} bytes of records of {record_bytes} each leave {rest}: look at stored, shape and \
+                 header_bytes, or the file is truncated"
+            );
+            return Err(format(message).at_byte(file_bytes - rest));
+        }
+        header.records = records;
+        Ok(header)
+    }
+
+    /// Bytes of a record and of the whole file, or what is wrong with the dimensions.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`].
+    pub(crate) fn sizes(&self) -> Result<(usize, u64)> {
+        let format = |message: String| Error::new(ErrorKind::Format, message);
+        if self.shape.len() > MAX_RANK {
+            let message = format!("records of {} dimensions; there may be {MAX_RANK}", self.shape.len());
+            return Err(format(message));
+        }
+        if let Some(index) = self.shape.iter().position(|dim| *dim == 0) {
+            return Err(format(format!("dimension {} is 0, so records would be empty", index + 1)));
+        }
+        let record_bytes = self.shape.iter().try_fold(self.stored.kind.bytes(), |bytes, dim| bytes.checked_mul(*dim));
+        let sizes = record_bytes.and_then(|record| {
+            let file = (record as u64).checked_mul(self.records)?.checked_add(self.start)?;
+            Some((record, file)).filter(|_| file < isize::MAX as u64 && record < isize::MAX as usize)
+        });
+        sizes.ok_or_else(|| {
+            let Self { records, shape, .. } = self;
+            format(format!("{records} records of shape {shape:?} have more bytes than a file can hold"))
+        })
+    }
+}
+
+/// What options say of an array's tensor.
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) role: Role,
+    pub(crate) dtype: Option<DType>,
+    pub(crate) classes: Option<&'a [String]>,
+}
+
+impl Wanted<'_> {
+    /// The tensor of a record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
+    pub(crate) fn tensor(&self, stored: StoredType, shape: &[usize]) -> Result<TensorSpec> {
+        let by_role = if self.role == Role::Label { "labels" } else { "features" };
+        let name = self.name.unwrap_or(by_role).to_owned();
+        let index_label = self.role == Role::Label && shape.is_empty() && !stored.dtype().is_float();
+        let dtype = self.dtype.unwrap_or(if index_label { DType::I64 } else { stored.dtype() });
+        if !converts(stored.dtype(), dtype) {
+            let message = format!("the file holds {stored}, which does not fit {dtype}");
+            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        }
+        let mut spec = TensorSpec::new(name, self.role, dtype, shape);
+        spec.classes = self.classes.map(Into::into);
+        Ok(spec)
+    }
+}
+
+impl FixedRecords {
+    /// The records of `input`, whose length has been compared with the header.
+    pub(crate) fn new(input: Input, header: &ArrayHeader, wanted: &Wanted<'_>) -> Result<Self> {
+        let (record_bytes, _) = header.sizes()?;
+        let tensors = [wanted.tensor(header.stored.kind, &header.shape)?];
+        Ok(Self { input, start: header.start, count: header.records, record_bytes, stored: header.stored, tensors })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.input.path()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    pub(crate) fn stored_type(&self) -> StoredType {
+        self.stored.kind
+    }
+
+    fn offset(&self, sample: u64) -> u64 {
+        self.start + sample * self.record_bytes as u64
+    }
+
+    fn bytes_of(&self, sample: u64) -> Range<u64> {
+        self.offset(sample)..self.offset(sample) + self.record_bytes as u64
+    }
+
+    pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
+    }
+
+    /// Writes the record's values to the row's only tensor.
+    pub(crate) fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let fetched = scratch.of::<Fetched>();
+        let bytes = fetched.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
+        self.stored.write(bytes, self.offset(sample.id), &mut row.tensor(0))
+    }
+
+    pub(crate) fn place(&self, sample: u64) -> Location {
+        Location {
+            path: Some(self.path().to_owned()),
+            record: Some(sample),
+            byte: Some(self.offset(sample)),
+            ..Location::default()
+        }
+    }
+
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.count), names: 0, sizes: self.input.len() }
+    }
+}
+
+/// Makes a [`RecordReader`](crate::read::RecordReader) of a type whose field `records` has the records.
+macro_rules! read_fixed_records {
+    ($($reader:ty),*) => {$(
+        impl crate::read::RecordReader for $reader {
+            fn len(&self) -> u64 {
+                self.records.len()
+            }
+
+            fn tensors(&self) -> &[crate::schema::TensorSpec] {
+                self.records.tensors()
+            }
+
+            fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut crate::read::Scratch) -> crate::error::Result<()> {
+                self.records.fetch(samples, nth, scratch)
+            }
+
+            fn decode(
+                &self,
+                sample: crate::read::Sample,
+                nth: usize,
+                scratch: &mut crate::read::Scratch,
+                row: &mut crate::row::RowMut<'_>,
+            ) -> crate::error::Result<()> {
+                self.records.decode(sample, nth, scratch, row)
+            }
+
+            fn place(&self, sample: u64) -> crate::error::Location {
+                self.records.place(sample)
+            }
+
+            fn fingerprint(&self) -> crate::read::Fingerprint {
+                self.records.fingerprint()
+            }
+        }
+    )*};
+}
+pub(crate) use read_fixed_records;

@@ -1,0 +1,278 @@
+use std::fmt;
+use std::str::FromStr;
+
+use bytemuck::{Zeroable, try_cast_slice};
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+use crate::decode::write_numbers;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind, Result};
+use crate::row::TensorMut;
+
+/// Element type of an array in a file: those that a batch may hold ([`DType`]), and some that become another on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum StoredType {
+    /// 8-bit unsigned integer.
+    #[default]
+    U8,
+    /// 8-bit signed integer.
+    I8,
+    /// 16-bit unsigned integer.
+    U16,
+    /// 16-bit signed integer.
+    I16,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 32-bit signed integer.
+    I32,
+    /// 64-bit unsigned integer: becomes `i64`, and a number from 2^63 on makes its record bad.
+    U64,
+    /// 64-bit signed integer.
+    I64,
+    /// 16-bit IEEE 754 number: becomes `f32`.
+    F16,
+    /// The upper half of an `f32`, which it becomes.
+    Bf16,
+    /// 32-bit IEEE 754 number.
+    F32,
+    /// 64-bit IEEE 754 number.
+    F64,
+}
+
+impl StoredType {
+    /// Every one, in declaration order.
+    pub const ALL: [Self; 12] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+    ];
+
+    /// Bytes an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::U64 => 8,
+            other => other.dtype().bytes(),
+        }
+    }
+
+    /// The type that a batch holds it in, unless another is asked for.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::U8 => DType::U8,
+            Self::I8 => DType::I8,
+            Self::U16 => DType::U16,
+            Self::I16 => DType::I16,
+            Self::U32 => DType::U32,
+            Self::I32 => DType::I32,
+            Self::U64 | Self::I64 => DType::I64,
+            Self::F16 | Self::Bf16 | Self::F32 => DType::F32,
+            Self::F64 => DType::F64,
+        }
+    }
+
+    /// The name in text and JSON: `"u8"`, `"bf16"` and so on.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::U64 => "u64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            other => other.dtype().as_str(),
+        }
+    }
+}
+
+impl fmt::Display for StoredType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for StoredType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            Error::new(ErrorKind::Config, format!("no element type {name:?}; there are {names}"))
+        })
+    }
+}
+
+/// Which byte of a number comes first in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endian {
+    /// The least significant one. The default.
+    #[default]
+    Little,
+    /// The most significant one.
+    Big,
+}
+
+impl Endian {
+    const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
+}
+
+/// Elements that are brought to native order at a time, where the file's bytes can't be used as they are.
+const CHUNK: usize = 256;
+
+/// How the elements of a file are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) kind: StoredType,
+    pub(crate) endian: Endian,
+}
+
+impl Stored {
+    /// Whether the file's bytes are those of a tensor of `dtype` without a transformation.
+    fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
+        let same_type = self.kind.bytes() == tensor.dtype().bytes()
+            && self.kind.dtype() == tensor.dtype()
+            && self.kind != StoredType::U64;
+        same_type && tensor.affine().is_none() && (self.endian == Endian::NATIVE || self.kind.bytes() == 1)
+    }
+
+    /// Writes the elements in `bytes`, which are the file's from `offset` on, to `tensor` from its first element on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a number that the tensor can't hold, with its byte in the file.
+    pub(crate) fn write(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
+        if self.is_plain(tensor) {
+            tensor.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            return Ok(());
+        }
+        match self.kind {
+            StoredType::U8 => write_numbers(tensor, 0, u8::numbers(bytes)),
+            StoredType::I8 => write_numbers(tensor, 0, i8::numbers(bytemuck::cast_slice(bytes))),
+            StoredType::U16 => self.write_as::<u16, 2>(bytes, tensor),
+            StoredType::I16 => self.write_as::<i16, 2>(bytes, tensor),
+            StoredType::U32 => self.write_as::<u32, 4>(bytes, tensor),
+            StoredType::I32 => self.write_as::<i32, 4>(bytes, tensor),
+            StoredType::I64 => self.write_as::<i64, 8>(bytes, tensor),
+            StoredType::F32 => self.write_as::<f32, 4>(bytes, tensor),
+            StoredType::F64 => self.write_as::<f64, 8>(bytes, tensor),
+            StoredType::U64 => self.write_long(bytes, offset, tensor),
+            StoredType::F16 => self.write_half(bytes, tensor, |bits, values| {
+                bits.reinterpret_cast::<f16>().convert_to_f32_slice(values);
+            }),
+            StoredType::Bf16 => self.write_half(bytes, tensor, |bits, values| {
+                bits.reinterpret_cast::<bf16>().convert_to_f32_slice(values);
+            }),
+        }
+    }
+
+    /// Gives every element of `bytes` to `visit`.
+    pub(crate) fn visit(self, bytes: &[u8], mut visit: impl FnMut(f64)) {
+        match self.kind {
+            StoredType::U8 => bytes.iter().map(|value| f64::from(*value)).for_each(visit),
+            StoredType::I8 => bytes.iter().map(|value| f64::from(*value as i8)).for_each(visit),
+            StoredType::U16 => self.each::<u16, 2>(bytes, |value| visit(value.into())),
+            StoredType::I16 => self.each::<i16, 2>(bytes, |value| visit(value.into())),
+            StoredType::U32 => self.each::<u32, 4>(bytes, |value| visit(value.into())),
+            StoredType::I32 => self.each::<i32, 4>(bytes, |value| visit(value.into())),
+            StoredType::I64 => self.each::<i64, 8>(bytes, |value| visit(value as f64)),
+            StoredType::U64 => self.each::<i64, 8>(bytes, |value| visit(value as u64 as f64)),
+            StoredType::F32 => self.each::<f32, 4>(bytes, |value| visit(value.into())),
+            StoredType::F64 => self.each::<f64, 8>(bytes, visit),
+            StoredType::F16 => self.each::<u16, 2>(bytes, |bits| visit(f16::from_bits(bits).into())),
+            StoredType::Bf16 => self.each::<u16, 2>(bytes, |bits| visit(bf16::from_bits(bits).into())),
+        }
+    }
+
+    fn each<T: FileNumber<N>, const N: usize>(self, bytes: &[u8], visit: impl FnMut(T)) {
+        let elements = bytes.as_chunks::<N>().0.iter();
+        match self.endian {
+            Endian::Little => elements.map(|element| T::from_le(*element)).for_each(visit),
+            Endian::Big => elements.map(|element| T::from_be(*element)).for_each(visit),
+        }
+    }
+
+    fn write_as<T: FileNumber<N> + Element, const N: usize>(
+        self,
+        bytes: &[u8],
+        tensor: &mut TensorMut<'_>,
+    ) -> Result<()> {
+        self.chunks::<T, N, _>(bytes, |at, values| write_numbers(tensor, at, T::numbers(values)))
+    }
+
+    fn write_half(self, bytes: &[u8], tensor: &mut TensorMut<'_>, convert: impl Fn(&[u16], &mut [f32])) -> Result<()> {
+        let mut numbers = [0.0; CHUNK];
+        self.chunks::<u16, 2, _>(bytes, |at, halves| {
+            for (part, halves) in halves.chunks(CHUNK).enumerate() {
+                let numbers = &mut numbers[..halves.len()];
+                convert(halves, numbers);
+                write_numbers(tensor, at + part * CHUNK, f32::numbers(numbers))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write_long(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
+        self.chunks::<i64, 8, _>(bytes, |at, values| {
+            if let Some(nth) = values.iter().position(|value| *value < 0) {
+                let message = format!("{} is more than i64 holds, which u64 numbers become", values[nth] as u64);
+                return Err(Error::new(ErrorKind::Data, message).at_byte(offset + 8 * (at + nth) as u64));
+            }
+            write_numbers(tensor, at, i64::numbers(values))
+        })
+    }
+
+    /// Gives the elements of `bytes` to `visit` in native order, as many at a time as possible, with the index of the
+    /// first: all where the bytes may be used as they are, otherwise chunk by chunk.
+    pub(crate) fn chunks<T: FileNumber<N>, const N: usize, E>(
+        self,
+        bytes: &[u8],
+        mut visit: impl FnMut(usize, &[T]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let (Endian::NATIVE, Ok(values)) = (self.endian, try_cast_slice(bytes)) {
+            return visit(0, values);
+        }
+        let mut values = [T::zeroed(); CHUNK];
+        for (nth, chunk) in bytes.chunks(CHUNK * N).enumerate() {
+            let mut count = 0;
+            self.each::<T, N>(chunk, |value| {
+                values[count] = value;
+                count += 1;
+            });
+            visit(nth * CHUNK, &values[..count])?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of `N` bytes.
+pub(crate) trait FileNumber<const N: usize>: bytemuck::Pod + Zeroable {
+    fn from_le(bytes: [u8; N]) -> Self;
+    fn from_be(bytes: [u8; N]) -> Self;
+}
+
+macro_rules! file_numbers {
+    ($($type:ty),*) => {$(
+        impl FileNumber<{ size_of::<$type>() }> for $type {
+            fn from_le(bytes: [u8; size_of::<$type>()]) -> Self {
+                Self::from_le_bytes(bytes)
+            }
+
+            fn from_be(bytes: [u8; size_of::<$type>()]) -> Self {
+                Self::from_be_bytes(bytes)
+            }
+        }
+    )*};
+}
+
+file_numbers!(u8, u16, i16, u32, i32, i64, f32, f64);

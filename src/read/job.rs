@@ -1,0 +1,139 @@
+use crate::error::{Error, Result};
+use crate::random::RandomKey;
+use crate::sync::{AtomicBool, Ordering};
+
+use super::Sample;
+
+/// Some records that one worker reads and then decodes in one go: which of them is next, and which are bad.
+///
+/// A call for a job instead of one for a record is what makes tiny records cheap.
+pub struct Job<'a> {
+    samples: &'a [u64],
+    key: RandomKey,
+    stop: Option<&'a AtomicBool>,
+    reading: bool,
+    next: usize,
+    bad: Vec<usize>,
+    faults: Vec<(usize, Error)>,
+}
+
+impl<'a> Job<'a> {
+    /// A job of the records `samples`, to be read; `key` is that of the epoch.
+    pub fn new(samples: &'a [u64], key: RandomKey) -> Self {
+        Self { samples, key, stop: None, reading: true, next: 0, bad: Vec::new(), faults: Vec::new() }
+    }
+
+    /// Ends early once `stop` is set.
+    pub(crate) fn until(self, stop: &'a AtomicBool) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// Record `nth` is known to be bad.
+    pub(crate) fn set_bad(&mut self, nth: usize) {
+        self.bad.push(nth);
+    }
+
+    /// All records of the job, the bad ones included.
+    #[inline]
+    pub fn samples(&self) -> &'a [u64] {
+        self.samples
+    }
+
+    /// Record `nth` and the key of its randomness.
+    #[inline]
+    pub fn sample(&self, nth: usize) -> Sample {
+        let id = self.samples[nth];
+        Sample { id, key: self.key.with(id) }
+    }
+
+    /// Goes on to the next record that is not known to be bad and gives its place in the job. While reading, the first
+    /// record comes in any case: it is what a reader tells one job from the other by.
+    #[inline]
+    pub fn advance(&mut self) -> Option<usize> {
+        while self.next < self.samples.len() && !self.is_stopped() {
+            let nth = self.next;
+            self.next += 1;
+            if self.bad.is_empty() || (self.reading && nth == 0) || !self.bad.contains(&nth) {
+                return Some(nth);
+            }
+        }
+        None
+    }
+
+    /// Says how the record went that `advance` gave last. The first error makes it a bad one.
+    #[inline]
+    pub fn report(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.fault(error);
+        }
+    }
+
+    #[cold]
+    fn fault(&mut self, error: Error) {
+        let nth = self.next.saturating_sub(1);
+        if !self.bad.contains(&nth) {
+            self.bad.push(nth);
+            self.faults.push((nth, error));
+        }
+    }
+
+    /// Begins again with the first record, to read it for another reader.
+    pub(crate) fn read_again(&mut self) {
+        (self.next, self.reading) = (0, true);
+    }
+
+    /// Begins again with the first record, to decode it.
+    pub(crate) fn decode_again(&mut self) {
+        (self.next, self.reading) = (0, false);
+    }
+
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Acquire))
+    }
+
+    /// How many records `advance` has passed.
+    pub(crate) fn passed(&self) -> usize {
+        self.next
+    }
+
+    /// The errors reported so far, each with its record's place in the job.
+    pub(crate) fn take_faults(&mut self) -> Vec<(usize, Error)> {
+        std::mem::take(&mut self.faults)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn passed(job: &mut Job<'_>) -> Vec<usize> {
+        std::iter::from_fn(|| job.advance()).collect()
+    }
+
+    #[test]
+    fn bad_records_are_passed_over_but_a_job_is_read_from_its_first_record() {
+        let mut job = Job::new(&[10, 11, 12, 13], RandomKey::new(1));
+        job.set_bad(0);
+        job.set_bad(2);
+        assert_eq!(passed(&mut job), [0, 1, 3]);
+        job.report(Err(Error::new(ErrorKind::Data, "the last")));
+        job.report(Err(Error::new(ErrorKind::Data, "is bad already")));
+        job.read_again();
+        assert_eq!(passed(&mut job), [0, 1]);
+        job.decode_again();
+        assert_eq!(passed(&mut job), [1]);
+        let faults = job.take_faults();
+        assert_eq!((faults.len(), faults[0].0, faults[0].1.message()), (1, 3, "the last"));
+    }
+
+    #[test]
+    fn a_stopped_job_ends() {
+        let stop = AtomicBool::new(false);
+        let mut job = Job::new(&[1, 2, 3], RandomKey::new(1)).until(&stop);
+        assert_eq!(job.advance(), Some(0));
+        stop.store(true, Ordering::Release);
+        assert_eq!(job.advance(), None);
+    }
+}

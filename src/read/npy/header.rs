@@ -1,0 +1,220 @@
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Input;
+use crate::read::fixed::{ArrayHeader, Endian, Stored, StoredType};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// More than any array of numbers needs. NumPy itself reads 10,000 bytes unless told otherwise.
+const MAX_HEADER_BYTES: u64 = 64 << 10;
+
+/// Whether a file that begins so is an NPY file.
+pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+/// What the header says. Whether the file is as long as it says is for the caller to check.
+pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
+    let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
+    let ends = || format("the file ends inside its NPY header".to_owned(), input.len());
+    let mut start = [0u8; 12];
+    let known = &mut start[..input.len().min(12) as usize];
+    input.read_at(0, known)?;
+    if known.len() >= MAGIC.len() && !begins_as_npy(known) {
+        return Err(format(r#"not an NPY file: it must begin with "\x93NUMPY""#.to_owned(), 0));
+    }
+    let (begin, len) = match *known {
+        [_, _, _, _, _, _, 1, _, low, high, ..] => (10, u64::from(u16::from_le_bytes([low, high]))),
+        [_, _, _, _, _, _, 2 | 3, _, a, b, c, d] => (12, u64::from(u32::from_le_bytes([a, b, c, d]))),
+        [_, _, _, _, _, _, major @ (0 | 4..), minor, ..] => {
+            return Err(format(format!("version {major}.{minor} of the NPY format; there are 1 to 3"), 6));
+        }
+        _ => return Err(ends()),
+    };
+    if len > MAX_HEADER_BYTES {
+        return Err(format(format!("an NPY header of {len} bytes; at most {MAX_HEADER_BYTES} make sense"), 8));
+    }
+    if begin + len > input.len() {
+        return Err(ends());
+    }
+    let mut text = vec![0; len as usize];
+    input.read_at(begin, &mut text)?;
+    let header = Parser { text: &text, at: 0 }.header();
+    header
+        .map_err(|(message, at)| {
+            let kind = if message.is_unsupported { ErrorKind::Unsupported } else { ErrorKind::Format };
+            Error::new(kind, message.text).at_byte(begin + at as u64)
+        })
+        .map(|header| ArrayHeader { start: begin + len, ..header })
+}
+
+/// What is wrong, and whether it is only that Ringfeed can't read it.
+struct Message {
+    text: String,
+    is_unsupported: bool,
+}
+
+type Parsed<T> = Result<T, (Message, usize)>;
+
+/// The header is a Python dictionary: `{'descr': '<f4', 'fortran_order': False, 'shape': (100, 3), }`.
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn header(mut self) -> Parsed<ArrayHeader> {
+        let (mut stored, mut is_fortran, mut dims) = (None, None, None);
+        self.expect(b'{')?;
+        while !self.take(b'}') {
+            let key = self.string()?;
+            self.expect(b':')?;
+            let is_new = match key {
+                b"descr" => stored.replace(self.stored()?).is_none(),
+                b"fortran_order" => is_fortran.replace(self.boolean()?).is_none(),
+                b"shape" => dims.replace(self.shape()?).is_none(),
+                _ => return self.fault(format!("no entry {:?} in an NPY header", String::from_utf8_lossy(key))),
+            };
+            if !is_new {
+                return self.fault(format!("{:?} twice", String::from_utf8_lossy(key)));
+            }
+            if !self.take(b',') && self.peek() != Some(b'}') {
+                return self.fault("expected `,` or `}`".to_owned());
+            }
+        }
+        if self.peek().is_some() {
+            return self.fault("something follows the header's dictionary".to_owned());
+        }
+        let (Some(stored), Some(is_fortran), Some(dims)) = (stored, is_fortran, dims) else {
+            return self.fault("an NPY header has `descr`, `fortran_order` and `shape`".to_owned());
+        };
+        let [records, shape @ ..] = dims.as_slice() else {
+            let text = "a single number, which has no records: save an array of at least one dimension";
+            return self.unsupported(text.to_owned());
+        };
+        // Of an array with at most one dimension longer than one, both orders are the same.
+        if is_fortran && dims.iter().filter(|dim| **dim != 1).count() > 1 {
+            let text = "in Fortran order, in which a record's numbers do not lie together: save \
+                        `numpy.ascontiguousarray(array)`";
+            return self.unsupported(text.to_owned());
+        }
+        let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
+            return self.fault(format!("a shape of {dims:?}"));
+        };
+        Ok(ArrayHeader { stored, records: *records, shape, start: 0 })
+    }
+
+    /// A type's description, such as `'<f4'`: byte order, kind, bytes.
+    fn stored(&mut self) -> Parsed<Stored> {
+        if matches!(self.peek(), Some(b'[' | b'{' | b'(')) {
+            let text = "records of named fields (a structured type); save each field as an array of its own";
+            return self.unsupported(text.to_owned());
+        }
+        let descr = self.string()?;
+        let (endian, name) = match descr {
+            [b'<' | b'|' | b'=', name @ ..] => (Endian::Little, name),
+            [b'>', name @ ..] => (Endian::Big, name),
+            name => (Endian::Little, name),
+        };
+        let kind = match name {
+            b"b1" | b"u1" => StoredType::U8,
+            b"i1" => StoredType::I8,
+            b"u2" => StoredType::U16,
+            b"i2" => StoredType::I16,
+            b"u4" => StoredType::U32,
+            b"i4" => StoredType::I32,
+            b"u8" => StoredType::U64,
+            b"i8" => StoredType::I64,
+            b"f2" => StoredType::F16,
+            b"f4" => StoredType::F32,
+            b"f8" => StoredType::F64,
+            _ => {
+                let what = match name.first() {
+                    Some(b'O') => "Python objects",
+                    Some(b'S' | b'a' | b'U') => "text",
+                    Some(b'c') => "complex numbers",
+                    Some(b'M' | b'm') => "dates or times",
+                    Some(b'V') => "raw bytes",
+                    _ => "elements of a type that Ringfeed does not know",
+                };
+                let descr = String::from_utf8_lossy(descr);
+                return self
+                    .unsupported(format!("holds {what} ({descr:?}); save integers, floating point or booleans"));
+            }
+        };
+        Ok(Stored { kind, endian })
+    }
+
+    fn shape(&mut self) -> Parsed<Vec<u64>> {
+        self.expect(b'(')?;
+        let mut dims = Vec::new();
+        while !self.take(b')') {
+            dims.push(self.number()?);
+            if !self.take(b',') && self.peek() != Some(b')') {
+                return self.fault("expected `,` or `)`".to_owned());
+            }
+        }
+        Ok(dims)
+    }
+
+    fn number(&mut self) -> Parsed<u64> {
+        self.peek();
+        let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let text = std::str::from_utf8(&self.text[self.at..self.at + digits]).unwrap_or_default();
+        let Ok(number) = text.parse() else {
+            return self.fault("expected a length below 2^64".to_owned());
+        };
+        self.at += digits;
+        // Python 2 wrote long numbers with an L.
+        self.at += usize::from(self.text.get(self.at) == Some(&b'L'));
+        Ok(number)
+    }
+
+    fn boolean(&mut self) -> Parsed<bool> {
+        self.peek();
+        for (text, value) in [(&b"True"[..], true), (b"False", false)] {
+            if self.text[self.at..].starts_with(text) {
+                self.at += text.len();
+                return Ok(value);
+            }
+        }
+        self.fault("expected `True` or `False`".to_owned())
+    }
+
+    /// Text in quotes. None that means anything to us holds an escape.
+    fn string(&mut self) -> Parsed<&'a [u8]> {
+        let Some(quote @ (b'\'' | b'"')) = self.peek() else {
+            return self.fault("expected text in quotes".to_owned());
+        };
+        let rest = &self.text[self.at + 1..];
+        let Some(len) = rest.iter().position(|byte| *byte == quote) else {
+            return self.fault("text that does not end".to_owned());
+        };
+        self.at += len + 2;
+        Ok(&rest[..len])
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        self.at += self.text[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.text.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn expect(&mut self, byte: u8) -> Parsed<()> {
+        if self.take(byte) { Ok(()) } else { self.fault(format!("expected `{}`", char::from(byte))) }
+    }
+
+    fn fault<T>(&self, what: String) -> Parsed<T> {
+        let text = format!("the NPY header can't be read: {what}");
+        Err((Message { text, is_unsupported: false }, self.at))
+    }
+
+    fn unsupported<T>(&self, text: String) -> Parsed<T> {
+        Err((Message { text, is_unsupported: true }, self.at))
+    }
+}

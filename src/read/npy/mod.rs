@@ -1,0 +1,101 @@
+mod header;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Role;
+
+use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
+use super::input::{Access, Input};
+
+pub(super) use header::{begins_as_npy, header_of};
+
+/// How an NPY file is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NpyOptions {
+    /// Name of the tensor; by default `features`, or `labels` for a label.
+    pub name: Option<String>,
+    /// What the tensor is to the trainer.
+    pub role: Role,
+    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`.
+    pub dtype: Option<DType>,
+    /// Names of the classes that a label's numbers stand for.
+    pub classes: Option<Vec<String>>,
+    /// How the file is reached. By default it is **mapped**, which is faster (one copy instead of two) and a promise: see
+    /// [`Access::Map`].
+    pub access: Access,
+}
+
+impl Default for NpyOptions {
+    fn default() -> Self {
+        Self { name: None, role: Role::Feature, dtype: None, classes: None, access: Access::Map }
+    }
+}
+
+impl NpyOptions {
+    /// The options of a file of labels.
+    pub fn labels() -> Self {
+        Self { role: Role::Label, ..Self::default() }
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        let Self { name, role, dtype, classes, .. } = self;
+        Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
+    }
+}
+
+/// Records of an NPY file, NumPy's format: the first dimension counts records, the others are a record's shape.
+///
+/// Versions 1 to 3; integers, floating point and booleans (which become `u8`) in C order, little or big endian. Format:
+/// "numpy.lib.format" in NumPy's reference.
+#[derive(Debug)]
+pub struct NpyReader {
+    records: FixedRecords,
+}
+
+read_fixed_records!(NpyReader);
+
+impl NpyReader {
+    /// Opens an NPY file and checks its header against its length, before anything is allocated.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a wrong or truncated header, missing or
+    /// trailing bytes, [`ErrorKind::Unsupported`] for elements that are no numbers and for Fortran order,
+    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
+    pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let input = Input::open(path, options.access)?;
+        let header = header_of(&input).map_err(|error| error.at_path(path))?;
+        let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(0))?;
+        if input.len() != file_bytes {
+            let message = format!("the header promises {file_bytes} bytes, the file has {}", input.len());
+            return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(file_bytes.min(input.len())));
+        }
+        let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
+        Ok(Self { records })
+    }
+
+    /// Element type in the file.
+    pub fn stored_type(&self) -> StoredType {
+        self.records.stored_type()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.records.path()
+    }
+
+    /// Reads all of it for what `inspect` says.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn summarise(&self) -> Result<ArraySummary> {
+        self.records.summarise()
+    }
+}

@@ -1,0 +1,207 @@
+//! Numbered jobs on several threads, their results in order: for what is read once when a source is opened.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex};
+
+/// Results that may wait for an earlier one, for each thread: what bounds memory when one job takes long.
+const AHEAD: u64 = 4;
+
+/// How many threads are worth having: `wanted`, or as many as the process may run at once.
+pub(crate) fn thread_count(wanted: Option<usize>) -> usize {
+    wanted.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1)
+}
+
+/// Runs `work` for the jobs `0..jobs` on `threads` threads, and gives each result to `take`, on the calling thread and in
+/// the jobs' order. A thread keeps an `S` from job to job: its buffers. The threads end before this returns; one thread,
+/// or one job, needs none but the caller's.
+///
+/// # Errors
+///
+/// Of all jobs that fail, the error of the first: the results of those before it have been taken by then, and no job
+/// is begun after one failed. An error of `take` ends it as well. A panic is an error of its job.
+pub(crate) fn in_order<S: Default, T: Send>(
+    threads: usize,
+    jobs: u64,
+    work: impl Fn(&mut S, u64) -> Result<T> + Sync,
+    mut take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let threads = u64::try_from(threads).unwrap_or(u64::MAX).min(jobs);
+    let caught = |kept: &mut S, job: u64| {
+        catch_unwind(AssertUnwindSafe(|| work(kept, job))).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+    };
+    if threads <= 1 {
+        let mut kept = S::default();
+        return (0..jobs).try_for_each(|job| take(caught(&mut kept, job)?));
+    }
+    let board = Board { state: Mutex::new(State::new(jobs)), changed: Condvar::new() };
+    thread::scope(|scope| {
+        // However this ends, no thread begins another job.
+        let _stop = StopAtEnd(&board);
+        let mut started = 0;
+        for _ in 0..threads {
+            let run = || {
+                let mut kept = S::default();
+                while let Some(job) = board.next_job(threads * AHEAD) {
+                    board.done(job, caught(&mut kept, job));
+                }
+            };
+            // A system that gives no more threads still has those that it gave.
+            started += u64::from(thread::Builder::new().spawn_scoped(scope, run).is_ok());
+        }
+        if started == 0 {
+            let mut kept = S::default();
+            return (0..jobs).try_for_each(|job| take(caught(&mut kept, job)?));
+        }
+        (0..jobs).try_for_each(|_| take(board.first()?))
+    })
+}
+
+/// Where threads take jobs and leave results.
+struct Board<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    /// The next job to be begun.
+    next: u64,
+    /// No job from here on is begun.
+    end: u64,
+    /// How many results have been taken.
+    taken: u64,
+    /// The results of the jobs from `taken` on.
+    results: VecDeque<Option<Result<T>>>,
+}
+
+impl<T> State<T> {
+    fn new(jobs: u64) -> Self {
+        Self { next: 0, end: jobs, taken: 0, results: VecDeque::new() }
+    }
+}
+
+impl<T> Board<T> {
+    /// The next job, once fewer than `ahead` wait for their turn; `None` when there are no more.
+    fn next_job(&self, ahead: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        while state.next < state.end && state.next - state.taken >= ahead {
+            state = self.changed.wait(state);
+        }
+        let job = state.next;
+        (job < state.end).then(|| {
+            state.next += 1;
+            job
+        })
+    }
+
+    fn done(&self, job: u64, result: Result<T>) {
+        let mut state = self.state.lock();
+        if result.is_err() {
+            state.end = state.end.min(job + 1);
+        }
+        let at = (job - state.taken) as usize;
+        while state.results.len() <= at {
+            state.results.push_back(None);
+        }
+        state.results[at] = Some(result);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the result of the first job that is not taken.
+    fn first(&self) -> Result<T> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = state.results.front_mut().and_then(Option::take) {
+                state.results.pop_front();
+                state.taken += 1;
+                drop(state);
+                self.changed.notify_all();
+                return result;
+            }
+            state = self.changed.wait(state);
+        }
+    }
+}
+
+struct StopAtEnd<'a, T>(&'a Board<T>);
+
+impl<T> Drop for StopAtEnd<'_, T> {
+    fn drop(&mut self) {
+        self.0.state.lock().end = 0;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn taken(threads: usize, jobs: u64, work: impl Fn(u64) -> Result<u64> + Sync) -> (Vec<u64>, Result<()>) {
+        let mut taken = Vec::new();
+        let result = in_order(
+            threads,
+            jobs,
+            |(): &mut (), job| work(job),
+            |value| {
+                taken.push(value);
+                Ok(())
+            },
+        );
+        (taken, result)
+    }
+
+    #[test]
+    fn results_come_in_order_from_any_number_of_threads() {
+        for threads in [1, 2, 7] {
+            for jobs in [0, 1, 2, 1000] {
+                let (values, result) = taken(threads, jobs, |job| {
+                    if job % 3 == 0 {
+                        thread::yield_now();
+                    }
+                    Ok(job * job)
+                });
+                result.unwrap();
+                assert_eq!(values, (0..jobs).map(|job| job * job).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_error_is_the_one_given_after_all_results_before_it() {
+        for threads in [1, 4] {
+            let (values, result) = taken(threads, 100, |job| match job {
+                40 => {
+                    thread::sleep(std::time::Duration::from_millis(20));
+                    Err(Error::new(ErrorKind::Data, "forty"))
+                }
+                41.. => Err(Error::new(ErrorKind::Data, "later")),
+                _ => Ok(job),
+            });
+            assert_eq!(result.unwrap_err().message(), "forty");
+            assert_eq!(values, (0..40).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_an_error_of_the_taker_ends_the_jobs() {
+        for threads in [1, 3] {
+            let (values, result) = taken(threads, 10, |job| if job == 2 { panic!("two") } else { Ok(job) });
+            assert_eq!((values, result.unwrap_err().kind()), (vec![0, 1], ErrorKind::Panicked));
+            let refused = in_order(
+                threads,
+                1 << 40,
+                |(): &mut (), job| Ok(job),
+                |job| match job {
+                    5 => Err(Error::new(ErrorKind::Limit, "enough")),
+                    _ => Ok(()),
+                },
+            );
+            assert_eq!(refused.unwrap_err().message(), "enough");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+use std::fs::{self, Metadata};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::random::mix;
+
+/// Where an index is kept for the next run: the rows of a file of text, the listing of a folder, the members of an
+/// archive. What is kept is used only while the data's size and modification time are the same; a stale or damaged
+/// index is made anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SavedIndex {
+    /// Nowhere. The default.
+    #[default]
+    Off,
+    /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`.
+    Beside,
+    /// In this folder, which must exist: for data where nothing may be written.
+    In(PathBuf),
+}
+
+impl SavedIndex {
+    /// The file that holds the index of `data`; `None` if none is kept.
+    #[must_use]
+    pub fn path(&self, data: &Path) -> Option<PathBuf> {
+        let mut name = data.file_name().unwrap_or_default().to_owned();
+        match self {
+            Self::Off => None,
+            Self::Beside => {
+                name.push(".ringfeed");
+                Some(data.with_file_name(name))
+            }
+            Self::In(folder) => {
+                // Data of the same name in different folders must not share an index.
+                let full = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+                name.push(format!("-{:016x}.ringfeed", hash(0, full.as_os_str().as_encoded_bytes())));
+                Some(folder.join(name))
+            }
+        }
+    }
+}
+
+/// What must be the same for a saved index to be true still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guard(u64);
+
+impl Guard {
+    /// For indexes of this kind and version of their form.
+    pub(crate) fn new(kind: &str) -> Self {
+        Self(hash(0, kind.as_bytes()))
+    }
+
+    /// And of a file or folder as it is now: its size and its time of modification.
+    pub(crate) fn and_metadata(self, metadata: &Metadata) -> Self {
+        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = modified.map_or(0, |time| time.as_nanos() as u64);
+        Self(mix(mix(self.0 ^ metadata.len()) ^ modified))
+    }
+
+    /// And made with these options.
+    pub(crate) fn and(self, options: &[u8]) -> Self {
+        Self(hash(self.0, options))
+    }
+}
+
+fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(mix(seed ^ bytes.len() as u64), |hash, chunk| {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash ^ u64::from_le_bytes(word))
+    })
+}
+
+const MAGIC: [u8; 8] = *b"ringfeed";
+const HEADER: usize = 28;
+
+fn header(guard: Guard, contents: &[u8]) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..16].copy_from_slice(&guard.0.to_le_bytes());
+    header[16..24].copy_from_slice(&(contents.len() as u64).to_le_bytes());
+    header[24..].copy_from_slice(&crc32fast::hash(contents).to_le_bytes());
+    header
+}
+
+/// The contents of a saved index; `None` if there is none, or none that can be trusted.
+pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
+    let refused = |why: &str| {
+        tracing::debug!(path = %path.display(), why, "the saved index is made anew");
+        None
+    };
+    let Ok(mut file) = fs::File::open(path) else { return refused("there is none") };
+    let len = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut found = [0; HEADER];
+    if file.read_exact(&mut found).is_err() || found[..8] != MAGIC {
+        return refused("it is none");
+    }
+    if found[8..16] != guard.0.to_le_bytes() {
+        return refused("the data or the options have changed");
+    }
+    // The length in the header is believed only where the file is as long.
+    let mut contents = vec![0; len as usize - HEADER];
+    if found[16..24] != (contents.len() as u64).to_le_bytes() || file.read_exact(&mut contents).is_err() {
+        return refused("it is cut off");
+    }
+    if found != header(guard, &contents) {
+        return refused("it is damaged");
+    }
+    Some(contents)
+}
+
+/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees half of it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] if it can't be written, with what to do instead.
+pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder)?;
+        file.write_all(&header(guard, contents))?;
+        file.write_all(contents)?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| {
+        let message =
+            format!("the index can't be saved: {error}; keep it in another folder (`SavedIndex::In`) or don't save it");
+        Error::new(ErrorKind::Io, message).with_source(error).at_path(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_loaded_until_data_options_or_index_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data.csv");
+        fs::write(&data, "1,2\n").unwrap();
+        let path = SavedIndex::Beside.path(&data).unwrap();
+        assert_eq!(path, folder.path().join("data.csv.ringfeed"));
+        let guard = || Guard::new("rows 1").and_metadata(&fs::metadata(&data).unwrap()).and(b"delimiter ,");
+        assert_eq!(load(&path, guard()), None);
+        save(&path, guard(), b"contents").unwrap();
+        assert_eq!(load(&path, guard()).unwrap(), b"contents");
+        assert_eq!(load(&path, guard().and(b"another option")), None);
+        assert_eq!(load(&path, Guard::new("rows 2")), None);
+        let saved = fs::read(&path).unwrap();
+        for at in 0..saved.len() {
+            let mut damaged = saved.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(load(&path, guard()), None, "byte {at}");
+            fs::write(&path, &saved[..at]).unwrap();
+            assert_eq!(load(&path, guard()), None, "cut at {at}");
+        }
+        fs::write(&path, [&saved[..], b"x"].concat()).unwrap();
+        assert_eq!(load(&path, guard()), None);
+        save(&path, guard(), b"").unwrap();
+        assert_eq!(load(&path, guard()).unwrap(), b"");
+        fs::write(&data, "1,2\n3,4\n").unwrap();
+        assert_eq!(load(&path, guard()), None);
+    }
+
+    #[test]
+    fn indexes_in_a_folder_of_their_own_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = SavedIndex::In(folder.path().to_owned());
+        let (one, other) = (kept.path(Path::new("a/data.csv")).unwrap(), kept.path(Path::new("b/data.csv")).unwrap());
+        assert!(one != other && one.parent() == other.parent());
+        assert_eq!(SavedIndex::Off.path(Path::new("a")), None);
+        let missing = SavedIndex::In(folder.path().join("missing")).path(Path::new("a")).unwrap();
+        let error = save(&missing, Guard::new("x"), b"").unwrap_err();
+        assert!(error.to_string().contains("SavedIndex::In"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::memory::{MemoryBudget, Reservation};
+use crate::read::parallel::{in_order, thread_count};
+
+use super::file::TokenFile;
+
+/// Where each window of whole documents lies: twelve bytes a window.
+#[derive(Debug)]
+pub(super) struct Windows {
+    starts: Vec<u64>,
+    /// How many tokens each one holds.
+    lens: Vec<u32>,
+    reservation: Reservation,
+}
+
+/// Tokens that are looked through at a time.
+const PART: u64 = 1 << 20;
+
+impl Windows {
+    /// Finds the documents of `file`, which end with `end`, and lays them into windows of `span` tokens. Of a document
+    /// longer than that, each window begins with the last `overlap` tokens of the one before.
+    pub(super) fn find(file: &TokenFile, end: u32, span: u64, overlap: u64, budget: &MemoryBudget) -> Result<Self> {
+        let mut packer = Packer::new(span, overlap);
+        let mut windows =
+            Self { starts: Vec::new(), lens: Vec::new(), reservation: budget.reserve(0, "the index of the windows")? };
+        in_order(
+            thread_count(None),
+            file.tokens.div_ceil(PART),
+            |buffer: &mut Vec<u8>, part| {
+                let tokens = part * PART..file.tokens.min((part + 1) * PART);
+                let bytes = file.bytes(&tokens, buffer)?;
+                let mut ends: Vec<u32> = Vec::new();
+                file.find(bytes, end, |index| ends.push(index as u32 + 1));
+                Ok((tokens.start, ends))
+            },
+            |(first, ends)| {
+                for end in ends {
+                    packer.end(first + u64::from(end), |window| windows.push(window))?;
+                }
+                Ok(())
+            },
+        )?;
+        packer.finish(file.tokens, |window| windows.push(window))?;
+        Ok(windows)
+    }
+
+    fn push(&mut self, window: Range<u64>) -> Result<()> {
+        if self.starts.len() == self.starts.capacity() {
+            let more = self.starts.len().max(1024);
+            // Growing holds the old list and the new one.
+            let bytes = (2 * self.starts.len() + more) * (size_of::<u64>() + size_of::<u32>());
+            self.reservation.grow_to(bytes as u64, "the index of the windows")?;
+            self.starts.reserve_exact(more);
+            self.lens.reserve_exact(more);
+        }
+        self.starts.push(window.start);
+        self.lens.push((window.end - window.start) as u32);
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.starts.len() as u64
+    }
+
+    pub(super) fn window(&self, index: u64) -> Range<u64> {
+        let (start, len) = (self.starts[index as usize], self.lens[index as usize]);
+        start..start + u64::from(len)
+    }
+}
+
+/// Lays documents into windows, in their order, as they become known.
+struct Packer {
+    span: u64,
+    overlap: u64,
+    /// Where the window begins that is being filled.
+    start: u64,
+    /// Where the last document ends that is in it.
+    filled: u64,
+}
+
+impl Packer {
+    fn new(span: u64, overlap: u64) -> Self {
+        Self { span, overlap, start: 0, filled: 0 }
+    }
+
+    /// Takes in the document that ends at `end`.
+    fn end(&mut self, end: u64, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
+        if end - self.start > self.span && self.filled > self.start {
+            window(self.start..self.filled)?;
+            self.start = self.filled;
+        }
+        // A document longer than a window has its windows to itself, but for the last, where others may follow.
+        while end - self.start > self.span {
+            window(self.start..self.start + self.span)?;
+            self.start += self.span - self.overlap;
+        }
+        self.filled = end;
+        Ok(())
+    }
+
+    /// Takes in what follows the last document, which nothing ends, and gives the last window.
+    fn finish(mut self, tokens: u64, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
+        if tokens > self.filled {
+            self.end(tokens, &mut window)?;
+        }
+        if self.filled > self.start { window(self.start..self.filled) } else { Ok(()) }
+    }
+}

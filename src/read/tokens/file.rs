@@ -1,0 +1,124 @@
+use std::convert::Infallible;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Input;
+use crate::read::fixed::{ArrayHeader, FileNumber, Stored, StoredType};
+use crate::read::npy::{self, begins_as_npy};
+
+use super::TokenOptions;
+
+/// A file of tokens: raw, or NPY.
+#[derive(Debug)]
+pub(super) struct TokenFile {
+    pub(super) input: Input,
+    pub(super) stored: Stored,
+    start: u64,
+    pub(super) tokens: u64,
+}
+
+impl TokenFile {
+    pub(super) fn open(path: &Path, options: &TokenOptions) -> Result<Self> {
+        let input = Input::open(path, options.access)?;
+        let header = Self::header(&input, options).map_err(|error| error.at_path(path))?;
+        Ok(Self { input, stored: header.stored, start: header.start, tokens: header.records })
+    }
+
+    fn header(input: &Input, options: &TokenOptions) -> Result<ArrayHeader> {
+        let mut magic = [0; 6];
+        let magic = &mut magic[..input.len().min(6) as usize];
+        input.read_at(0, magic)?;
+        if begins_as_npy(magic) {
+            let header = npy::header_of(input)?;
+            if !header.shape.is_empty() {
+                let message =
+                    format!("records of shape {:?}; save tokens as one row, `array.reshape(-1)`", header.shape);
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            if !matches!(header.stored.kind, StoredType::U8 | StoredType::U16 | StoredType::U32) {
+                let message = format!("holds {}; save tokens as u8, u16 or u32", header.stored.kind);
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            return Ok(header);
+        }
+        let stored = Stored { kind: options.stored, endian: options.endian };
+        ArrayHeader::of_raw(stored, Vec::new(), options.header_bytes, input.len())
+    }
+
+    pub(super) fn byte(&self, token: u64) -> u64 {
+        self.start + token * self.stored.kind.bytes() as u64
+    }
+
+    /// The bytes of these tokens, where memory holds the file.
+    pub(super) fn held(&self, tokens: &Range<u64>) -> Option<&[u8]> {
+        let range = usize::try_from(self.byte(tokens.start)).ok()?..usize::try_from(self.byte(tokens.end)).ok()?;
+        self.input.slice()?.get(range)
+    }
+
+    /// The tokens' bytes: those that memory holds, or read into `buffer`.
+    pub(super) fn bytes<'a>(&'a self, tokens: &Range<u64>, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        if let Some(bytes) = self.held(tokens) {
+            return Ok(bytes);
+        }
+        buffer.resize((self.byte(tokens.end) - self.byte(tokens.start)) as usize, 0);
+        self.input.read_at(self.byte(tokens.start), buffer)?;
+        Ok(buffer)
+    }
+
+    /// Gives the index of each token in `bytes` that is `wanted` to `visit`.
+    pub(super) fn find(&self, bytes: &[u8], wanted: u32, visit: impl FnMut(usize)) {
+        match self.stored.kind {
+            StoredType::U8 => find::<u8, 1>(self.stored, bytes, u8::try_from(wanted).ok(), visit),
+            StoredType::U16 => find::<u16, 2>(self.stored, bytes, u16::try_from(wanted).ok(), visit),
+            _ => find::<u32, 4>(self.stored, bytes, Some(wanted), visit),
+        }
+    }
+
+    /// The first token in `bytes` that is not below `limit`, and its index.
+    pub(super) fn beyond(&self, bytes: &[u8], limit: u32) -> Option<(usize, u32)> {
+        match self.stored.kind {
+            StoredType::U8 => beyond::<u8, 1>(self.stored, bytes, limit),
+            StoredType::U16 => beyond::<u16, 2>(self.stored, bytes, limit),
+            _ => beyond::<u32, 4>(self.stored, bytes, limit),
+        }
+    }
+}
+
+/// Tokens that are looked at together, so that the compiler compares many at once.
+const BLOCK: usize = 64;
+
+fn find<T: FileNumber<N> + PartialEq, const N: usize>(
+    stored: Stored,
+    bytes: &[u8],
+    wanted: Option<T>,
+    mut visit: impl FnMut(usize),
+) {
+    let Some(wanted) = wanted else { return };
+    let Ok(()) = stored.chunks::<T, N, Infallible>(bytes, |at, tokens| {
+        for (nth, block) in tokens.chunks(BLOCK).enumerate() {
+            if block.iter().fold(false, |found, token| found | (*token == wanted)) {
+                let found = block.iter().enumerate().filter(|(_, token)| **token == wanted);
+                found.for_each(|(index, _)| visit(at + nth * BLOCK + index));
+            }
+        }
+        Ok(())
+    });
+}
+
+fn beyond<T: FileNumber<N> + Into<u32>, const N: usize>(
+    stored: Stored,
+    bytes: &[u8],
+    limit: u32,
+) -> Option<(usize, u32)> {
+    let mut first = None;
+    let Ok(()) = stored.chunks::<T, N, Infallible>(bytes, |at, tokens| {
+        let largest = tokens.iter().fold(0, |largest: u32, token| largest.max((*token).into()));
+        if first.is_none() && largest >= limit {
+            let index = tokens.iter().position(|token| (*token).into() >= limit);
+            first = index.map(|index| (at + index, tokens[index].into()));
+        }
+        Ok(())
+    });
+    first
+}

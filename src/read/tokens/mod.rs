@@ -1,0 +1,251 @@
+//! Tokens for language models: a long row of numbers, cut into windows. `options` says how, `file` reads the row,
+//! `documents` lays whole documents into windows, and this file writes samples.
+
+mod documents;
+mod file;
+mod options;
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::random::hash_of;
+use crate::row::{RowMut, TensorMut};
+use crate::schema::TensorSpec;
+
+use super::fixed::Fetched;
+use super::{Fingerprint, RecordReader, Sample, Scratch};
+
+use documents::Windows;
+use file::TokenFile;
+
+pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
+
+/// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write them, or NPY.
+///
+/// ```
+/// use ringfeed::{ReaderSource, RecordReader, TokenOptions, TokenReader};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("train.bin");
+/// # std::fs::write(&path, vec![0; 2 * 100_000])?;
+/// let options = TokenOptions { window: 256, ..TokenOptions::default() };
+/// let windows = TokenReader::open(path, &options)?; // 100,000 tokens of u16
+/// assert_eq!(windows.len(), 100_000 - 256); // places where a window and its last target may begin
+/// let epoch = options.samples_per_epoch(windows.len()).expect("random windows");
+/// let source = ReaderSource::new(windows).shuffle(42).samples_per_epoch(epoch).batch_size(64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TokenReader {
+    file: TokenFile,
+    options: TokenOptions,
+    tensors: Vec<TensorSpec>,
+    /// Windows that do not follow each other at the same distance.
+    packed: Option<Windows>,
+    samples: u64,
+}
+
+/// A worker's buffers: the bytes of its job's windows, and where the documents in one of them end.
+#[derive(Default)]
+struct Worker {
+    fetched: Fetched,
+    ends: Vec<usize>,
+}
+
+impl TokenReader {
+    /// Opens a file of tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a file that does not hold whole tokens,
+    /// [`ErrorKind::Unsupported`] for an NPY file that is no row of `u8`, `u16` or `u32`, [`ErrorKind::Schema`] for a
+    /// type that can't hold the file's tokens, [`ErrorKind::Config`] for options that make no sense or a file shorter
+    /// than a window.
+    pub fn open(path: impl AsRef<Path>, options: &TokenOptions) -> Result<Self> {
+        Self::open_within(path, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`TokenReader::open`]; the list of windows of whole documents counts against `budget`: twelve bytes a window.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenReader::open`], and [`ErrorKind::Budget`].
+    pub fn open_within(path: impl AsRef<Path>, options: &TokenOptions, budget: &MemoryBudget) -> Result<Self> {
+        let path = path.as_ref();
+        let (file, tensors, samples) = Self::outline(path, options)?;
+        let (span, overlap) = (options.span() as u64, options.overlap() as u64);
+        let packed = match options.cut {
+            TokenCut::Documents { end, packing: TokenPacking::Whole } => {
+                let found = Windows::find(&file, end, span, overlap, budget);
+                Some(found.map_err(|error| error.at_path(path))?)
+            }
+            _ => None,
+        };
+        let samples = packed.as_ref().map_or(samples, |windows| Some(windows.len())).unwrap_or(0);
+        Ok(Self { file, options: options.clone(), tensors, packed, samples })
+    }
+
+    /// How many samples there will be, where the file's length tells, and their tensors.
+    pub(crate) fn foretold(path: &Path, options: &TokenOptions) -> Result<(Option<u64>, Vec<TensorSpec>)> {
+        let (_, tensors, samples) = Self::outline(path, options)?;
+        Ok((samples, tensors))
+    }
+
+    fn outline(path: &Path, options: &TokenOptions) -> Result<(TokenFile, Vec<TensorSpec>, Option<u64>)> {
+        if let Some(fault) = options.faults().into_iter().next() {
+            return Err(Error::new(ErrorKind::Config, fault).at_path(path));
+        }
+        let file = TokenFile::open(path, options)?;
+        let tensors = options.tensors(file.stored.kind).map_err(|error| error.at_path(path))?;
+        let (tokens, span, overlap) = (file.tokens, options.span() as u64, options.overlap() as u64);
+        let fewest = if let TokenCut::Documents { .. } = options.cut { 1 + overlap } else { span };
+        if tokens < fewest {
+            let message = format!("holds {tokens} tokens; a window and its targets need {fewest}");
+            return Err(Error::new(ErrorKind::Config, message).at_path(path));
+        }
+        let samples = options.stride().map(|stride| match options.cut {
+            // A window that is not full is padded.
+            TokenCut::Documents { .. } => (tokens - overlap).div_ceil(stride as u64),
+            _ => (tokens - span) / stride as u64 + 1,
+        });
+        Ok((file, tensors, samples))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.input.path()
+    }
+
+    /// Number of tokens in the file.
+    pub fn tokens(&self) -> u64 {
+        self.file.tokens
+    }
+
+    /// The tokens of a sample.
+    fn window(&self, sample: u64) -> Range<u64> {
+        match (&self.packed, self.options.stride()) {
+            (None, Some(stride)) => {
+                let start = sample * stride as u64;
+                start..self.file.tokens.min(start + self.options.span() as u64)
+            }
+            (windows, _) => windows.as_ref().map_or(0..0, |windows| windows.window(sample)),
+        }
+    }
+
+    fn bytes_of(&self, sample: u64) -> Range<u64> {
+        let Range { start, end } = self.window(sample);
+        self.file.byte(start)..self.file.byte(end)
+    }
+
+    /// Bytes of the longest sample.
+    fn largest(&self) -> usize {
+        self.options.span() * self.file.stored.kind.bytes()
+    }
+
+    /// Whether all tokens are in the vocabulary.
+    fn check(&self, sample: u64, bytes: &[u8]) -> Result<()> {
+        let Some(vocabulary) = self.options.vocabulary else { return Ok(()) };
+        let Some((index, token)) = self.file.beyond(bytes, vocabulary) else { return Ok(()) };
+        let message = format!("token {token} is beyond the vocabulary of {vocabulary}");
+        let byte = self.file.byte(self.window(sample).start + index as u64);
+        Err(Error::new(ErrorKind::Data, message).at_byte(byte))
+    }
+
+    /// Writes `tokens`, and zeros behind them.
+    fn put(&self, tokens: &[u8], mut tensor: TensorMut<'_>) -> Result<()> {
+        let written = tokens.len() / self.file.stored.kind.bytes() * tensor.dtype().bytes();
+        tensor.bytes_mut()[written..].fill(0);
+        self.file.stored.write(tokens, 0, &mut tensor)
+    }
+
+    /// Writes segments, positions and mask of the documents that end at `ends`.
+    fn put_documents(&self, ends: &[usize], row: &mut RowMut<'_>) -> Result<()> {
+        let first = self.tensors.len() - 3;
+        let documents = || ends.iter().scan(0, |begin, end| Some(std::mem::replace(begin, *end)..*end));
+        let mut tensor = row.tensor(first);
+        let segments = tensor.as_mut_slice::<i32>()?;
+        segments.fill(0);
+        for (document, nth) in documents().zip(1..) {
+            clamped(segments, document).fill(nth);
+        }
+        let mut tensor = row.tensor(first + 1);
+        let positions = tensor.as_mut_slice::<i32>()?;
+        positions.fill(0);
+        for document in documents() {
+            clamped(positions, document).iter_mut().zip(0..).for_each(|(position, nth)| *position = nth);
+        }
+        let mut tensor = row.tensor(first + 2);
+        let mask = tensor.as_mut_slice::<u8>()?;
+        mask.fill(0);
+        for document in documents() {
+            let predicted = match self.options.targets {
+                TokenTargets::Shifted => document.start..document.end - 1,
+                TokenTargets::Inside => document.start + 1..document.end,
+                TokenTargets::None => document,
+            };
+            clamped(mask, predicted).fill(1);
+        }
+        Ok(())
+    }
+}
+
+/// The part of `range` that `slice` has.
+fn clamped<T>(slice: &mut [T], range: Range<usize>) -> &mut [T] {
+    let end = range.end.min(slice.len());
+    &mut slice[range.start.min(end)..end]
+}
+
+impl RecordReader for TokenReader {
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let fetched = &mut scratch.of::<Worker>().fetched;
+        fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample))
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let Worker { fetched, ends } = scratch.of::<Worker>();
+        let bytes = fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample));
+        self.check(sample.id, bytes)?;
+        let token_bytes = self.file.stored.kind.bytes();
+        match self.options.targets {
+            TokenTargets::Shifted => {
+                self.put(&bytes[..bytes.len().min(self.options.window * token_bytes)], row.tensor(0))?;
+                self.put(&bytes[token_bytes..], row.tensor(1))?;
+            }
+            TokenTargets::Inside | TokenTargets::None => self.put(bytes, row.tensor(0))?,
+        }
+        if let TokenCut::Documents { end, .. } = self.options.cut {
+            ends.clear();
+            self.file.find(bytes, end, |index| ends.push(index + 1));
+            let tokens = bytes.len() / token_bytes;
+            if ends.last() != Some(&tokens) {
+                ends.push(tokens);
+            }
+            self.put_documents(ends, row)?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location {
+            path: Some(self.path().to_owned()),
+            record: Some(sample),
+            byte: Some(self.bytes_of(sample).start),
+            ..Location::default()
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let names = hash_of(&(self.options.span(), self.options.stride(), self.options.overlap()));
+        Fingerprint { count: Some(self.samples), names, sizes: self.file.input.len() }
+    }
+}

@@ -1,0 +1,180 @@
+use serde::{Deserialize, Serialize};
+
+use crate::decode::converts;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Access;
+use crate::read::fixed::{Endian, StoredType};
+use crate::schema::{Role, TensorSpec};
+
+/// How a file of tokens is read and cut into samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenOptions {
+    /// Tokens that the model sees at a time.
+    pub window: usize,
+    /// Where windows begin and end.
+    pub cut: TokenCut,
+    /// What the model is to answer.
+    pub targets: TokenTargets,
+    /// Element type in the batch: `i64`, or any other integer type that holds the file's tokens.
+    pub dtype: DType,
+    /// How many tokens there are to choose from: one of this number or above makes its sample bad. By default nothing is
+    /// checked.
+    pub vocabulary: Option<u32>,
+    /// Element type in the file: `u8`, `u16` or `u32`. An NPY file says it itself.
+    pub stored: StoredType,
+    /// Bytes before the first token. An NPY file says it itself.
+    pub header_bytes: u64,
+    /// Which byte of a token comes first. An NPY file says it itself.
+    pub endian: Endian,
+    /// How the file is reached. By default it is **mapped**, which is faster and a promise: see [`Access::Map`].
+    pub access: Access,
+}
+
+/// Where windows of tokens begin and end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TokenCut {
+    /// One window after another. What is left at the end of the file and makes no whole window is left out.
+    Contiguous {
+        /// Tokens from one window's beginning to the next; by default the window, so that each token is seen once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stride: Option<usize>,
+    },
+    /// Windows that begin anywhere, each place as likely as any other; needs a shuffle for its seed. No place is drawn
+    /// twice before all were drawn once. An epoch has as many windows as fit side by side, unless told otherwise. A
+    /// sample's id is the index of its first token.
+    #[default]
+    Random,
+    /// Documents, each of which ends with the token `end`: several in a window, told apart by the tensors `segments`
+    /// (1 for the first document in a window, then 2 and so on; 0 for padding) and `positions` (of a token in its
+    /// document's part of the window, from 0), both `i32`, and by a mask, `u8`: 1 where a token is to be predicted from
+    /// earlier ones of its own document. See [`TokenPacking`].
+    Documents {
+        /// The token that ends a document.
+        end: u32,
+        /// How documents are laid into windows.
+        #[serde(default)]
+        packing: TokenPacking,
+    },
+}
+
+/// How documents are laid into windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenPacking {
+    /// Whole documents in the file's order, as many as fit; the rest of the window is padding (0). Only a document longer
+    /// than a window goes on in the next one. The file is read once, when it is opened.
+    #[default]
+    Whole,
+    /// Windows are filled to their last token, and documents go on in the next one: no padding. Nothing is read when the
+    /// file is opened.
+    Filled,
+}
+
+/// What the model is to answer, and which tensors say so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenTargets {
+    /// `inputs` and `targets`, both `[window]`: target `i` is the token after input `i`. With documents, the mask is
+    /// `targets_mask` `[window]`.
+    #[default]
+    Shifted,
+    /// `tokens` `[window + 1]`, of which the trainer takes both. With documents, the mask is `tokens_mask`
+    /// `[window + 1]`.
+    Inside,
+    /// `tokens` `[window]` alone. With documents, the mask `tokens_mask` `[window]` is 1 where there is a token.
+    None,
+}
+
+impl Default for TokenOptions {
+    fn default() -> Self {
+        Self {
+            window: 1024,
+            cut: TokenCut::default(),
+            targets: TokenTargets::default(),
+            dtype: DType::I64,
+            vocabulary: None,
+            stored: StoredType::U16,
+            header_bytes: 0,
+            endian: Endian::default(),
+            access: Access::Map,
+        }
+    }
+}
+
+impl TokenOptions {
+    /// How many samples an epoch has where that is not how many there are to choose from: of random windows, as many as
+    /// lie side by side among `starts` places to begin.
+    pub fn samples_per_epoch(&self, starts: u64) -> Option<u64> {
+        (self.cut == TokenCut::Random).then(|| starts.div_ceil(self.window.max(1) as u64))
+    }
+
+    /// Tokens of a sample, that is of a window and its last target.
+    pub(super) fn span(&self) -> usize {
+        self.window + self.overlap()
+    }
+
+    /// Tokens that a window shares with one that goes on behind it: a target here is an input there.
+    pub(super) fn overlap(&self) -> usize {
+        usize::from(self.targets != TokenTargets::None)
+    }
+
+    /// Tokens from one window's beginning to the next, where that is always the same.
+    pub(super) fn stride(&self) -> Option<usize> {
+        match self.cut {
+            TokenCut::Contiguous { stride } => Some(stride.unwrap_or(self.window)),
+            TokenCut::Random => Some(1),
+            TokenCut::Documents { packing: TokenPacking::Filled, .. } => Some(self.window),
+            TokenCut::Documents { packing: TokenPacking::Whole, .. } => None,
+        }
+    }
+
+    /// What is wrong with them, found without the file.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !(1..=1 << 30).contains(&self.window) {
+            faults.push(format!("window: {}; a window has 1 to 2^30 tokens", self.window));
+        }
+        if let TokenCut::Contiguous { stride: Some(0) } = self.cut {
+            faults.push("cut.contiguous.stride: 0; each window begins behind the one before".to_owned());
+        }
+        if self.dtype.is_float() {
+            faults.push(format!("dtype: {}; tokens are whole numbers", self.dtype));
+        }
+        if !matches!(self.stored, StoredType::U8 | StoredType::U16 | StoredType::U32) {
+            faults.push(format!("stored: {}; tokens are stored as u8, u16 or u32", self.stored));
+        }
+        faults
+    }
+
+    /// The tensors of a sample of a file of `stored` tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
+    pub(super) fn tensors(&self, stored: StoredType) -> Result<Vec<TensorSpec>> {
+        if !converts(stored.dtype(), self.dtype) {
+            let message = format!("the file holds {stored} tokens, which do not fit {}", self.dtype);
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        let window = self.window;
+        let tokens = |name, role, len| TensorSpec::new(name, role, self.dtype, &[len]);
+        let (mut tensors, masked, len) = match self.targets {
+            TokenTargets::Shifted => (
+                vec![tokens("inputs", Role::Feature, window), tokens("targets", Role::Label, window)],
+                "targets_mask",
+                window,
+            ),
+            TokenTargets::Inside => (vec![tokens("tokens", Role::Feature, window + 1)], "tokens_mask", window + 1),
+            TokenTargets::None => (vec![tokens("tokens", Role::Feature, window)], "tokens_mask", window),
+        };
+        if let TokenCut::Documents { .. } = self.cut {
+            tensors.push(TensorSpec::new("segments", Role::Feature, DType::I32, &[len]));
+            tensors.push(TensorSpec::new("positions", Role::Feature, DType::I32, &[len]));
+            tensors.push(TensorSpec::new(masked, Role::Mask, DType::U8, &[len]));
+        }
+        Ok(tensors)
+    }
+}
