@@ -32,7 +32,8 @@ pub use decode::{
 };
 pub use device::{
     Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor,
-    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, copy_rate,
+    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
+    copy_rate,
 };
 #[cfg(feature = "cuda")]
 pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};

@@ -138,8 +138,8 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
             assert_eq!(result, CUresult::CUDA_SUCCESS);
         }
         drop(first);
-        // The other slot goes on; then the first one's copy is queued, and so is the next one behind it.
-        for index in 1..4 {
+        // The other slot goes on; then the next copy to the first one is queued.
+        for index in 1..3 {
             let batch = uploaded.next().unwrap().unwrap();
             assert_eq!(batch.index(), index);
         }
@@ -154,7 +154,7 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
             assert_eq!(*read, std::array::from_fn(|index| index as i64));
         }
         let rest: Vec<_> = uploaded.map(|batch| batch.unwrap().index()).collect();
-        assert_eq!(rest, (4..100).collect::<Vec<_>>());
+        assert_eq!(rest, (3..100).collect::<Vec<_>>());
     }
 }
 

@@ -152,17 +152,19 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
             on.run(move |tensors| send.send(bytemuck_i64(tensors[0])).unwrap()).unwrap();
         }
         drop(first);
-        // The other slot goes on; then the first one's copy is queued, and so is the next one behind it.
-        for index in 1..4 {
+        // The other slot goes on; then the next copy to the first one is queued.
+        for index in 1..3 {
             let batch = uploaded.next().unwrap().unwrap();
             assert_eq!(batch.index(), index);
         }
+        // Gives a copy that does not wait the time to do its damage; one that waits does none in any time.
+        std::thread::sleep(Duration::from_millis(20));
         for gate in &gates {
             assert!(seen.try_recv().is_err());
             gate.open();
             assert_eq!(seen.recv().unwrap(), range(0, 10));
         }
-        assert_eq!(uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())[0]).collect::<Vec<_>>()[0], 40);
+        assert_eq!(uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())[0]).collect::<Vec<_>>()[0], 30);
     }
 }
 

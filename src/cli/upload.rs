@@ -178,7 +178,12 @@ impl<D: Device> Batches for OnDevice<D> {
             device: self.device.name(),
             bytes: stats.bytes,
             bytes_per_second: stats.bytes as f64 / elapsed.as_secs_f64(),
-            plain_bytes_per_second: copy_rate(&self.device, bytes, (PLAIN_BYTES / bytes).clamp(8, 256))?,
+            plain_bytes_per_second: copy_rate(
+                &self.device,
+                &self.device.pages(),
+                bytes,
+                (PLAIN_BYTES / bytes).clamp(8, 256),
+            )?,
             load_wait_seconds: stats.load_wait_seconds,
             slot_wait_seconds: stats.slot_wait_seconds,
             grown: stats.grown,

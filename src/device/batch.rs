@@ -7,8 +7,9 @@ use crate::schema::Role;
 use crate::sync::Mutex;
 
 use super::Device;
+use super::exchange::Exchange;
 use super::plan::{DeviceDType, Place, Plan, PlannedTensor};
-use super::slots::{Slot, Slots, Traces};
+use super::slot::{Slot, Traces};
 
 /// One batch on a device, perhaps still on its way there.
 ///
@@ -17,7 +18,7 @@ use super::slots::{Slot, Slots, Traces};
 /// until then. Dropping waits for nothing.
 pub struct DeviceDataSet<D: Device> {
     slot: Option<Slot<D>>,
-    home: Arc<Slots<D>>,
+    home: Arc<Exchange<D>>,
     plan: Arc<Plan>,
     /// Streams that were ordered after the copy; the slot's own while the batch lives.
     traces: Mutex<Traces<D>>,
@@ -25,7 +26,7 @@ pub struct DeviceDataSet<D: Device> {
 }
 
 impl<D: Device> DeviceDataSet<D> {
-    pub(super) fn new(mut slot: Slot<D>, home: Arc<Slots<D>>, plan: Arc<Plan>) -> Self {
+    pub(super) fn new(mut slot: Slot<D>, home: Arc<Exchange<D>>, plan: Arc<Plan>) -> Self {
         let traces = Mutex::new(std::mem::take(&mut slot.traces));
         Self { slot: Some(slot), home, plan, traces, is_held: false }
     }

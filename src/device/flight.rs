@@ -1,11 +1,8 @@
-use std::time::Instant;
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::PageSource;
 
 use super::Device;
 use super::aboard::HostBatch;
-use super::slots::Slot;
+use super::slot::Slot;
 
 /// A host batch whose copy may be under way. It owns the batch: nobody can touch, change or give back what the device reads.
 ///
@@ -68,41 +65,4 @@ impl<D: Device> Drop for Flight<D> {
             let _ = self.wait();
         }
     }
-}
-
-/// Bytes a second that `device` copies from its own [`pages`](Device::pages), plainly: `copies` copies of `bytes` bytes, two
-/// queued, one after the other. What an upload can reach at best.
-///
-/// # Errors
-///
-/// [`ErrorKind::Device`] if the device refuses, [`ErrorKind::Io`] if the host has not the memory.
-pub fn copy_rate<D: Device>(device: &D, bytes: usize, copies: usize) -> Result<f64> {
-    let stream = device.stream()?;
-    let from = [device.pages().allocate(bytes)?, device.pages().allocate(bytes)?];
-    let to = device.allocate(bytes, &stream)?;
-    let events = [device.event()?, device.event()?];
-    let copy = |turn: usize| {
-        // SAFETY: both stay until the device has settled below; nothing else uses the target.
-        let copied = unsafe { device.copy_in(&from[turn % 2].as_slice()[..bytes], &to, &stream) };
-        copied.and_then(|()| device.record(&events[turn % 2], &stream))
-    };
-    let run = || {
-        // The first copies warm caches and clocks up.
-        (0..2).try_for_each(copy)?;
-        device.settle()?;
-        let begin = Instant::now();
-        for turn in 0..copies {
-            if turn >= 2 {
-                device.block_on(&events[turn % 2])?;
-            }
-            copy(turn)?;
-        }
-        device.settle()?;
-        Ok((copies * bytes) as f64 / begin.elapsed().as_secs_f64())
-    };
-    let rate = run();
-    // If it went wrong, a copy may be under way.
-    let settled = device.settle();
-    device.free(to, &stream);
-    settled.and(rate)
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, bounded};
 
 use crate::dataset::{BadRecord, DataSetIterator, State, caught};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,9 +12,10 @@ use crate::stats::Stats;
 use crate::sync::Mutex;
 
 use super::Device;
-use super::aboard::{Aboard, HostBatch};
+use super::aboard::Aboard;
 use super::batch::DeviceDataSet;
-use super::lane::{Lane, Message};
+use super::exchange::{Exchange, Loaded};
+use super::lane::Lane;
 use super::upload::UploadStats;
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
@@ -28,7 +29,8 @@ use super::upload::UploadStats;
 /// as if it were called directly. Keeping as many batches as there are device slots meets [`ErrorKind::Exhausted`]: drop one
 /// and go on.
 pub struct DeviceDataSetIterator<D: Device> {
-    feeder: Option<Feeder>,
+    /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
+    feeder: Option<Receiver<()>>,
     batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
     schema: Arc<Schema>,
     batches_per_epoch: Option<u64>,
@@ -44,14 +46,6 @@ pub struct DeviceDataSetIterator<D: Device> {
     state: State,
     waited: Duration,
     close_wait: Duration,
-}
-
-/// A thread that feeds the lanes for one run: until the epoch ends, or it is stopped.
-struct Feeder {
-    /// Disconnected to stop it.
-    stop: Option<Sender<()>>,
-    /// Disconnected when it has ended.
-    ended: Receiver<()>,
 }
 
 impl<D: Device> DeviceDataSetIterator<D> {
@@ -84,30 +78,26 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.taken = 0;
         let feed = Feed {
             batches: self.batches.clone(),
-            lanes: self.lanes.iter().map(|lane| lane.input().clone()).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.exchange().clone()).collect(),
             aboard: self.aboard.clone(),
             run: self.run,
         };
-        let (stop, stopped) = bounded(0);
         let (alive, ended) = bounded(0);
         thread::Builder::new()
             .name("ringfeed-feed".to_owned())
             .spawn(move || {
-                feed.run(&stopped);
+                feed.run();
                 drop((feed, alive));
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no thread that feeds the upload: {error}")))?;
-        self.feeder = Some(Feeder { stop: Some(stop), ended });
+        self.feeder = Some(ended);
         Ok(())
     }
 
     /// Ends the run: nothing that it has uploaded or loaded is wanted any more.
     fn stop(&mut self) -> Result<()> {
         self.has_ended = true;
-        let Some(feeder) = &mut self.feeder else { return Ok(()) };
-        feeder.stop = None;
-        // Wakes a lane that waits for a slot for a batch of this run.
-        let ended = feeder.ended.clone();
+        let Some(ended) = self.feeder.clone() else { return Ok(()) };
         self.begin_run();
         if ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
             let message = format!("the loader did not finish its batch within {:?}", self.close_wait);
@@ -120,7 +110,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
     fn begin_run(&mut self) {
         self.run += 1;
         self.aboard.begin_run(self.run);
-        self.lanes.iter().for_each(|lane| lane.begin_run(self.run));
+        self.lanes.iter().for_each(|lane| lane.exchange().begin_run(self.run));
     }
 
     /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
@@ -194,31 +184,31 @@ impl<D: Device> DeviceDataSetIterator<D> {
 }
 
 /// What the feeding thread works with.
-struct Feed {
+struct Feed<D: Device> {
     batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
-    lanes: Vec<Sender<Message>>,
+    lanes: Vec<Arc<Exchange<D>>>,
     aboard: Arc<Aboard>,
     run: u64,
 }
 
-impl Feed {
-    /// Hands batches to the lanes in turn until the epoch ends or `stopped` is disconnected.
-    fn run(&self, stopped: &Receiver<()>) {
+impl<D: Device> Feed<D> {
+    /// Hands batches to the lanes in turn until the epoch ends, or nobody wants more.
+    fn run(&self) {
         for lane in self.lanes.iter().cycle() {
+            // First: a batch that waits here is one that the loader can't fill.
+            if !lane.wait_to_load(self.run) {
+                return;
+            }
             let item = self.next();
             let is_last = item.is_none();
-            let message = Message { run: self.run, item };
-            select! {
-                send(lane, message) -> sent => if sent.is_err() { return },
-                recv(stopped) -> _ => return,
-            }
+            lane.load(self.run, item);
             if is_last {
                 return;
             }
         }
     }
 
-    fn next(&self) -> Option<(Result<HostBatch>, State)> {
+    fn next(&self) -> Loaded {
         loop {
             let landed = self.aboard.landed();
             // A panic is an item of the stream, too: somebody waits for one.

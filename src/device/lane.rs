@@ -3,18 +3,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select};
+use crossbeam_channel::{Receiver, bounded};
 
-use crate::dataset::{State, caught};
+use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicU64, Ordering};
 
 use super::Device;
 use super::aboard::HostBatch;
 use super::batch::DeviceDataSet;
+use super::exchange::{Exchange, Loaded, Uploaded};
 use super::flight::Flight;
 use super::plan::Plan;
-use super::slots::{Slot, Slots, Uploaded};
+use super::slot::Slot;
 
 /// How a lane is set up.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +26,6 @@ pub(super) struct LaneConfig {
     pub(super) queued: usize,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
-}
-
-/// What goes into a lane, in order: a batch or an error, and where its iterator stands after it; at last the epoch's end.
-pub(super) struct Message {
-    pub(super) run: u64,
-    pub(super) item: Option<(Result<HostBatch>, State)>,
 }
 
 /// Figures of a lane, written by its thread.
@@ -49,11 +44,8 @@ pub(super) struct LaneCounters {
 /// One device's way: a thread that starts copies and sends host slots home, and what it gives.
 pub(super) struct Lane<D: Device> {
     pub(super) device: D,
-    slots: Arc<Slots<D>>,
+    exchange: Arc<Exchange<D>>,
     counters: Arc<LaneCounters>,
-    input: Sender<Message>,
-    /// Disconnected to close the lane, whoever may still have its input.
-    open: Option<Sender<()>>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     close_wait: Duration,
@@ -61,20 +53,15 @@ pub(super) struct Lane<D: Device> {
 
 impl<D: Device> Lane<D> {
     pub(super) fn start(device: D, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
-        let slots = Slots::new(&device, &plan, config.slots, config.lease_wait)?;
+        let exchange = Exchange::new(&device, &plan, config.slots, config.lease_wait)?;
         // One more than there may be copies, so that a batch can start while the oldest is being waited for.
         let events = (0..=config.queued).map(|_| device.event()).collect::<Result<Vec<_>>>()?;
         let counters = Arc::new(LaneCounters::default());
-        // A hand-over without storage: a host batch that waits is one that the loader can't fill.
-        let (input, messages) = bounded(0);
-        let (open, closed) = bounded(0);
         let (alive, ended) = bounded(0);
         let thread = Thread {
-            slots: slots.clone(),
+            exchange: exchange.clone(),
             plan,
             counters: counters.clone(),
-            messages,
-            closed,
             flights: VecDeque::with_capacity(config.queued),
             events,
             queued: config.queued,
@@ -82,7 +69,7 @@ impl<D: Device> Lane<D> {
         thread::Builder::new()
             .name("ringfeed-upload".to_owned())
             .spawn(move || {
-                let slots = thread.slots.clone();
+                let exchange = thread.exchange.clone();
                 // A panic is that of a device, or a bug here: nobody may wait for this thread then.
                 if let Err(error) = caught(|| {
                     thread.run();
@@ -90,42 +77,37 @@ impl<D: Device> Lane<D> {
                 }) {
                     tracing::error!(%error, "the upload thread panicked");
                 }
-                slots.end();
+                exchange.end();
                 drop(alive);
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;
-        Ok(Self { device, slots, counters, input, open: Some(open), ended, close_wait: config.close_wait })
+        Ok(Self { device, exchange, counters, ended, close_wait: config.close_wait })
     }
 
-    pub(super) fn input(&self) -> &Sender<Message> {
-        &self.input
+    /// What the lane's threads and its users hand one another.
+    pub(super) fn exchange(&self) -> &Arc<Exchange<D>> {
+        &self.exchange
     }
 
     pub(super) fn counters(&self) -> &LaneCounters {
         &self.counters
     }
 
-    /// From now on only items of this run are wanted.
-    pub(super) fn begin_run(&self, run: u64) {
-        self.slots.begin_run(run);
-    }
-
     /// What comes next of this run; sleeps until it is there. Errors are [`ErrorKind::Exhausted`], which is not an item of
     /// the run, and [`ErrorKind::Device`] of a thread that has ended.
     pub(super) fn next(&self) -> Result<Uploaded<D>> {
-        self.slots.next(&self.device)
+        self.exchange.next(&self.device)
     }
 
     /// Sleeps while all slots are in the caller's hands; [`ErrorKind::Exhausted`] after `lease_wait`.
     pub(super) fn wait_for_slot(&self) -> Result<()> {
-        self.slots.wait_for_one(&self.device)
+        self.exchange.wait_for_one(&self.device)
     }
 }
 
 impl<D: Device> Drop for Lane<D> {
     fn drop(&mut self) {
-        self.slots.close();
-        self.open = None;
+        self.exchange.close();
         if self.ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
             let device = self.device.name();
             tracing::warn!(device, "an upload did not end in time; its thread ends when its copies do");
@@ -136,11 +118,9 @@ impl<D: Device> Drop for Lane<D> {
 /// The upload thread. It owns the batches whose copies are under way, oldest first, and sleeps until the oldest has landed;
 /// it waits for a new batch only when none is.
 struct Thread<D: Device> {
-    slots: Arc<Slots<D>>,
+    exchange: Arc<Exchange<D>>,
     plan: Arc<Plan>,
     counters: Arc<LaneCounters>,
-    messages: Receiver<Message>,
-    closed: Receiver<()>,
     flights: VecDeque<Flight<D>>,
     /// Spare events of flights.
     events: Vec<D::Event>,
@@ -149,12 +129,8 @@ struct Thread<D: Device> {
 
 impl<D: Device> Thread<D> {
     fn run(mut self) {
-        while let Some(message) = self.message() {
-            let run = message.run;
-            if !self.slots.is_wanted(run) {
-                continue;
-            }
-            let item = match message.item {
+        while let Some((run, item)) = self.next() {
+            let item = match item {
                 None => None,
                 Some((Err(error), state)) => Some((Err(error), state)),
                 Some((Ok(batch), state)) => {
@@ -167,24 +143,19 @@ impl<D: Device> Thread<D> {
         self.land_all();
     }
 
-    /// The next message; `None` when nobody can send one any more.
-    fn message(&mut self) -> Option<Message> {
+    /// The next item; `None` when there will be none any more.
+    fn next(&mut self) -> Option<(u64, Loaded)> {
         loop {
             if self.flights.is_empty() {
                 let begin = Instant::now();
-                let message = select! {
-                    recv(self.messages) -> message => message.ok(),
-                    recv(self.closed) -> _ => None,
-                };
+                let item = self.exchange.receive();
                 add(&self.counters.load_wait_ns, begin);
-                return message;
+                return item;
             }
-            if self.flights.len() < self.queued {
-                match self.messages.try_recv() {
-                    Ok(message) => return Some(message),
-                    Err(TryRecvError::Disconnected) => return None,
-                    Err(TryRecvError::Empty) => {}
-                }
+            if self.flights.len() < self.queued
+                && let Some(item) = self.exchange.try_receive()
+            {
+                return Some(item);
             }
             self.land_oldest();
         }
@@ -193,12 +164,12 @@ impl<D: Device> Thread<D> {
     /// A free slot; `None` when the batch that it is for is not wanted any more. Meanwhile no host batch is kept.
     fn slot(&mut self, run: u64) -> Option<Slot<D>> {
         loop {
-            if let Some(slot) = self.slots.try_take() {
+            if let Some(slot) = self.exchange.try_take() {
                 return Some(slot);
             }
             if self.flights.is_empty() {
                 let begin = Instant::now();
-                let slot = self.slots.take(run);
+                let slot = self.exchange.take(run);
                 add(&self.counters.slot_wait_ns, begin);
                 return slot;
             }
@@ -208,9 +179,9 @@ impl<D: Device> Thread<D> {
 
     fn upload(&mut self, batch: HostBatch, mut slot: Slot<D>) -> Result<DeviceDataSet<D>> {
         match self.start(batch, &mut slot) {
-            Ok(()) => Ok(DeviceDataSet::new(slot, self.slots.clone(), self.plan.clone())),
+            Ok(()) => Ok(DeviceDataSet::new(slot, self.exchange.clone(), self.plan.clone())),
             Err(error) => {
-                self.slots.give_back(slot, false);
+                self.exchange.give_back(slot, false);
                 Err(error)
             }
         }
@@ -254,10 +225,10 @@ impl<D: Device> Thread<D> {
     }
 
     fn give(&mut self, run: u64, item: Uploaded<D>) {
-        if let Some(item) = self.slots.try_give(run, item) {
+        if let Some(item) = self.exchange.try_give(run, item) {
             // The trainer takes nothing, for as long as may be: no host batch is kept meanwhile.
             self.land_all();
-            self.slots.give(run, item);
+            self.exchange.give(run, item);
         }
     }
 }

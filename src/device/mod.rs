@@ -5,7 +5,7 @@
 //! copy has landed. A device slot is written again only after everything that the trainer ran on it, and it is the copy
 //! stream that waits for that, never the host.
 //!
-//! Read `slots.rs` for the life of a device slot, `flight.rs` for who owns a host batch during its copy, `lane.rs` for
+//! Read `slot.rs` for the life of a device slot, `exchange.rs` for what the threads hand one another, `flight.rs` for who owns a host batch during its copy, `lane.rs` for
 //! the upload thread, `iterator.rs` for what the trainer sees. `engine.rs` says what a device must be able to do, and
 //! `host.rs` is the device that every machine has.
 
@@ -16,14 +16,16 @@ mod convert;
 mod cuda;
 mod dlpack;
 mod engine;
+mod exchange;
 mod flight;
 mod host;
 mod iterator;
 mod lane;
+mod measure;
 #[cfg(any(test, feature = "cuda"))]
 mod pages;
 mod plan;
-mod slots;
+mod slot;
 mod upload;
 
 use crate::error::Result;
@@ -36,9 +38,9 @@ pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
 #[cfg(feature = "cuda")]
 pub use cuda::{CudaDevice, CudaStream, HostPages};
 pub use dlpack::DlpackTensor;
-pub use flight::copy_rate;
 pub use host::{HostDevice, HostStream};
 pub use iterator::DeviceDataSetIterator;
+pub use measure::{convert_rate, copy_rate};
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
 pub use plan::DeviceDType;

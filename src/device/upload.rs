@@ -13,10 +13,10 @@ use super::Device;
 use super::aboard::Aboard;
 use super::batch::DeviceDataSet;
 use super::convert::Conversion;
+use super::exchange::ended;
 use super::iterator::DeviceDataSetIterator;
-use super::lane::{Lane, LaneConfig, LaneCounters, Message};
+use super::lane::{Lane, LaneConfig, LaneCounters};
 use super::plan::Plan;
-use super::slots::ended;
 
 /// Longest wait that a clock can be moved on by.
 const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
@@ -198,8 +198,7 @@ impl<D: Device> Uploader<D> {
     pub fn upload(&mut self, batch: DataSet) -> Result<DeviceDataSet<D>> {
         self.lane.wait_for_slot()?;
         let state = batch.state_after();
-        let message = Message { run: 0, item: Some((Ok(self.aboard.take(batch)), state)) };
-        self.lane.input().send(message).map_err(|_| ended())?;
+        self.lane.exchange().load(0, Some((Ok(self.aboard.take(batch)), state)));
         self.lane.next()?.map_or_else(|| Err(ended()), |(batch, _)| batch)
     }
 

@@ -7,137 +7,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::Device;
+use super::aboard::HostBatch;
 use super::batch::DeviceDataSet;
-use super::plan::{About, Plan};
+use super::plan::Plan;
+use super::slot::Slot;
 
 /// Items that may wait beside the batches: errors, and the end of an epoch.
 const OTHER_ITEMS: usize = 2;
 
-/// One of the few places on the device that batches are copied to, in turn.
+/// What the loader's side, the upload thread and the trainer hand one another: host batches in, device batches out, slots
+/// home.
 ///
-/// It is at home, in the upload thread's hand, or in a batch's; whoever has it may use it alone. What the trainer's streams
-/// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
-pub(super) struct Slot<D: Device> {
-    pub(super) device: D,
-    /// The one stream that copies to it.
-    pub(super) copies: D::Stream,
-    /// The one stream that converts what was copied, so that the next copy need not wait for that; without conversions the
-    /// same one.
-    pub(super) converts: D::Stream,
-    memory: Option<D::Memory>,
-    bytes: usize,
-    /// Behind the latest copy and what was computed from it.
-    pub(super) ready: D::Event,
-    pub(super) traces: Traces<D>,
-    /// Whether a stream uses the memory in a way that no event tells the end of.
-    pub(super) untraced: bool,
-    pub(super) about: About,
-}
-
-/// The trainer's streams that work with a slot.
-pub(super) struct Traces<D: Device> {
-    pub(super) uses: Vec<Use<D>>,
-    /// Events of past uses, to be used again.
-    spare: Vec<D::Event>,
-}
-
-impl<D: Device> Default for Traces<D> {
-    fn default() -> Self {
-        Self { uses: Vec::new(), spare: Vec::new() }
-    }
-}
-
-impl<D: Device> Traces<D> {
-    /// Remembers that `stream` works with the slot. Whether it is the first time.
-    pub(super) fn add(&mut self, stream: &D::Stream, device: &D) -> Result<bool> {
-        if self.uses.iter().any(|used| used.stream == *stream) {
-            return Ok(false);
-        }
-        let end = match self.spare.pop() {
-            Some(event) => event,
-            None => device.event()?,
-        };
-        self.uses.push(Use { stream: stream.clone(), end });
-        Ok(true)
-    }
-}
-
-/// A trainer's stream that works with a slot, and the end of that work once it is recorded.
-pub(super) struct Use<D: Device> {
-    pub(super) stream: D::Stream,
-    pub(super) end: D::Event,
-}
-
-impl<D: Device> Slot<D> {
-    fn new(device: &D, copies: &D::Stream, converts: &D::Stream) -> Result<Self> {
-        Ok(Self {
-            ready: device.event()?,
-            device: device.clone(),
-            copies: copies.clone(),
-            converts: converts.clone(),
-            memory: None,
-            bytes: 0,
-            traces: Traces::default(),
-            untraced: false,
-            about: About::default(),
-        })
-    }
-
-    /// Orders what the copy stream does from now on after all past uses, and makes the slot hold `bytes` bytes. Whether it
-    /// was given other memory for that. Waits for nothing, unless a use could not be traced.
-    pub(super) fn begin(&mut self, bytes: usize) -> Result<bool> {
-        if self.untraced {
-            self.device.settle()?;
-            self.untraced = false;
-        }
-        self.order_after_uses()?;
-        if self.memory.is_some() && bytes <= self.bytes {
-            return Ok(false);
-        }
-        if let Some(memory) = self.memory.take() {
-            self.device.free(memory, &self.copies);
-        }
-        // As the host's slots do: creeping lengths do not grow the slot at every batch.
-        let grown = if self.bytes == 0 { bytes } else { bytes.max(self.bytes / 4 * 5) };
-        self.bytes = 0;
-        self.memory = Some(self.device.allocate(grown, &self.copies)?);
-        self.bytes = grown;
-        Ok(true)
-    }
-
-    fn order_after_uses(&mut self) -> Result<()> {
-        if self.converts != self.copies {
-            self.device.order_after(&self.ready, &self.copies)?;
-        }
-        while let Some(used) = self.traces.uses.pop() {
-            self.device.order_after(&used.end, &self.copies)?;
-            self.traces.spare.push(used.end);
-        }
-        Ok(())
-    }
-
-    /// The memory; there is some once [`begin`](Self::begin) went well.
-    pub(super) fn memory(&self) -> &D::Memory {
-        self.memory.as_ref().expect("a slot that holds a batch has memory")
-    }
-}
-
-impl<D: Device> Drop for Slot<D> {
-    fn drop(&mut self) {
-        let ordered = self.order_after_uses();
-        let Some(memory) = self.memory.take() else { return };
-        if self.untraced || ordered.is_err() {
-            // Freeing what a stream may still write would give that memory to somebody else.
-            tracing::warn!(bytes = self.bytes, "device memory is left behind, because the device is broken");
-            std::mem::forget(memory);
-            return;
-        }
-        self.device.free(memory, &self.copies);
-    }
-}
-
-/// What an upload thread shares with the trainer: the slots that are at home, and what was uploaded.
-pub(super) struct Slots<D: Device> {
+/// All of it stands under one lock, so that each can wait for whichever of several things comes first. Things belong to
+/// runs: from a reset on, nobody wants what an earlier run has loaded or uploaded.
+pub(super) struct Exchange<D: Device> {
     count: usize,
     lease_wait: Duration,
     state: Mutex<State<D>>,
@@ -145,6 +28,9 @@ pub(super) struct Slots<D: Device> {
 }
 
 struct State<D: Device> {
+    /// The next item, which the upload thread has not taken yet. One place: a host batch that waits is one that the loader
+    /// can't fill.
+    loaded: Option<Loaded>,
     home: VecDeque<Slot<D>>,
     /// Slots of batches in the caller's hands.
     held: usize,
@@ -160,16 +46,20 @@ struct State<D: Device> {
     is_over: bool,
 }
 
-/// What comes out of the upload, in order: a batch or an error, and where the iterator stands after it; at last the end of
-/// the epoch.
+/// What goes into the upload, in order: a batch or an error, and where the iterator stands after it; at last the end of the
+/// epoch.
+pub(super) type Loaded = Option<(Result<HostBatch>, Position)>;
+
+/// What comes out of it, in the same order.
 pub(super) type Uploaded<D> = Option<(Result<DeviceDataSet<D>>, Position)>;
 
-impl<D: Device> Slots<D> {
+impl<D: Device> Exchange<D> {
     pub(super) fn new(device: &D, plan: &Plan, count: usize, lease_wait: Duration) -> Result<Arc<Self>> {
         let copies = device.stream()?;
         let converts = if plan.converts() { device.stream()? } else { copies.clone() };
         let home = (0..count).map(|_| Slot::new(device, &copies, &converts)).collect::<Result<_>>()?;
         let state = State {
+            loaded: None,
             home,
             held: 0,
             is_starved: false,
@@ -179,6 +69,57 @@ impl<D: Device> Slots<D> {
             is_over: false,
         };
         Ok(Arc::new(Self { count, lease_wait, state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// For the loader's side: waits until the next item is asked for; `false` when none of this run is wanted any more.
+    pub(super) fn wait_to_load(&self, run: u64) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_closed || state.is_over || state.run != run {
+                return false;
+            }
+            if state.loaded.is_none() {
+                return true;
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// For the loader's side, which has waited: the next item. Dropped if it is not wanted any more.
+    pub(super) fn load(&self, run: u64, item: Loaded) {
+        let mut state = self.state.lock();
+        let unwanted =
+            if state.is_closed || state.is_over || state.run != run { Some(item) } else { state.loaded.replace(item) };
+        drop(state);
+        self.changed.notify_all();
+        drop(unwanted);
+    }
+
+    /// For the upload thread: the next item and its run, if there is one.
+    pub(super) fn try_receive(&self) -> Option<(u64, Loaded)> {
+        let mut state = self.state.lock();
+        let item = state.loaded.take()?;
+        let run = state.run;
+        drop(state);
+        self.changed.notify_all();
+        Some((run, item))
+    }
+
+    /// For the upload thread: waits for the next item; `None` when there will be none any more.
+    pub(super) fn receive(&self) -> Option<(u64, Loaded)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            if let Some(item) = state.loaded.take() {
+                let run = state.run;
+                drop(state);
+                self.changed.notify_all();
+                return Some((run, item));
+            }
+            state = self.changed.wait(state);
+        }
     }
 
     /// For the upload thread: a slot, if one is at home.
@@ -313,16 +254,11 @@ impl<D: Device> Slots<D> {
         drop(homeless);
     }
 
-    pub(super) fn is_wanted(&self, run: u64) -> bool {
-        let state = self.state.lock();
-        !state.is_closed && state.run == run
-    }
-
     /// From now on only items of this run are wanted. Others are dropped, except for those in the caller's hands.
     pub(super) fn begin_run(&self, run: u64) {
         let mut state = self.state.lock();
         state.run = run;
-        let unwanted = std::mem::take(&mut state.uploaded);
+        let unwanted = (std::mem::take(&mut state.uploaded), state.loaded.take());
         drop(state);
         self.changed.notify_all();
         drop(unwanted);
@@ -333,7 +269,7 @@ impl<D: Device> Slots<D> {
         let mut state = self.state.lock();
         state.is_closed = true;
         let homeless = std::mem::take(&mut state.home);
-        let unwanted = std::mem::take(&mut state.uploaded);
+        let unwanted = (std::mem::take(&mut state.uploaded), state.loaded.take());
         drop(state);
         self.changed.notify_all();
         drop((unwanted, homeless));
@@ -341,8 +277,12 @@ impl<D: Device> Slots<D> {
 
     /// The upload thread has ended: nobody waits for it any more.
     pub(super) fn end(&self) {
-        self.state.lock().is_over = true;
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let unwanted = state.loaded.take();
+        drop(state);
         self.changed.notify_all();
+        drop(unwanted);
     }
 }
 
