@@ -14,12 +14,20 @@ use ringfeed::{
 
 const ABOUT: &str = "\
 Epochs of a CSV file in batches of 256 rows, with the page cache warm; the trainer only takes the batches. `numeric` has \
-32 numbers with a point and an integer label (325 bytes a row), `mixed` 12 numbers, some of them missing. The ratios are \
+32 numbers with a point and an integer label (325 bytes a row), `mixed` 12 numbers, some of them missing, three categories, a quoted text (to u8 [80] and its length) and a label. The ratios are \
 the time of an epoch shuffled by row by the time of one in the file's order, in the same round. Opening the file, which \
 finds its rows, is not part of it: see the next table. It does not show a cold disk.";
 
 const ABOUT_OPENING: &str = "\
 Opening a CSV file whose columns are all described, which finds where each of its rows begins, with the page cache warm.";
+
+/// What the columns of text and categories are made of.
+const WORDS: [&str; 20] = [
+    "river", "stone", "light", "paper", "engine", "window", "garden", "silver", "north", "orchard", "copper", "signal",
+    "letter", "winter", "bridge", "market", "candle", "harbour", "meadow", "anchor",
+];
+const COLOURS: [&str; 4] = ["red", "green", "blue", "violet"];
+const LETTERS: [&str; 7] = ["A", "B", "C", "D", "E", "F", "G"];
 
 const ROWS: usize = 200_000;
 const BATCH: usize = 256;
@@ -57,7 +65,7 @@ fn main() -> Result<()> {
                 }
             }
             cases.push(Case::new(&[&file.name(), &workers], move || {
-                let took: Vec<(f64, f64)> = iterators.iter_mut().map(|iterator| epoch(iterator)).collect();
+                let took: Vec<(f64, f64)> = iterators.iter_mut().map(epoch).collect();
                 let speed = |at: usize| took[at].0 / took[at].1 / 1e6;
                 let ratio = |at: usize| took[at + 1].1 / took[at].1;
                 vec![speed(0), speed(1), ratio(0), speed(2), speed(3), ratio(2), bytes / took[0].1 / 1e6]
@@ -67,16 +75,22 @@ fn main() -> Result<()> {
     epochs.measure(options.rounds, cases);
     epochs.print(&options);
 
-    let mut opening =
-        Table::new(ABOUT_OPENING, &["file"], &[("mapped GB/s", 2), ("read GB/s", 2), ("index bytes/row", 2)]);
+    let mut opening = Table::new(
+        ABOUT_OPENING,
+        &["file", "threads"],
+        &[("mapped GB/s", 2), ("read GB/s", 2), ("index bytes/row", 2)],
+    );
     let mut cases = Vec::new();
     for file in [File::Numeric, File::Mixed] {
-        let path = file.path(&folder);
-        cases.push(Case::new(&[&file.name()], move || {
-            let (mapped, a_row) = open(&path, &file.options(Access::Map));
-            let (read, _) = open(&path, &file.options(Access::Read));
-            vec![mapped, read, a_row]
-        }));
+        for threads in [1, 2] {
+            let path = file.path(&folder);
+            let options = move |access| CsvOptions { threads: Some(threads), ..file.options(access) };
+            cases.push(Case::new(&[&file.name(), &threads], move || {
+                let (mapped, a_row) = open(&path, &options(Access::Map));
+                let (read, _) = open(&path, &options(Access::Read));
+                vec![mapped, read, a_row]
+            }));
+        }
     }
     opening.measure(options.rounds, cases);
     println!();
@@ -109,7 +123,15 @@ impl File {
         };
         let tensors = match self {
             Self::Numeric => vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..32), label],
-            Self::Mixed => vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..12), label],
+            Self::Mixed => {
+                let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+                let places = WORDS.iter().enumerate().map(|(nth, word)| format!("{word}_{nth}")).collect();
+                let names = vec![places, names(&COLOURS), names(&LETTERS)];
+                let mut codes = ColumnTensor::categories("codes", Role::Feature, 12..15, Some(names));
+                codes.dtype = Some(DType::I32);
+                let text = ColumnTensor::text("text", Role::Feature, "text", 80);
+                vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..12), codes, text, label]
+            }
         };
         CsvOptions { access, tensors, missing: ringfeed::Missing::Nan, ..CsvOptions::default() }
     }
@@ -156,7 +178,6 @@ fn make(folder: &Path) -> std::io::Result<()> {
         writeln!(text, "{}", key.bits(32) % 1000).expect("a string can be written");
     }
     std::fs::write(File::Numeric.path(folder), text)?;
-    let words = ["harbour", "stone", "meadow", "window", "winter", "candle", "paper", "orchard"];
     let mut text = "x0,x1,x2,x3,x4,x5,x6,x7,n0,n1,n2,n3,c0,c1,c2,text,label\n".to_owned();
     for row in 0..ROWS as u64 {
         let key = RandomKey::new(21).with(row);
@@ -167,15 +188,14 @@ fn make(folder: &Path) -> std::io::Result<()> {
             write!(text, "{}", if missing { ",".to_owned() } else { format!("{number},") }).expect("a string");
         }
         (8..12).for_each(|column| write!(text, "{},", pick(column, 100_000)).expect("a string"));
-        let word = pick(12, words.len());
-        let colour = ["red", "green", "blue", "violet"][pick(13, 4)];
-        write!(text, "{}_{word},{colour},{},\"", words[word], ["A", "B", "C", "D", "E", "F", "G"][pick(14, 7)])
-            .expect("a string");
+        let word = pick(12, WORDS.len());
+        let colour = COLOURS[pick(13, 4)];
+        write!(text, "{}_{word},{colour},{},\"", WORDS[word], LETTERS[pick(14, 7)]).expect("a string");
         let quote = key.unit(15);
         for nth in 0..6 {
             let comma = if nth == 0 && quote < 0.3 { ", " } else { " " };
             let space = if nth == 5 { "" } else { comma };
-            write!(text, "{}{space}", words[pick(16 + nth, words.len())]).expect("a string");
+            write!(text, "{}{space}", WORDS[pick(16 + nth, WORDS.len())]).expect("a string");
         }
         let said = if quote < 0.1 { " \"\"so it was said\"\"" } else { "" };
         writeln!(text, "{said}\",{}", pick(22, 10)).expect("a string");

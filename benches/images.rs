@@ -17,7 +17,7 @@ use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use ringfeed::{
     CropFit, DType, DataSetIterator, ImageAugment, ImageOptions, JpegDecoder, Loader, LoaderConfig, Normaliser,
-    PixelOrder, SourceConfig,
+    PixelOrder,
 };
 
 const ABOUT: &str = "\
@@ -25,8 +25,8 @@ Images a second and CPU time an image over a folder of JPEGs, on one thread a co
 it (all of it, or the rows and columns of the crop) with libjpeg-turbo-rs, and resize it to 224 x 224 RGB bytes in a \
 buffer of their own; the pipeline does the same in shuffled order, flips every second image where it trains, changes \
 places and types of the pixels as the output says, and hands out batches of 64. Train is a random resized crop, eval a \
-resize to 256 and the middle of 224. The last columns are speed and CPU time by those of the first bare loop, the faster \
-one, in the same round: what the pipeline costs where it uses the same decoder, what another decoder brings where not. \
+resize to 256 and the middle of 224. The last columns are speed and CPU time by those of the first bare loop, \
+in the same round: what the pipeline costs where it uses the same decoder, what another decoder brings where not. \
 Files come from the page cache: it does not show a disk.";
 
 /// Images that are made where no folder is given.
@@ -100,10 +100,7 @@ fn settings(folder: &Path, crop: Crop, dtype: DType, order: PixelOrder, jpeg: Jp
         Crop::Random => options.augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
         Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
     }
-    let mut loader = Loader::new(SourceConfig::Images { path: folder.to_owned(), options })
-        .batch_size(64)
-        .shuffle(20)
-        .workers(cores());
+    let mut loader = Loader::images_with(folder, options).batch_size(64).shuffle(20).workers(cores());
     if dtype == DType::F32 {
         loader = loader.normalise("image", Normaliser::imagenet());
     }

@@ -73,13 +73,13 @@ fn args() -> Option<Args> {
         eprintln!("nothing to compare with; benches/peers.sh says how. {USAGE}");
         return None;
     };
-    let made = Workload::new(&data, &name, tar).and_then(|mut workload| {
+    let made = Workload::new(&data, &name, tar).map(|mut workload| {
         workload.set("workers", json!(workers));
         if let Some(batch) = batch {
             workload.set("batch_size", json!(batch));
         }
         settings.into_iter().for_each(|(key, value)| workload.set(&key, value));
-        Ok(workload)
+        workload
     });
     let workload = made.unwrap_or_else(|fault| usage(&fault));
     Some(Args { workload, epochs, consumer: Duration::from_secs_f64(consumer_ms / 1e3) })
@@ -165,7 +165,7 @@ fn epoch(
     let (cpu, busy, begin) = (cpu_seconds(), busy_seconds(), Instant::now());
     iterator.reset()?;
     let mut on_first = Some(on_first);
-    while let Some(batch) = iterator.next() {
+    for batch in &mut *iterator {
         let batch = batch?;
         if let Some(on_first) = on_first.take() {
             on_first(&batch)?;

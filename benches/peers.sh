@@ -47,6 +47,11 @@ variants() {
         echo "ringfeed-turbo --set options.jpeg=libjpeg_turbo"
         echo "ringfeed-zune --set options.jpeg=zune"
         echo "ringfeed-tar --tar"
+        case "${PEERS_FEATURES:-}" in *turbojpeg*)
+            echo "ringfeed-c --set options.jpeg=turbo_jpeg"
+            echo "ringfeed-scaled --set options.dct_scaling=true"
+            ;;
+        esac
         ;;
     csv | csv-mixed)
         echo "ringfeed-map --set options.access=map"

@@ -74,6 +74,8 @@ pub struct Location {
     pub record: Option<u64>,
     /// Line in the file, from 1.
     pub line: Option<u64>,
+    /// Name of the member of an archive.
+    pub member: Option<String>,
     /// Name of the column or tensor.
     pub column: Option<String>,
     /// Byte offset in the file (after decompression and transcoding), from 0.
@@ -101,6 +103,10 @@ impl fmt::Display for Location {
         }
         if let Some(record) = self.record {
             write!(f, "{separator}record {record}")?;
+            separator = ": ";
+        }
+        if let Some(member) = &self.member {
+            write!(f, "{separator}member {member:?}")?;
             separator = ": ";
         }
         if let Some(column) = &self.column {
@@ -169,6 +175,13 @@ impl Error {
     #[must_use]
     pub fn at_line(mut self, line: u64) -> Self {
         self.0.location.line.get_or_insert(line);
+        self
+    }
+
+    /// Adds the name of the archive's member, unless one is known.
+    #[must_use]
+    pub fn at_member(mut self, member: impl Into<String>) -> Self {
+        self.0.location.member.get_or_insert_with(|| member.into());
         self
     }
 

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Waves;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator,
-    IdxOptions, IdxReader, MemoryReader, ReaderSource, RecordReader, Role, StreamSource, Workspace,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
+    DataSetIterator, IdxOptions, IdxReader, Longer, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader,
+    ReaderSource, RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut,
+    TokenOptions, TokenPacking, TokenReader, Workspace,
 };
 
 struct Counting;
@@ -94,6 +96,54 @@ fn idx_files_allocate_nothing_per_batch() {
 }
 
 #[test]
+fn raw_and_npy_files_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (raw, npy) = (folder.path().join("records.bin"), folder.path().join("records.npy"));
+    let data: Vec<u8> = (0..200_000u32).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    std::fs::write(&raw, &data).unwrap();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (10000, 20)}";
+    let start = [b"\x93NUMPY\x01\0".as_slice(), &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat();
+    std::fs::write(&npy, [start, data].concat()).unwrap();
+    for access in [Access::Read, Access::Map] {
+        for dtype in [None, Some(DType::F64)] {
+            assert_none("raw", || {
+                let options = RawOptions { access, dtype, ..RawOptions::features(StoredType::F32, &[20]) };
+                ReaderSource::new(RawReader::open(&raw, &options).unwrap()).batch_size(64).shuffle(1)
+            });
+            assert_none("npy", || {
+                let options = NpyOptions { access, dtype, ..NpyOptions::default() };
+                ReaderSource::new(NpyReader::open(&npy, &options).unwrap()).batch_size(64).shuffle(1)
+            });
+        }
+    }
+}
+
+#[test]
+fn tokens_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.bin");
+    std::fs::write(&path, (0..160_000u32).flat_map(|i| (i as u16 % 50).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    let documents = |packing| TokenCut::Documents { end: 49, packing };
+    let cuts = [
+        TokenCut::Random,
+        TokenCut::Contiguous { stride: None },
+        documents(TokenPacking::Whole),
+        documents(TokenPacking::BestFit),
+        documents(TokenPacking::Filled),
+    ];
+    for access in [Access::Read, Access::Map] {
+        for cut in &cuts {
+            assert_none("tokens", || {
+                let options = TokenOptions { window: 80, cut: cut.clone(), access, ..TokenOptions::default() };
+                let reader = TokenReader::open(&path, &options).unwrap();
+                let samples = options.samples_per_epoch(reader.len()).unwrap_or(reader.len());
+                ReaderSource::new(reader).batch_size(16).shuffle(1).samples_per_epoch(samples)
+            });
+        }
+    }
+}
+
+#[test]
 fn csv_files_allocate_nothing_per_batch() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
@@ -106,6 +156,49 @@ fn csv_files_allocate_nothing_per_batch() {
             assert_eq!(reader.tensors().len(), 2);
             let source = ReaderSource::new(reader).batch_size(64);
             if shuffled { source.shuffle(1) } else { source }
+        });
+    }
+    let rows: String =
+        (0..10_000).map(|i| format!("{}.25,\"a \"\"{i}\"\"\",{}\n", i % 977, ["no", "yes"][i % 2])).collect();
+    std::fs::write(&path, format!("a,text,class\n{rows}")).unwrap();
+    let tensors = vec![
+        ColumnTensor::numbers("x", Role::Feature, DType::F32, ["a"]),
+        ColumnTensor::text("text", Role::Feature, "text", 16),
+        ColumnTensor::categories("code", Role::Label, ["class"], None),
+    ];
+    let options = CsvOptions { tensors, ..CsvOptions::default() };
+    assert_none("text and categories", || {
+        ReaderSource::new(CsvReader::open(&path, &options).unwrap()).batch_size(64).shuffle(1)
+    });
+}
+
+#[test]
+fn tar_archives_allocate_nothing_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set.tar");
+    let mut builder = tar::Builder::new(std::fs::File::create(&path).unwrap());
+    for n in 0..10_000 {
+        let json = format!("{{\"other\": [1, \"two\"], \"size\": {n}}}");
+        for (extension, text) in [("txt", n.to_string()), ("json", json), ("cls", (n % 7).to_string())] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            builder.append_data(&mut header, format!("{n}.{extension}"), text.as_bytes()).unwrap();
+        }
+    }
+    builder.into_inner().unwrap();
+    let size = TarField::Number {
+        extension: "json".to_owned(),
+        pointer: Some("/size".to_owned()),
+        name: None,
+        role: Role::Feature,
+        dtype: DType::F32,
+    };
+    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16, longer: Longer::Error };
+    for access in [Access::Read, Access::Map] {
+        assert_none("tar", || {
+            let fields = vec![text.clone(), size.clone(), TarField::class()];
+            let reader = TarReader::open(&path, &TarOptions { fields, access, ..TarOptions::default() });
+            ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
         });
     }
 }

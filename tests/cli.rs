@@ -23,7 +23,7 @@ fn bench(args: &[&str]) -> Value {
 fn error(args: &[&str]) -> Value {
     let error = object(&[args, &["--json"]].concat(), 1)["error"].clone();
     let parts: Vec<&String> = error.as_object().unwrap().keys().collect();
-    assert_eq!(parts, ["byte", "column", "kind", "line", "message", "path", "record"]);
+    assert_eq!(parts, ["byte", "column", "kind", "line", "member", "message", "path", "record"]);
     error
 }
 
@@ -243,6 +243,22 @@ fn folders_are_what_they_hold() {
 }
 
 #[test]
+fn archives_are_inspected_by_their_headers() {
+    let pattern = fixture("tar/wds-{000..001}.tar");
+    let found = inspect(&pattern);
+    assert_eq!((&found["format"], &found["records"], &found["archives"]), (&json!("tar"), &json!(6), &json!(2)));
+    assert_eq!(found["members"][0], json!({ "extension": "cls", "count": 6, "bytes": 6 }));
+    assert_eq!(found["classes"][2], json!({ "name": "2", "count": 2 }));
+    assert_eq!((&found["fields"][0]["name"], &found["fields"][1]["mean"]), (&json!("image"), &json!(1.0)));
+    assert_eq!(found["last"]["key"], "n01/0005");
+    assert_eq!(found["last"]["label"], "2");
+    let text = String::from_utf8(run(&["inspect", &fixture("tar")]).stdout).unwrap();
+    assert!(text.contains("archives: 5\nmembers: 12 cls, 6 json, 12 png, 6 txt, 12 ignored\n"), "{text}");
+    let found = bench(&[&pattern, "--size", "4", "--batch-size", "4"]);
+    assert_eq!((&found["samples"], &found["batches"], &found["bytes"]), (&json!(6), &json!(2), &json!(6 * (48 + 8))));
+}
+
+#[test]
 fn errors_say_where_and_what_in_json() {
     let scratch = Scratch::new();
     let error_of = |name: &str, bytes: &[u8]| error(&["inspect", &scratch.write(name, bytes)]);
@@ -386,7 +402,8 @@ fn bench_reads_the_same_with_and_without_the_shield() {
 
 #[test]
 fn bench_reports_everything_that_it_promises() {
-    let found = bench(&[&fixture("iris.csv"), "--workers", "3", "--prefetch", "4"]);
+    // More batches than the ring holds, or all might have been made before the counting began.
+    let found = bench(&[&fixture("iris.csv"), "--workers", "3", "--prefetch", "4", "--epochs", "3"]);
     for name in ["seconds", "samples_per_second", "first_batch_ms"] {
         assert!(found[name].as_f64().unwrap() > 0.0, "{name}: {found}");
     }
@@ -524,4 +541,45 @@ fn a_device_that_is_not_there_is_an_error_that_says_what_to_do() {
         let output = run(&[&["bench", &iris], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn npy_files_are_told_by_their_content_and_have_the_figures_of_numpy() {
+    let scratch = Scratch::new();
+    let path = scratch.write("renamed.csv", std::fs::read(fixture("npy/version-3.npy")).unwrap());
+    let report = inspect(&path);
+    assert_eq!((&report["format"], &report["records"]), (&json!("npy"), &json!(2)));
+    let field = &report["fields"][0];
+    assert_eq!((&field["dtype"], &field["shape"]), (&json!("i32"), &json!([3, 2])));
+    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(66.0), &json!(0.0), &json!(11.0)));
+    assert_eq!(report["last"]["features"], json!([6.0, 7.0, 8.0, 9.0, 10.0, 11.0]));
+    assert_eq!(object(&["verify", &path, "--json"], 0)["samples"], json!(2));
+    assert_eq!(bench(&[&path, "--dtype", "f32"])["bytes"], json!(2 * 6 * 4));
+    let bad = error(&["inspect", &fixture("npy/bad-fortran.npy")]);
+    assert_eq!(bad["kind"], json!("unsupported"));
+}
+
+#[test]
+fn flags_say_what_a_file_without_a_header_holds() {
+    let scratch = Scratch::new();
+    let data: Vec<u8> = (0..600u16).flat_map(u16::to_be_bytes).collect();
+    let path = scratch.write("numbers.bin", [b"head".as_slice(), &data].concat());
+    let flags = ["--stored", "u16", "--shape", "2,3", "--header-bytes", "4", "--big-endian"];
+    let report = object(&[&["inspect", &path, "--json"], &flags[..]].concat(), 0);
+    assert_eq!((&report["format"], &report["records"]), (&json!("raw"), &json!(100)));
+    assert_eq!(report["fields"][0]["sum"], json!(600.0 * 599.0 / 2.0));
+    assert_eq!(report["first"]["features"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
+    let verified = object(&[&["verify", &path, "--json"], &flags[..]].concat(), 0);
+    assert_eq!((&verified["format"], &verified["samples"]), (&json!("raw"), &json!(100)));
+    assert_eq!(bench(&[&[path.as_str()], &flags[..]].concat())["samples"], json!(100));
+    let tokens = ["--stored", "u16", "--header-bytes", "4", "--window", "100"];
+    let measured = bench(&[&[path.as_str()], &tokens[..]].concat());
+    assert_eq!((&measured["samples"], &measured["bytes"]), (&json!(5), &json!(5 * 2 * 100 * 8)));
+    let unknown = run(&["inspect", &path, "--stored", "u12"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there are u8, i8, u16"), "{unknown:?}");
+    let alone = run(&["inspect", &path, "--shape", "3"]);
+    assert_eq!(alone.status.code(), Some(2));
+    let whole = error(&["inspect", &path, "--stored", "f32", "--shape", "5"]);
+    assert!(whole["message"].as_str().unwrap().contains("leave"), "{whole}");
 }

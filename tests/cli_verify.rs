@@ -27,7 +27,7 @@ fn bad(args: &[&str]) -> Value {
     assert_eq!(keys, ["bad", "bad_samples", "ended_by", "format", "ok", "path", "samples", "seconds"]);
     for bad in report["bad"].as_array().unwrap() {
         let keys: Vec<&String> = bad.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["byte", "column", "kind", "line", "message", "path", "record"]);
+        assert_eq!(keys, ["byte", "column", "kind", "line", "member", "message", "path", "record"]);
     }
     report
 }

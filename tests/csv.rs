@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use ringfeed::{
     Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
-    ErrorKind, Extents, Header, Layout, MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader,
-    RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, TensorSpec,
+    ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey, Record, RecordDecoder,
+    RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, SourceConfig, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -752,6 +752,96 @@ fn a_saved_index_is_used_until_the_file_changes() {
         assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
         assert!(folder.path().join("data.csv.gz.ringfeed").exists());
     }
+    // Then a plan knows what only reading the whole file tells otherwise.
+    let (_folder, path) = file("a,b\n1,x\n2,y\n3,x\n");
+    let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
+    let config = LoaderConfig::new(SourceConfig::Csv { path: path.clone(), options: options.clone() });
+    let plan = || Loader::from(config.clone()).plan().unwrap();
+    assert_eq!((plan().samples, plan().tensors.is_none(), plan().unknown.len()), (None, true, 1));
+    CsvReader::open(&path, &options).unwrap();
+    assert_eq!(
+        (plan().samples, plan().tensors.map(|tensors| tensors.len()), plan().unknown.len()),
+        (Some(3), Some(2), 0)
+    );
+    assert!(plan().held_bytes.is_some_and(|bytes| bytes < 100));
+    std::fs::write(&path, "a,b\n1,x\n").unwrap();
+    assert_eq!(plan().samples, None);
     let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn texts_are_padded_and_their_lengths_told() {
+    let mut tensor = ColumnTensor::text("t", Role::Feature, "a", 6);
+    let options = |tensor: &ColumnTensor| CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
+    let text = "a,b,c\nabc,1,\"x, y\"\n\"say \"\"\",2,\"two\nl\"\n,3,NA\nnaïv,4,é\n";
+    let reader = open(text, &options(&tensor)).unwrap();
+    let specs: Vec<_> =
+        reader.tensors().iter().map(|spec| (spec.name.as_str(), spec.dtype, spec.shape.len())).collect();
+    assert_eq!(specs, [("t", DType::U8, 1), ("t_len", DType::I64, 0)]);
+    let batch = decode_all(&reader).unwrap();
+    assert_eq!(batch.values::<u8>("t"), b"abc\0\0\0say \"\0\0\0\0\0\0\0na\xc3\xafv\0");
+    assert_eq!(batch.values::<i64>("t_len"), [3, 5, 0, 5]);
+    tensor.columns = vec!["c".into(), "a".into()];
+    let (_folder, path) = file(text);
+    let (mut stream, decoder) = CsvStream::open(&path, &options(&tensor)).unwrap();
+    let batch = stream_all(&mut stream, &decoder).unwrap();
+    assert_eq!(decoder.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(6)]);
+    assert_eq!(batch.values::<u8>("t")[..24], *b"x, y\0\0abc\0\0\0two\nl\0say \"\0");
+    assert_eq!(batch.values::<i64>("t_len"), [4, 3, 5, 5, 2, 0, 2, 5]);
+    // A longer one is an error, or cut between two characters.
+    tensor = ColumnTensor::text("t", Role::Feature, "a", 3);
+    let error = decode_all(&open(text, &options(&tensor)).unwrap()).err().unwrap();
+    assert_eq!((error.location().record, error.location().line), (Some(1), Some(3)));
+    assert!(
+        error.to_string().contains("column \"a\": expected a text of at most 3 bytes, found 5 bytes, \"say"),
+        "{error}"
+    );
+    tensor.values = ColumnValues::Text { max_len: 3, longer: ringfeed::Longer::Cut };
+    let batch = decode_all(&open(text, &options(&tensor)).unwrap()).unwrap();
+    assert_eq!(batch.values::<u8>("t"), b"abcsay\0\0\0na\0");
+    assert_eq!(batch.values::<i64>("t_len"), [3, 3, 0, 2]);
+    let error = decode_all(&open(b"a,b\n\xff,1\n", &options(&tensor)).unwrap()).err().unwrap();
+    assert!(error.to_string().contains("not valid UTF-8; set encoding"), "{error}");
+    for wrong in [
+        ColumnTensor::text("t", Role::Feature, "a", 0),
+        ColumnTensor { dtype: Some(DType::F32), ..ColumnTensor::text("t", Role::Feature, "a", 3) },
+    ] {
+        assert_eq!(open(text, &options(&wrong)).err().unwrap().kind(), ErrorKind::Config);
+    }
+    let json = r#"{"tensors": [{"name": "t", "columns": ["a"], "values": {"text": {"max_len": 3, "longer": "cut"}}}]}"#;
+    assert_eq!(serde_json::from_str::<CsvOptions>(json).unwrap(), options(&tensor));
+}
+
+#[test]
+fn categories_have_codes_of_their_own_in_each_column() {
+    let text = "a,b,c,x\nred,9,NA,1\nblue,7,up,2\nred,7,down,3\n";
+    let mut tensor = ColumnTensor::categories("codes", Role::Feature, ["c", "a", "b"], None);
+    let options = |tensor: &ColumnTensor| CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
+    let error = decode_all(&open(text, &options(&tensor)).unwrap()).err().unwrap();
+    assert!(
+        error.to_string().contains("column \"c\": expected one of 2 classes (\"down\", \"up\"), found \"NA\""),
+        "{error}"
+    );
+    tensor.values = ColumnValues::Categories { names: None, missing: Some(-1) };
+    tensor.dtype = Some(DType::I32);
+    let reader = open(text, &options(&tensor)).unwrap();
+    let names = reader.categories("codes").unwrap();
+    assert_eq!(names, [vec!["down", "up"], vec!["blue", "red"], vec!["7", "9"]]);
+    assert_eq!(reader.categories("x"), None);
+    assert_eq!(decode_all(&reader).unwrap().values::<i32>("codes"), [-1, 1, 1, 1, 0, 0, 0, 1, 0]);
+    // Given names need no reading of the whole file, and mean the same in another one.
+    tensor.values = ColumnValues::Categories { names: Some(names.clone()), missing: None };
+    let other = open("x,b,a,c\n1,9,red,up\n", &options(&tensor)).unwrap();
+    assert_eq!(
+        (other.categories("codes"), decode_all(&other).unwrap().values::<i32>("codes")),
+        (Some(names), vec![1, 1, 1])
+    );
+    tensor.values = ColumnValues::Categories { names: Some(vec![vec!["up".into()]]), missing: None };
+    let error = open(text, &options(&tensor)).err().unwrap();
+    assert!(error.to_string().contains("has 3 columns; `names` must hold a list for each"), "{error}");
+    tensor.values = ColumnValues::Categories { names: None, missing: Some(-1) };
+    tensor.dtype = Some(DType::U8);
+    let error = open(text, &options(&tensor)).err().unwrap();
+    assert!(error.to_string().contains("code -1 does not fit u8"), "{error}");
 }

@@ -171,7 +171,7 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 #[test]
 fn settings_reach_the_workspace() {
     let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("iris.csv"), options: CsvOptions::default() });
-    config.prefetch = 5;
+    config.prefetch = Some(5);
     config.memory.overflow = Overflow::Spill;
     config.memory.lease_wait_ms = 0;
     config.memory.kind = MemoryKind::TempFile { limit_bytes: 1 << 20, folder: None };
@@ -231,4 +231,14 @@ fn padding_does_not_count_in_a_fit() {
     fit.observe_all(loader.build().unwrap(), "features").unwrap();
     let Normaliser::Standardise { mean, .. } = fit.finish().unwrap() else { panic!("standardise gives standardise") };
     assert_eq!(mean, [11.0 / 5.0]);
+}
+
+#[test]
+fn many_workers_on_small_batches_have_more_of_them_under_way() {
+    let prefetch = |workers, batch_size| {
+        let config = LoaderConfig { workers: Some(workers), batch_size, ..LoaderConfig::default() };
+        config.prefetch_batches()
+    };
+    assert_eq!([prefetch(2, 32), prefetch(16, 32), prefetch(128, 32), prefetch(2, 1)], [2, 2, 8, 4]);
+    assert_eq!(LoaderConfig { prefetch: Some(0), ..LoaderConfig::default() }.prefetch_batches(), 0);
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ringfeed::{DataSetIterator, Loader, LoaderConfig};
+use ringfeed::{Loader, LoaderConfig};
 
 const MB: u64 = 1 << 20;
 const WORKERS: u64 = 2;

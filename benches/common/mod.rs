@@ -10,7 +10,8 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     /// What to measure with instead of data made for it, where the benchmark needs any.
     pub(crate) data: Option<PathBuf>,
-    json: bool,
+    /// Whether to print JSON.
+    pub(crate) json: bool,
 }
 
 impl Options {

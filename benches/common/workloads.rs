@@ -19,11 +19,13 @@ const WINDOW: usize = 1025;
 /// Batches of random windows that count as an epoch.
 const TOKEN_BATCHES: u64 = 2000;
 
+/// Bytes that texts are padded to; none of those in the data is longer.
+const TEXT: usize = 80;
+
 /// What a workload reads, and what it must give.
 pub(crate) struct Workload {
     config: Value,
-    /// Element type and shape of a sample of each tensor, in order; `None` for a length that the data decides.
-    tensors: Vec<(DType, Vec<Option<usize>>)>,
+    tensors: Tensors,
 }
 
 impl Workload {
@@ -33,6 +35,7 @@ impl Workload {
         let (sources, tensors) = match parts.as_slice() {
             ["image", crop @ ("train" | "eval"), dtype @ ("u8" | "f32")] => images(data, crop, dtype, tar),
             ["csv"] => csv(data),
+            ["csv", "mixed"] => mixed_csv(data)?,
             ["fixed", kind @ ("u8" | "f32")] => fixed(data, kind),
             ["tokens"] => tokens(data),
             _ => return Err(format!("there is no workload {name:?}")),
@@ -77,14 +80,8 @@ impl Workload {
 
     /// Whether a batch is what the workload asks for: the comparison is of equal work.
     pub(crate) fn check(&self, batch: &DataSet) -> Result<()> {
-        let found: Vec<_> = batch.tensors().map(|tensor| (tensor.dtype(), tensor.shape()[1..].to_vec())).collect();
-        let fits = |(found, wanted): (&(DType, Vec<usize>), &(DType, Vec<Option<usize>>))| {
-            let mut dims = found.1.iter().zip(&wanted.1);
-            found.0 == wanted.0
-                && found.1.len() == wanted.1.len()
-                && dims.all(|(found, wanted)| wanted.is_none_or(|wanted| wanted == *found))
-        };
-        if found.len() == self.tensors.len() && found.iter().zip(&self.tensors).all(fits) {
+        let found: Tensors = batch.tensors().map(|tensor| (tensor.dtype(), tensor.shape()[1..].to_vec())).collect();
+        if found == self.tensors {
             return Ok(());
         }
         let message = format!("the workload wants {:?}, and the batch has {found:?}", self.tensors);
@@ -92,11 +89,8 @@ impl Workload {
     }
 }
 
-type Tensors = Vec<(DType, Vec<Option<usize>>)>;
-
-fn tensor(dtype: DType, shape: &[usize]) -> (DType, Vec<Option<usize>>) {
-    (dtype, shape.iter().map(|dim| Some(*dim)).collect())
-}
+/// Element type and shape of a sample of each tensor, in order.
+type Tensors = Vec<(DType, Vec<usize>)>;
 
 fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
     let mut options = Map::new();
@@ -114,7 +108,7 @@ fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
         true => json!({ "format": "tar", "path": data.join("tar"), "options": { "images": options } }),
     };
     let dtype = if dtype == "u8" { DType::U8 } else { DType::F32 };
-    (json!([source]), vec![tensor(dtype, &[3, SIDE, SIDE]), tensor(DType::I64, &[])])
+    (json!([source]), vec![(dtype, vec![3, SIDE, SIDE]), (DType::I64, vec![])])
 }
 
 fn csv(data: &Path) -> (Value, Tensors) {
@@ -123,8 +117,38 @@ fn csv(data: &Path) -> (Value, Tensors) {
         json!({ "features": features, "labels": ["label"], "label_dtype": "i64", "header": "yes", "delimiter": "," });
     (
         json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options }]),
-        vec![tensor(DType::F32, &[32]), tensor(DType::I64, &[])],
+        vec![(DType::F32, vec![32]), (DType::I64, vec![])],
     )
+}
+
+/// Numbers with gaps, three columns of categories, quoted text, and a label. The names of the categories stand beside it.
+fn mixed_csv(data: &Path) -> std::result::Result<(Value, Tensors), String> {
+    let about = data.join("csv.json");
+    let about: Value = std::fs::read_to_string(&about)
+        .map_err(|error| error.to_string())
+        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
+        .map_err(|error| format!("{}: {error}", about.display()))?;
+    let numbers: Vec<String> =
+        (0..8).map(|column| format!("x{column}")).chain((0..4).map(|column| format!("n{column}"))).collect();
+    let categories = json!({ "categories": { "names": about["cats"] } });
+    let text = json!({ "text": { "max_len": TEXT } });
+    let tensors = json!([
+        { "name": "x", "columns": numbers },
+        { "name": "categories", "columns": ["c0", "c1", "c2"], "dtype": "i32", "values": categories },
+        { "name": "text", "columns": ["text"], "values": text },
+        { "name": "label", "role": "label", "columns": ["label"], "dtype": "i64", "shape": [] },
+    ]);
+    let options = json!({ "tensors": tensors, "missing": "nan", "header": "yes", "delimiter": "," });
+    Ok((
+        json!([{ "format": "csv", "path": data.join("csv/mixed.csv"), "options": options }]),
+        vec![
+            (DType::F32, vec![12]),
+            (DType::I32, vec![3]),
+            (DType::U8, vec![TEXT]),
+            (DType::I64, vec![]),
+            (DType::I64, vec![]),
+        ],
+    ))
 }
 
 fn fixed(data: &Path, kind: &str) -> (Value, Tensors) {
@@ -136,7 +160,7 @@ fn fixed(data: &Path, kind: &str) -> (Value, Tensors) {
             { "format": "raw", "path": data.join(format!("fixed/{kind}.bin")), "options": records },
             { "format": "raw", "path": data.join(format!("fixed/{kind}.labels.bin")), "options": labels },
         ]),
-        vec![tensor(dtype, &[NUMBERS]), tensor(DType::I64, &[])],
+        vec![(dtype, vec![NUMBERS]), (DType::I64, vec![])],
     )
 }
 
@@ -144,6 +168,6 @@ fn tokens(data: &Path) -> (Value, Tensors) {
     let options = json!({ "window": WINDOW - 1, "cut": "random", "targets": "inside", "stored": "u16" });
     (
         json!([{ "format": "tokens", "path": data.join("tokens/tokens.bin"), "options": options }]),
-        vec![tensor(DType::I64, &[WINDOW])],
+        vec![(DType::I64, vec![WINDOW])],
     )
 }

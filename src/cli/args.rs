@@ -23,12 +23,13 @@ Examples:
   ringfeed bench photos/ --size 224 --step-ms 20
   ringfeed help bench
 
-Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF); \
-folders of images with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told \
-apart by content first, then by name. Of numbers and tokens without a header, --stored says what they are.
+Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF), tar \
+archives of samples (one, a folder of them, or 'train-{000..146}.tar'); folders of images with one subfolder a class, of \
+CSV files that are a sequence each, or of IDX files. They are told apart by content first, then by name. Of numbers and \
+tokens without a header, --stored says what they are.
 
 Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage. With --json, standard \
-output holds one JSON object: the report, or {\"error\": {kind, path, record, line, column, byte, message}}.";
+output holds one JSON object: the report, or {\"error\": {kind, path, record, line, member, column, byte, message}}.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -160,6 +161,7 @@ What is bad, by format:
   IDX        what can't be read; of a folder, each file that is damaged
   NPY, raw   what can't be read, or does not fit the type in the batch
   images     what does not decode to its last pixel, at full size
+  tar        a sample whose image is missing or does not decode, or whose `cls` is no class
 
 Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
 it, every sample is decoded as the file says (without its order, shard, policies and augmentation), and PATH means what \
@@ -171,7 +173,7 @@ samples before it. What can't be opened at all, or is damaged in its first 64 Ki
 of these settings objects to before its first batch.
 
 Exit status: 0 if nothing is bad, 1 otherwise. With --json, standard output holds {path, format, samples, bad_samples, \
-bad: [{kind, path, record, line, column, byte, message}], ended_by, ok, seconds}, whatever the status.";
+bad: [{kind, path, record, line, member, column, byte, message}], ended_by, ok, seconds}, whatever the status.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
@@ -249,7 +251,7 @@ pub(crate) struct BenchArgs {
     /// Threads that fill batches [default: one for each core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
-    /// Finished batches that may wait for the trainer [default: 2]
+    /// Finished batches that may wait for the trainer [default: 2, or two samples for each worker]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=4096))]
     pub(crate) prefetch: Option<usize>,
     /// Passes over the data that count

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::{
     DType, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role, SourceConfig,
-    StageStats, TokenOptions,
+    StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
 
@@ -90,8 +90,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
-        workers: config.workers.unwrap_or_else(cores),
-        prefetch: config.prefetch,
+        workers: config.worker_threads(),
+        prefetch: config.prefetch_batches(),
         shield: config.shield,
         epochs: args.epochs,
         samples: stats.samples,
@@ -133,7 +133,7 @@ fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     }
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
-    config.prefetch = args.prefetch.unwrap_or(config.prefetch);
+    config.prefetch = args.prefetch.or(config.prefetch);
     // Random windows need a seed.
     config.shuffle = args.shuffle.or(config.shuffle).or(args.window.map(|_| 0));
     config.shield |= args.shield;
@@ -164,6 +164,7 @@ fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
             SourceConfig::Csv { options, .. } => options.missing = Missing::Nan,
             SourceConfig::CsvSequences { options, .. } => options.csv.missing = Missing::Nan,
             SourceConfig::Images { options, .. } => options.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
+            SourceConfig::Tar { options, .. } => options.images.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
             _ => {}
         }
     }
@@ -188,7 +189,8 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
 /// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     match source {
-        SourceConfig::Images { options, .. } => {
+        SourceConfig::Images { options, .. }
+        | SourceConfig::Tar { options: TarOptions { images: options, .. }, .. } => {
             options.size = args.size.map(|size| (size, size)).or(options.size);
             options.dtype = args.dtype().unwrap_or(options.dtype);
             options.order = args.layout().unwrap_or(options.order);

@@ -2,8 +2,9 @@ use std::path::Path;
 
 use ringfeed::{
     ArraySummary, ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile,
-    IdxOptions, IdxReader, ImageFolder, ImageOptions, ImageRecord, NpyOptions, NpyReader, RawOptions, RawReader,
-    Result, SequenceOptions, SequenceRecord, SequenceSummary, detect, summarise_image,
+    IdxOptions, IdxReader, ImageFolder, ImageOptions, ImageRecord, MemberCount, NpyOptions, NpyReader, RawOptions,
+    RawReader, Result, SequenceOptions, SequenceRecord, SequenceSummary, TarRecord, TarSummary, detect,
+    summarise_image,
 };
 use serde::{Serialize, Serializer};
 
@@ -39,6 +40,11 @@ enum Entry {
         path: String,
         steps: u64,
     },
+    Member {
+        path: String,
+        key: String,
+        label: Option<String>,
+    },
 }
 
 /// What there is to say of one format only.
@@ -69,6 +75,12 @@ enum Details {
         formats: Vec<FormatCount>,
         ignored: u64,
     },
+    Archives {
+        archives: u64,
+        members: Vec<MemberCount>,
+        classes: Vec<ClassCount>,
+        ignored: u64,
+    },
 }
 
 #[derive(Serialize)]
@@ -94,6 +106,7 @@ pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>) -
         Format::IdxFolder => arrays(path),
         Format::Image => image(path),
         Format::ImageFolder => images(path),
+        Format::Tar => archives(path),
         other => {
             let message = format!("a data set of the format {other} can't be inspected");
             Err(Error::new(ErrorKind::Unsupported, message).at_path(path))
@@ -219,6 +232,26 @@ fn images(path: &Path) -> Result<Inspection> {
     })
 }
 
+fn archives(path: &Path) -> Result<Inspection> {
+    let summary = TarSummary::of(path)?;
+    let entry =
+        |record: TarRecord| Some(Entry::Member { path: lossy(&record.path), key: record.key, label: record.label });
+    Ok(Inspection {
+        path: lossy(path),
+        format: Format::Tar.as_str(),
+        records: summary.records,
+        fields: summary.fields,
+        first: entry(summary.first),
+        last: entry(summary.last),
+        details: Details::Archives {
+            archives: summary.archives,
+            members: summary.members,
+            classes: summary.classes,
+            ignored: summary.ignored,
+        },
+    })
+}
+
 /// Most classes that are listed for a person.
 const CLASSES_SHOWN: usize = 20;
 
@@ -255,10 +288,18 @@ impl Report for Inspection {
                 let formats: Vec<_> = formats.iter().map(|f| format!("{} {}", count(f.count), f.format)).collect();
                 line("files", format!("{}; {} ignored", formats.join(", "), count(*ignored)));
             }
+            Details::Archives { archives, members, ignored, .. } => {
+                line("archives", count(*archives));
+                let shown = members.iter().take(CLASSES_SHOWN);
+                let mut members: Vec<_> =
+                    shown.map(|member| format!("{} {}", count(member.count), one_line(&member.extension))).collect();
+                members.push(format!("{} ignored", count(*ignored)));
+                line("members", members.join(", "));
+            }
         }
         text += "\n";
         text += &self.field_table().render(width);
-        if let Details::Images { classes, .. } = &self.details
+        if let Details::Images { classes, .. } | Details::Archives { classes, .. } = &self.details
             && !classes.is_empty()
         {
             text += "\n";
@@ -336,6 +377,10 @@ impl Entry {
             }
             Self::Image { path, label: None } => one_line(path),
             Self::Image { path, label: Some(label) } => format!("{} ({})", one_line(path), one_line(label)),
+            Self::Member { path, key, label: None } => format!("{} in {}", one_line(key), one_line(path)),
+            Self::Member { path, key, label: Some(label) } => {
+                format!("{} ({}) in {}", one_line(key), one_line(label), one_line(path))
+            }
             Self::Sequence { path, steps } => format!("{} ({} steps)", one_line(path), count(*steps)),
         }
     }

@@ -10,8 +10,8 @@ use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SequenceOptions,
-    TokenCut, TokenOptions, Unpaired, detect,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SavedIndex,
+    SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
 
@@ -35,7 +35,7 @@ use crate::ring::Overflow;
 ///     [memory]
 ///     budget_bytes = 1_000_000_000
 /// "#).expect("the example is valid");
-/// assert_eq!((config.batch_size, config.prefetch), (64, 2));
+/// assert_eq!((config.batch_size, config.workers), (64, None));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,9 +87,10 @@ pub struct LoaderConfig {
     /// Threads that fill batches; by default one for each core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// How many finished batches may wait for the trainer.
-    #[serde(default = "default_prefetch")]
-    pub prefetch: usize,
+    /// How many finished batches may wait for the trainer; by default 2, and more where small batches would leave workers
+    /// without a sample (see [`LoaderConfig::prefetch_batches`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<usize>,
     /// Whether prefetch runs on into the next epoch when one is planned to its end.
     #[serde(default = "default_across_epochs")]
     pub across_epochs: bool,
@@ -110,10 +111,6 @@ fn default_batch_size() -> usize {
 
 fn default_across_epochs() -> bool {
     true
-}
-
-fn default_prefetch() -> usize {
-    2
 }
 
 /// One source: its format, its place and its options.
@@ -183,9 +180,20 @@ pub enum SourceConfig {
     Images {
         /// The folder or file.
         path: PathBuf,
+        /// Where the listing of the folder is kept for the next run.
+        #[serde(default)]
+        saved_index: SavedIndex,
         /// How they are read.
         #[serde(default)]
         options: ImageOptions,
+    },
+    /// Samples in tar archives, as WebDataset packs them.
+    Tar {
+        /// An archive, a folder of archives, or a pattern such as `train-{000..146}.tar`.
+        path: PathBuf,
+        /// How they are read.
+        #[serde(default)]
+        options: TarOptions,
     },
 }
 
@@ -264,7 +272,7 @@ impl Default for LoaderConfig {
             normalise: BTreeMap::new(),
             augment: BTreeMap::new(),
             workers: None,
-            prefetch: default_prefetch(),
+            prefetch: None,
             across_epochs: default_across_epochs(),
             fetch_limit: None,
             shield: false,
@@ -274,6 +282,18 @@ impl Default for LoaderConfig {
 }
 
 impl LoaderConfig {
+    /// Threads that fill batches: as many as asked for, or one for each core.
+    pub fn worker_threads(&self) -> usize {
+        self.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()))
+    }
+
+    /// How many finished batches may wait for the trainer: as many as asked for, or so many that there are two samples
+    /// for each worker, and 2 at least.
+    pub fn prefetch_batches(&self) -> usize {
+        let samples = 2 * self.worker_threads();
+        self.prefetch.unwrap_or_else(|| samples.div_ceil(self.batch_size.max(1)).clamp(2, 4096))
+    }
+
     /// The settings of one source, all others at their defaults.
     pub fn new(source: SourceConfig) -> Self {
         Self { sources: vec![source], ..Self::default() }
@@ -300,7 +320,10 @@ impl LoaderConfig {
             Format::IdxFolder => return Self::for_idx_folder(&path),
             Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
             Format::Npy => SourceConfig::Npy { path, options: NpyOptions::default() },
-            Format::Image | Format::ImageFolder => SourceConfig::Images { path, options: ImageOptions::default() },
+            Format::Image | Format::ImageFolder => {
+                SourceConfig::Images { path, saved_index: SavedIndex::Off, options: ImageOptions::default() }
+            }
+            Format::Tar => SourceConfig::Tar { path, options: TarOptions::default() },
         }))
     }
 
@@ -394,8 +417,8 @@ impl LoaderConfig {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
         faults.extend(self.fetch_limit.and_then(FetchLimit::fault).map(str::to_owned));
-        if self.prefetch > 4096 {
-            faults.push(format!("prefetch: {}; at most 4096 batches may wait", self.prefetch));
+        if let Some(prefetch) = self.prefetch.filter(|prefetch| *prefetch > 4096) {
+            faults.push(format!("prefetch: {prefetch}; at most 4096 batches may wait"));
         }
         if let Some(BadLimits { share: Some(share), .. }) = self.bad_records.limits()
             && !(0.0..=1.0).contains(&share)
@@ -436,6 +459,7 @@ impl SourceConfig {
             Self::Raw { .. } => "raw",
             Self::Tokens { .. } => "tokens",
             Self::Images { .. } => "images",
+            Self::Tar { .. } => "tar",
         }
     }
 
@@ -448,7 +472,8 @@ impl SourceConfig {
             | Self::Npy { path, .. }
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
@@ -461,7 +486,8 @@ impl SourceConfig {
             | Self::Npy { path, .. }
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
-            | Self::Images { path, .. } => path,
+            | Self::Images { path, .. }
+            | Self::Tar { path, .. } => path,
         }
     }
 
@@ -478,12 +504,18 @@ impl SourceConfig {
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);
         }
-        faults.extend(paths.into_iter().filter(|path| !path.exists()).map(|path| missing_path(path).to_string()));
+        faults.extend(
+            paths
+                .into_iter()
+                .filter(|path| !path.exists() && !is_pattern(path))
+                .map(|path| missing_path(path).to_string()),
+        );
         match self {
             Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
                 faults.extend(options.validate().err().map(|error| error.to_string()));
             }
             Self::Images { options, .. } => faults.extend(options.faults()),
+            Self::Tar { options, .. } => faults.extend(options.faults()),
             Self::Tokens { options, .. } => faults.extend(options.faults()),
             Self::Idx { .. } | Self::Npy { .. } | Self::Raw { .. } => {}
         }

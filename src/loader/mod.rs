@@ -17,8 +17,8 @@ use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader,
-    SequenceOptions, TokenOptions, TokenReader,
+    ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader, SavedIndex,
+    SequenceOptions, TarOptions, TarReader, TokenOptions, TokenReader,
 };
 
 use crate::schema::{Schema, TensorSpec};
@@ -106,7 +106,17 @@ impl Loader {
 
     /// A folder of images, with options.
     pub fn images_with(path: impl Into<PathBuf>, options: ImageOptions) -> Self {
-        Self::new(SourceConfig::Images { path: path.into(), options })
+        Self::new(SourceConfig::Images { path: path.into(), saved_index: SavedIndex::Off, options })
+    }
+
+    /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
+    pub fn tar(path: impl Into<PathBuf>) -> Self {
+        Self::tar_with(path, TarOptions::default())
+    }
+
+    /// Samples in tar archives, with options.
+    pub fn tar_with(path: impl Into<PathBuf>, options: TarOptions) -> Self {
+        Self::new(SourceConfig::Tar { path: path.into(), options })
     }
 
     /// Adds the tensors of a further source to each sample.
@@ -131,6 +141,7 @@ impl Loader {
     pub fn size(mut self, height: u32, width: u32) -> Self {
         match self.config.sources.last_mut() {
             Some(SourceConfig::Images { options, .. }) => options.size = Some((height, width)),
+            Some(SourceConfig::Tar { options, .. }) => options.images.size = Some((height, width)),
             _ => self.faults.push("size: only images have a size".to_owned()),
         }
         self
@@ -141,6 +152,7 @@ impl Loader {
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
         match self.config.sources.last_mut() {
             Some(SourceConfig::Images { options, .. }) => options.augment = operations.into_iter().collect(),
+            Some(SourceConfig::Tar { options, .. }) => options.images.augment = operations.into_iter().collect(),
             _ => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
         }
         self
@@ -155,6 +167,19 @@ impl Loader {
         operations: impl IntoIterator<Item = NumberAugment>,
     ) -> Self {
         self.config.augment.insert(tensor.into(), operations.into_iter().collect());
+        self
+    }
+
+    /// Where what opening finds out is kept for the next run: the rows of a CSV file, the listing of a folder of images, the
+    /// index of tar archives. Default: nowhere.
+    #[must_use]
+    pub fn saved_index(mut self, saved: SavedIndex) -> Self {
+        match self.config.sources.last_mut() {
+            Some(SourceConfig::Images { saved_index, .. }) => *saved_index = saved,
+            Some(SourceConfig::Csv { options, .. }) => options.saved_index = saved,
+            Some(SourceConfig::Tar { options, .. }) => options.saved_index = saved,
+            _ => self.faults.push("saved_index: only CSV files, images and tar archives have an index".to_owned()),
+        }
         self
     }
 
@@ -239,7 +264,7 @@ impl Loader {
     /// How many finished batches may wait for the trainer. Default: 2.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
-        self.config.prefetch = batches;
+        self.config.prefetch = Some(batches);
         self
     }
 
@@ -286,14 +311,12 @@ impl Loader {
         self.check()?;
         let memory = &self.config.memory;
         let mut builder = Workspace::builder()
-            .prefetch(self.config.prefetch)
+            .workers(self.config.worker_threads())
+            .prefetch(self.config.prefetch_batches())
             .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))
             .close_wait(Duration::from_millis(memory.close_wait_ms));
-        if let Some(workers) = self.config.workers {
-            builder = builder.workers(workers);
-        }
         if let Some(limit) = self.config.fetch_limit {
             builder = builder.fetch_limit(limit);
         }
@@ -485,10 +508,13 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
         SourceConfig::Npy { path, options } => Arc::new(NpyReader::open(path, options)?),
         SourceConfig::Raw { path, options } => Arc::new(RawReader::open(path, options)?),
         SourceConfig::Tokens { path, options } => Arc::new(TokenReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, options } if path.is_dir() => Arc::new(ImageFolder::detect(path, options)?),
-        SourceConfig::Images { path, options } => {
+        SourceConfig::Images { path, saved_index, options } if path.is_dir() => {
+            Arc::new(ImageFolder::detect_within(path, options, saved_index, budget)?)
+        }
+        SourceConfig::Images { path, options, .. } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
+        SourceConfig::Tar { path, options } => Arc::new(TarReader::open_within(path, options, budget)?),
     })
 }
 
@@ -502,8 +528,4 @@ fn open_sequences(
         None => CsvSequenceReader::open_folder(path, options),
         Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

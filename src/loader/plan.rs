@@ -10,10 +10,10 @@ use crate::memory::{MemoryBudget, whole_pages};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{CsvDecoder, CsvSequenceReader, IdxReader, RecordReader, TokenReader};
+use crate::read::{CsvSequenceReader, Foretold, IdxReader, RecordReader, TokenReader};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
-use super::{Loader, SourceConfig, cores, open};
+use super::{Loader, SourceConfig, open};
 
 /// What a run of a [`Loader`] will do, as far as listings and headers tell. `None` is what they don't; `unknown` says
 /// why.
@@ -102,7 +102,7 @@ struct Outline {
 }
 
 impl Loader {
-    /// What a run will do: from listings, headers and the first 64 KiB of CSV files. No data is decoded, and no file is
+    /// What a run will do: from listings, headers, saved indexes and the first 64 KiB of CSV files. No data is decoded, and no file is
     /// read through.
     ///
     /// ```
@@ -145,7 +145,7 @@ impl Loader {
             }
             None => None,
         };
-        let ring_slots = config.prefetch + 2;
+        let ring_slots = config.prefetch_batches() + 2;
         let ring_bytes = slot_bytes.map(|bytes| bytes.saturating_mul(ring_slots as u64));
         let held_bytes = outlines.iter().map(|outline| outline.held_bytes).sum();
         let fits = config.memory.budget_bytes.and_then(|budget| match (ring_bytes, held_bytes) {
@@ -171,8 +171,8 @@ impl Loader {
             seed: config.shuffle,
             bad_records: config.bad_records,
             tensors: schema.map(|schema| schema.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
-            workers: if config.shield { 0 } else { config.workers.unwrap_or_else(cores) },
-            prefetch: config.prefetch,
+            workers: if config.shield { 0 } else { config.worker_threads() },
+            prefetch: config.prefetch_batches(),
             across_epochs: config.across_epochs,
             fetch_limit: config.fetch_limit,
             shield: config.shield,
@@ -228,10 +228,19 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
     let path = source.path().display();
     Ok(match source {
         SourceConfig::Csv { path: file, options } => {
-            let tensors = CsvDecoder::foretold(file, options)?;
-            let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
-            let unknown = format!("{what}: only reading all of {path} tells");
-            Outline { records: None, tensors, held_bytes: None, unknown: Some(unknown) }
+            let Foretold { records, tensors } = Foretold::of(file, options)?;
+            let what = match (records.is_some(), tensors.is_some()) {
+                (true, true) => None,
+                (false, true) => Some("samples"),
+                (true, false) => Some("tensors"),
+                (false, false) => Some("samples and tensors"),
+            };
+            Outline {
+                records: records.map(|(records, _)| records),
+                tensors,
+                held_bytes: records.map(|(_, bytes)| bytes),
+                unknown: what.map(|what| format!("{what}: only reading all of {path} tells")),
+            }
         }
         SourceConfig::CsvSequences { path: folder, group_by: None, labels: None, .. } => Outline {
             records: Some(CsvSequenceReader::count_in_folder(folder)?),
@@ -254,13 +263,17 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
             let unknown = records.is_none().then(|| format!("samples: only reading all of {path} tells"));
             Outline { records, tensors: Some(tensors), held_bytes: records.map(|_| 0), unknown }
         }
-        SourceConfig::Images { .. } | SourceConfig::Npy { .. } | SourceConfig::Raw { .. } => {
-            // Opening images lists them, and opens none; opening arrays reads their headers.
-            let reader = open(source, &MemoryBudget::unlimited())?;
+        SourceConfig::Images { .. }
+        | SourceConfig::Tar { .. }
+        | SourceConfig::Npy { .. }
+        | SourceConfig::Raw { .. } => {
+            // Opening images lists them, and opens none; opening archives and arrays reads their headers, and the classes.
+            let budget = MemoryBudget::unlimited();
+            let reader = open(source, &budget)?;
             Outline {
                 records: Some(reader.len()),
                 tensors: Some(reader.tensors().to_vec()),
-                held_bytes: Some(0),
+                held_bytes: Some(budget.used()),
                 unknown: None,
             }
         }

@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::{
     CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    Missing, NpyOptions, NpyReader, SequenceOptions, TokenCut, detect,
+    Missing, NpyOptions, NpyReader, SequenceOptions, TarOptions, TarReader, TokenCut, detect,
 };
 
-use super::{Loader, SourceConfig, cores};
+use super::{Loader, SourceConfig};
 
 /// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
 const SMALL: usize = 256;
@@ -30,6 +30,7 @@ const LARGE: usize = 8;
 /// - NPY: what can't be read, and numbers of `u64` from 2^63 on.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
 /// - Images: what does not decode to its last pixel, at full size.
+/// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
 /// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
@@ -68,6 +69,10 @@ pub fn verify(
         Format::ImageFolder => {
             let images = ImageFolder::detect(path, &ImageOptions::default())?;
             verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
+        }
+        Format::Tar => {
+            let samples = TarReader::open(path, &TarOptions::default())?;
+            verify_source(ReaderSource::new(samples).batch_size(LARGE), workers, on_progress)
         }
     }
 }
@@ -114,7 +119,7 @@ impl Loader {
     /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
     pub fn verify(&self, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
-        let workers = self.config.workers.unwrap_or_else(cores);
+        let workers = self.config.worker_threads();
         verify_known(self.every_sample().read_by(&budget, |_, _| Ok(true))?, workers, BTreeMap::new(), on_progress)
     }
 
@@ -139,6 +144,7 @@ impl Loader {
         for source in &mut config.sources {
             match source {
                 SourceConfig::Images { options, .. } => options.augment.clear(),
+                SourceConfig::Tar { options, .. } => options.images.augment.clear(),
                 // Windows side by side hold every token that windows at every place hold.
                 SourceConfig::Tokens { options, .. } if options.cut == TokenCut::Random => {
                     options.cut = TokenCut::Contiguous { stride: None };

@@ -64,25 +64,34 @@ impl Mixture {
         parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
     }
 
+    /// The only part, if there is but one: it has every slot, and its own shuffle is enough.
+    pub(crate) fn single(&self) -> Option<&Subset> {
+        if let [subset] = &*self.subsets { Some(subset) } else { None }
+    }
+
+    /// The shuffle of a part's samples in one of its passes.
+    pub(crate) fn shuffle(&self, seed: u64, part: usize, pass: u64) -> Permutation {
+        let key = RandomKey::new(seed).with(PASS).with(part as u64).with(pass);
+        Permutation::new(self.subsets[part].len(), key)
+    }
+
     /// The sample at `position` of the epoch that is cut from `begin..begin + len`. Without a shuffle the parts are
     /// interleaved evenly, each in its own order.
     pub(crate) fn sample_at(&self, seed: u64, shuffled: bool, begin: u64, len: u64, position: u64) -> u64 {
-        let key = RandomKey::new(seed);
         let mut slot = begin.wrapping_add(position);
-        if shuffled {
+        if shuffled && self.single().is_none() {
             // A block never reaches over the edge of an epoch, so that each epoch has its exact share of each part.
             let before = (slot % BLOCK).min(position);
             let after = (BLOCK - slot % BLOCK).min(len - position);
             let first = slot.wrapping_sub(before);
-            let shuffle = Permutation::new(before + after, key.with(SCHEDULE).with(first));
+            let shuffle = Permutation::new(before + after, RandomKey::new(seed).with(SCHEDULE).with(first));
             slot = first.wrapping_add(shuffle.at(before));
         }
         let part = self.part_of(slot);
         let subset = &self.subsets[part];
         let nth = self.before(part, slot);
         let (pass, index) = (nth / subset.len(), nth % subset.len());
-        let shuffle = || Permutation::new(subset.len(), key.with(PASS).with(part as u64).with(pass));
-        subset.at(if shuffled { shuffle().at(index) } else { index })
+        subset.at(if shuffled { self.shuffle(seed, part, pass).at(index) } else { index })
     }
 
     /// A sample in proportion to the weights, by random bits.

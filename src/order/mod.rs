@@ -43,9 +43,16 @@ pub(crate) enum Picks {
 impl Order {
     /// The order of one epoch.
     pub(crate) fn epoch(&self, epoch: u64) -> EpochOrder {
-        let key = epoch_key(self.seed, epoch);
-        let permuted = self.shuffled && matches!(self.picks, Picks::Once(_));
-        EpochOrder { order: self.clone(), epoch, permutation: permuted.then(|| Permutation::new(self.len, key)) }
+        let permutation = match &self.picks {
+            _ if !self.shuffled => None,
+            Picks::Once(_) => Some((0, Permutation::new(self.len, epoch_key(self.seed, epoch)))),
+            Picks::Weighted(_) => None,
+            Picks::Mixed(mixture) => mixture.single().map(|subset| {
+                let pass = epoch.wrapping_mul(self.len) / subset.len();
+                (pass, mixture.shuffle(self.seed, 0, pass))
+            }),
+        };
+        EpochOrder { order: self.clone(), epoch, permutation }
     }
 
     /// One of the samples by random bits: to stand in for another.
@@ -68,16 +75,30 @@ pub(crate) fn epoch_key(seed: u64, epoch: u64) -> RandomKey {
 pub(crate) struct EpochOrder {
     order: Order,
     epoch: u64,
-    permutation: Option<Permutation>,
+    /// The shuffle of all samples, or of a mixture's only part in the pass in which the epoch begins, which it seldom
+    /// leaves.
+    permutation: Option<(u64, Permutation)>,
 }
 
 impl EpochOrder {
     pub(crate) fn sample_at(&self, position: u64) -> u64 {
         let Order { len, seed, shuffled, picks } = &self.order;
         match picks {
-            Picks::Once(subset) => subset.at(self.permutation.map_or(position, |permutation| permutation.at(position))),
+            Picks::Once(subset) => {
+                subset.at(self.permutation.map_or(position, |(_, permutation)| permutation.at(position)))
+            }
             Picks::Weighted(weighted) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
-            Picks::Mixed(mixture) => mixture.sample_at(*seed, *shuffled, self.epoch.wrapping_mul(*len), *len, position),
+            Picks::Mixed(mixture) => {
+                let begin = self.epoch.wrapping_mul(*len);
+                match (self.permutation, mixture.single()) {
+                    (Some((pass, permutation)), Some(subset))
+                        if begin.wrapping_add(position) / subset.len() == pass =>
+                    {
+                        subset.at(permutation.at(begin.wrapping_add(position) % subset.len()))
+                    }
+                    _ => mixture.sample_at(*seed, *shuffled, begin, *len, position),
+                }
+            }
         }
     }
 }

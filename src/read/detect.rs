@@ -16,6 +16,7 @@ use super::images::has_class_folders;
 use super::input::{Inflater, inflate_error, open_file};
 use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
+use super::tar::{is_pattern, is_tar_name};
 
 /// The formats that [`detect`] tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +37,8 @@ pub enum Format {
     Image,
     /// A folder of images: with one subfolder a class, or without classes.
     ImageFolder,
+    /// A tar archive of samples, a folder of them, or a pattern such as `train-{000..146}.tar`.
+    Tar,
 }
 
 impl Format {
@@ -49,6 +52,7 @@ impl Format {
             Self::IdxFolder => "idx_folder",
             Self::Image => "image",
             Self::ImageFolder => "image_folder",
+            Self::Tar => "tar",
         }
     }
 }
@@ -61,8 +65,9 @@ impl fmt::Display for Format {
 
 /// What there is to choose from, for messages.
 const FORMATS: &str = "there are CSV and TSV files and IDX files (plain or .gz), NPY files, images (JPEG, PNG, WebP, \
-                       BMP, GIF, TIFF), and folders of images, of CSV sequences or of IDX files; of raw numbers and \
-                       tokens somebody must say what they are (--stored, or a configuration)";
+                       BMP, GIF, TIFF), tar archives of samples, and folders of images, of CSV sequences, of IDX files \
+                       or of tar archives; of raw numbers and tokens somebody must say what they are (--stored, or a \
+                       configuration)";
 
 /// How much of a file decides whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -72,7 +77,7 @@ const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`.
 ///
-/// A file is NPY, IDX or an image if it begins as one (once decompressed), or else if its name says so. Any other text is
+/// A file is NPY, IDX, an image or a tar archive if it begins as one (once decompressed), or else if its name says so. Any other text is
 /// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
 /// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
 /// what most of its files are by their names.
@@ -83,6 +88,9 @@ const OPENED_FILES: usize = 16;
 /// [`ErrorKind::Format`] for a file of no such format, with a list of the formats.
 pub fn detect(path: impl AsRef<Path>) -> Result<Format> {
     let path = path.as_ref();
+    if is_pattern(path) {
+        return Ok(Format::Tar);
+    }
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
@@ -116,6 +124,13 @@ fn file(path: &Path) -> Result<Format> {
     if image.is_some() {
         return Ok(Format::Image);
     }
+    if begins_as_tar(&head) || !packed && is_tar_name(path) {
+        if packed {
+            let message = "a gzip-compressed tar archive: its samples can't be read at random; decompress it first";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+        }
+        return Ok(Format::Tar);
+    }
     if begins_as_npy(&head) || is_npy_name(path) {
         if packed {
             let message = "a gzip-compressed NPY file; decompress it first";
@@ -147,6 +162,11 @@ fn binary_byte(head: &[u8]) -> Option<usize> {
     head.iter().position(|byte| *byte == 0 || !is_utf8 && matches!(byte, 1..=8 | 0x0e..=0x19))
 }
 
+/// Whether a header of ustar or GNU tar is there; the one before it has no mark, and goes by its name.
+fn begins_as_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
 fn begins_as_idx(head: &[u8]) -> bool {
     matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
 }
@@ -174,7 +194,7 @@ fn folder(path: &Path) -> Result<Format> {
     if has_class_folders(path)? {
         return Ok(Format::ImageFolder);
     }
-    let (mut images, mut tables, mut arrays, mut opened) = (0u64, 0u64, 0u64, 0);
+    let (mut images, mut archives, mut tables, mut arrays, mut opened) = (0u64, 0u64, 0u64, 0u64, 0);
     let mut others = BTreeSet::new();
     for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
         let entry = entry.map_err(|error| Error::io(path, error))?.path();
@@ -186,6 +206,8 @@ fn folder(path: &Path) -> Result<Format> {
             others.insert(format!("{name}/"));
         } else if is_image_name(&entry) {
             images += 1;
+        } else if is_tar_name(&entry) {
+            archives += 1;
         } else if is_csv_name(&name) {
             tables += 1;
         } else if is_idx_name(&entry) {
@@ -202,7 +224,12 @@ fn folder(path: &Path) -> Result<Format> {
             others.insert(name);
         }
     }
-    let counts = [(images, Format::ImageFolder), (tables, Format::CsvSequences), (arrays, Format::IdxFolder)];
+    let counts = [
+        (images, Format::ImageFolder),
+        (archives, Format::Tar),
+        (tables, Format::CsvSequences),
+        (arrays, Format::IdxFolder),
+    ];
     // The first of equals: images go before tables that may describe them.
     match counts.into_iter().rev().max_by_key(|(count, _)| *count) {
         Some((count, format)) if count > 0 => Ok(format),

@@ -13,11 +13,12 @@ use crate::memory::{MemoryBudget, Reservation};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// By positioned reads into reused buffers. The default.
+    /// By positioned reads into reused buffers. The default of most formats.
     #[default]
     Read,
     /// By mapping the file: faster for small records in random order. **A promise that nobody changes or truncates the
-    /// file while it is open**: touching a page that is gone raises SIGBUS, which ends the process.
+    /// file while it is open**: touching a page that is gone raises SIGBUS, which ends the process. What is not in memory
+    /// yet is read while decoding, so that a limit of the time for reading does not bound it.
     Map,
 }
 

@@ -14,13 +14,14 @@ mod input;
 mod job;
 mod memory;
 mod npy;
+mod packed;
 mod parallel;
 mod raw;
 mod samples;
-#[cfg_attr(not(test), expect(dead_code, reason = "the readers that keep an index come next"))]
 mod saved;
 mod sequence;
 mod summary;
+mod tar;
 mod tokens;
 
 use std::any::Any;
@@ -34,8 +35,10 @@ use crate::schema::{Extents, TensorSpec};
 
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
+pub(crate) use csv::Foretold;
 pub use csv::{
-    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Missing,
+    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
+    Missing,
 };
 pub use detect::{Format, detect};
 pub use fixed::{ArraySummary, Endian, StoredType};
@@ -56,6 +59,8 @@ pub use sequence::{
     Unpaired,
 };
 pub use summary::FieldSummary;
+pub(crate) use tar::is_pattern;
+pub use tar::{ClassBy, MemberCount, TarField, TarOptions, TarReader, TarRecord, TarSummary};
 pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
 /// Random access to records, and their decoding.

@@ -67,7 +67,7 @@ impl Guard {
     }
 }
 
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(mix(seed ^ bytes.len() as u64), |hash, chunk| {
         let mut word = [0u8; 8];
         word[..chunk.len()].copy_from_slice(chunk);

@@ -7,11 +7,13 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Role, Schema, TensorSpec};
 
+use super::classes::Classes;
 use super::dialect::Dialect;
 use super::fields::Fields;
 use super::format::Format;
-use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Missing};
-use super::value::{Classes, Kind, Missings, holds, shown};
+use super::kind::Kind;
+use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
+use super::value::{Missings, holds, shown};
 
 /// Most elements of a one-hot label whose classes are counted in the data.
 const MAX_ONE_HOT: i64 = 1 << 16;
@@ -31,7 +33,8 @@ impl Inference {
     pub(crate) fn new(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Self> {
         let mut classes = vec![false; format.names.len()];
         let labels = label_columns(format, options)?;
-        let tensors = options.tensors.iter().flat_map(|tensor| &tensor.columns).map(|column| format.column(column));
+        let open = options.tensors.iter().filter(|tensor| tensor.values.are_open());
+        let tensors = open.flat_map(|tensor| &tensor.columns).map(|column| format.column(column));
         for column in labels.into_iter().map(Ok).chain(tensors) {
             classes[column?] = true;
         }
@@ -78,11 +81,17 @@ pub(crate) fn columns(format: &Format, wanted: &[ColumnRef]) -> Result<Vec<usize
     wanted.iter().map(|column| format.column(column)).collect()
 }
 
+impl ColumnValues {
+    /// Whether only the data can tell the names.
+    fn are_open(&self) -> bool {
+        matches!(self, Self::Classes { names: None, .. } | Self::Categories { names: None, .. })
+    }
+}
+
 /// Whether the options leave something open that only the data can tell.
 pub(crate) fn needs_inference(format: &Format, options: &CsvOptions) -> Result<bool> {
     if !options.tensors.is_empty() {
-        let open = |tensor: &ColumnTensor| matches!(tensor.values, ColumnValues::Classes { names: None, .. });
-        return Ok(options.tensors.iter().any(open));
+        return Ok(options.tensors.iter().any(|tensor| tensor.values.are_open()));
     }
     let labels = !label_columns(format, options)?.is_empty();
     let told = options.classes.is_some() || options.label_dtype.is_some_and(DType::is_float) && !options.one_hot;
@@ -109,13 +118,31 @@ pub(crate) struct Run {
     pub(crate) tensor: usize,
     /// First element.
     pub(crate) at: usize,
-    pub(crate) classes: Option<RunClasses>,
+    pub(crate) values: RunValues,
+}
+
+/// What the fields of a run are.
+#[derive(Clone, Debug)]
+pub(crate) enum RunValues {
+    Numbers,
+    Classes(RunClasses),
+    Text(RunText),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct RunClasses {
     pub(crate) classes: Arc<Classes>,
     pub(crate) one_hot: bool,
+    /// The code of a missing value.
+    pub(crate) missing: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunText {
+    pub(crate) max_len: usize,
+    pub(crate) longer: Longer,
+    /// The tensor of the lengths.
+    pub(crate) lengths: usize,
 }
 
 impl Plan {
@@ -172,12 +199,27 @@ impl Plan {
         labels.filter_map(|tensor| tensor.classes.as_ref()).next()
     }
 
+    /// The names of each column of the tensor `name`, if they are categories.
+    pub(crate) fn categories(&self, name: &str) -> Option<Vec<Vec<String>>> {
+        let tensor = self.tensors.iter().position(|tensor| tensor.name == name)?;
+        let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tensor == tensor).collect();
+        runs.sort_by_key(|run| run.at);
+        let names = |run: &&Run| match &run.values {
+            RunValues::Classes(classes) if !classes.classes.names.is_empty() => Some(classes.classes.names.clone()),
+            _ => None,
+        };
+        runs.iter().map(names).collect()
+    }
+
     fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], kinds: Option<&[Kind]>) -> Result<()> {
         let config = |message: String| Err(Error::new(ErrorKind::Config, message));
         if columns.is_empty() {
             return config("names no columns".to_owned());
         }
-        let mut classes = None;
+        let index = self.tensors.len();
+        // One for all columns, or one for each.
+        let mut values = vec![RunValues::Numbers];
+        let mut names = None;
         let (dtype, mut shape, width) = match &tensor.values {
             ColumnValues::Numbers => {
                 let dtype = tensor.dtype.unwrap_or(DType::F32);
@@ -188,9 +230,9 @@ impl Plan {
                     _ => (dtype, vec![columns.len()], 1),
                 }
             }
-            ColumnValues::Classes { names, one_hot } => {
-                let table = Arc::new(match names {
-                    Some(names) => given_classes(names)?,
+            ColumnValues::Classes { names: list, one_hot } => {
+                let table = Arc::new(match list {
+                    Some(list) => given_classes(list)?,
                     None => inferred_classes(columns, kinds.unwrap_or_default(), &self.names, *one_hot)?,
                 });
                 let width = if *one_hot { table.count as usize } else { 1 };
@@ -201,8 +243,35 @@ impl Plan {
                 }
                 let mut shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };
                 shape.extend(one_hot.then_some(width));
-                classes = Some(RunClasses { classes: table, one_hot: *one_hot });
+                names = Some(&table.names).filter(|names| !names.is_empty()).map(|names| names.as_slice().into());
+                values = vec![RunValues::Classes(RunClasses { classes: table, one_hot: *one_hot, missing: None })];
                 (dtype, shape, width)
+            }
+            ColumnValues::Categories { names: lists, missing } => {
+                if lists.as_ref().is_some_and(|lists| lists.len() != columns.len()) {
+                    return config(format!("has {} columns; `names` must hold a list for each", columns.len()));
+                }
+                let dtype = tensor.dtype.unwrap_or(DType::I64);
+                let table = |(nth, column): (usize, &usize)| match lists {
+                    Some(lists) => given_classes(&lists[nth]),
+                    None => inferred_names(std::slice::from_ref(column), kinds.unwrap_or_default(), &self.names),
+                };
+                let tables = columns.iter().enumerate().map(table).collect::<Result<Vec<_>>>()?;
+                let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
+                if let Some(code) = codes.into_iter().find(|code| !holds(dtype, *code as f64)) {
+                    return config(format!("code {code} does not fit {dtype}"));
+                }
+                let run = |table| RunClasses { classes: Arc::new(table), one_hot: false, missing: *missing };
+                values = tables.into_iter().map(|table| RunValues::Classes(run(table))).collect();
+                (dtype, vec![columns.len()], 1)
+            }
+            ColumnValues::Text { max_len, longer } => {
+                if *max_len == 0 || tensor.dtype.is_some_and(|dtype| dtype != DType::U8) {
+                    return config("is text: u8, and of at least one byte".to_owned());
+                }
+                let shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };
+                values = vec![RunValues::Text(RunText { max_len: *max_len, longer: *longer, lengths: index + 1 })];
+                (DType::U8, [shape, vec![*max_len]].concat(), *max_len)
             }
         };
         let elements = columns.len() * width;
@@ -213,21 +282,21 @@ impl Plan {
             shape.clone_from(other);
         }
         let mut spec = TensorSpec::new(&tensor.name, tensor.role, dtype, &shape);
-        let names = classes.as_ref().map(|run| &run.classes.names).filter(|names| !names.is_empty());
-        spec.classes = names.map(|names| names.as_slice().into());
-        let index = self.tensors.len();
+        spec.classes = names;
         self.tensors.push(spec);
+        if let ColumnValues::Text { .. } = tensor.values {
+            let shape = if columns.len() == 1 { vec![] } else { vec![columns.len()] };
+            let name = format!("{}_len", tensor.name);
+            self.tensors.push(TensorSpec::new(name, tensor.role, DType::I64, &shape));
+        }
         let first = self.runs.len();
         for (nth, column) in columns.iter().enumerate() {
             match self.runs[first..].last_mut() {
-                Some(run) if run.column + run.count == *column => run.count += 1,
-                _ => self.runs.push(Run {
-                    column: *column,
-                    count: 1,
-                    tensor: index,
-                    at: nth * width,
-                    classes: classes.clone(),
-                }),
+                Some(run) if run.column + run.count == *column && values.len() == 1 => run.count += 1,
+                _ => {
+                    let values = values[nth.min(values.len() - 1)].clone();
+                    self.runs.push(Run { column: *column, count: 1, tensor: index, at: nth * width, values });
+                }
             }
         }
         Ok(())
@@ -287,8 +356,8 @@ fn given_classes(names: &[String]) -> Result<Classes> {
 }
 
 /// The sorted texts of the columns, or the indices that stand there.
-fn inferred_classes(columns: &[usize], kinds: &[Kind], names: &[String], one_hot: bool) -> Result<Classes> {
-    let kinds = columns.iter().map(|column| &kinds[*column]);
+fn inferred_classes(columns: &[usize], all: &[Kind], names: &[String], one_hot: bool) -> Result<Classes> {
+    let kinds = columns.iter().map(|column| &all[*column]);
     if kinds.clone().all(Kind::is_integer) {
         let range = kinds.filter_map(|kind| kind.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (low, high) = range.unwrap_or((0, 0));
@@ -298,6 +367,12 @@ fn inferred_classes(columns: &[usize], kinds: &[Kind], names: &[String], one_hot
         }
         return Ok(Classes::counted(u32::try_from(high).unwrap_or(u32::MAX) + 1));
     }
+    inferred_names(columns, all, names)
+}
+
+/// The sorted texts of the columns.
+fn inferred_names(columns: &[usize], kinds: &[Kind], names: &[String]) -> Result<Classes> {
+    let kinds = columns.iter().map(|column| &kinds[*column]);
     let mut texts = Vec::new();
     for (kind, column) in kinds.zip(columns) {
         let Some(distinct) = kind.classes() else {

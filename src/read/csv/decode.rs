@@ -5,9 +5,9 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::Affine;
 
-use super::columns::{Plan, Run, RunClasses};
+use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
-use super::options::Missing;
+use super::options::{Longer, Missing};
 use super::value::{FieldNumber, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
@@ -74,12 +74,19 @@ impl Plan {
                 }
             }
             column = run.column + run.count;
-            let Some((tensor, base)) = placed else { continue };
-            let tensor = row.tensor(tensor);
-            match &run.classes {
-                None => with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?,
-                Some(classes) => {
+            let Some((index, base)) = placed else { continue };
+            let tensor = row.tensor(index);
+            match &run.values {
+                RunValues::Numbers => {
+                    with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
+                }
+                RunValues::Classes(classes) => {
                     with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))?;
+                }
+                RunValues::Text(text) => {
+                    // Wherever the texts are wanted, their lengths are.
+                    let lengths = place(text.lengths).unwrap_or_default();
+                    self.texts(run, *text, fields, buffer, row, [(index, base), lengths])?;
                 }
             }
         }
@@ -161,6 +168,11 @@ impl Plan {
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;
             let Some(index) = classes.classes.index(field) else {
+                let code = classes.missing.filter(|_| self.missings.contains(field.trim_ascii()));
+                if let Some(code) = code.and_then(|code| T::from_f64(code as f64)) {
+                    target[0] = code;
+                    continue;
+                }
                 let error = self.no_class(field, classes).at_column(&self.names[run.column + nth]);
                 return Err(Stop::Bad(Fault { error, at }));
             };
@@ -175,6 +187,62 @@ impl Plan {
             transform(target, first, shape, affine);
         }
         Ok(())
+    }
+
+    /// Copies texts with zeros behind them, and notes their lengths. `placed` says where both begin.
+    fn texts(
+        &self,
+        run: &Run,
+        text: RunText,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        row: &mut RowMut<'_>,
+        placed: [(usize, usize); 2],
+    ) -> Result<(), Stop> {
+        let [(tensor, base), (lengths, lengths_base)] = placed;
+        for nth in 0..run.count {
+            let at = fields.at();
+            let field = fields.next(buffer).ok_or(Stop::Short)?;
+            let kept = self
+                .kept_text(field, text)
+                .map_err(|error| Stop::Bad(Fault { error: error.at_column(&self.names[run.column + nth]), at }))?;
+            let first = base + run.at + nth * text.max_len;
+            let mut tensor = row.tensor(tensor);
+            let (own, padding) = tensor.as_mut_slice::<u8>()?[first..first + text.max_len].split_at_mut(kept.len());
+            own.copy_from_slice(kept);
+            padding.fill(0);
+            let element = lengths_base + run.at / text.max_len + nth;
+            row.tensor(lengths).as_mut_slice::<i64>()?[element] = kept.len() as i64;
+        }
+        Ok(())
+    }
+
+    /// As much of a text as its tensor takes.
+    fn kept_text<'a>(&self, field: &'a [u8], text: RunText) -> Result<&'a [u8]> {
+        let whole = std::str::from_utf8(field).map_err(|_| {
+            Error::new(
+                ErrorKind::Data,
+                format!("expected text, found {}, which is not valid UTF-8; set encoding", shown(field)),
+            )
+        })?;
+        if whole.len() <= text.max_len {
+            return Ok(field);
+        }
+        match text.longer {
+            Longer::Cut => {
+                let end = (0..=text.max_len).rev().find(|end| whole.is_char_boundary(*end));
+                Ok(&field[..end.unwrap_or(0)])
+            }
+            Longer::Error => {
+                let message = format!(
+                    "expected a text of at most {} bytes, found {} bytes, {}; raise max_len, or set `longer` to \"cut\"",
+                    text.max_len,
+                    field.len(),
+                    shown(field)
+                );
+                Err(Error::new(ErrorKind::Data, message))
+            }
+        }
     }
 
     #[cold]

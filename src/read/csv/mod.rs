@@ -1,17 +1,19 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `number` and `value` (what a field is), `columns` (what feeds what), `decode` (a record
+//! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `columns` (what feeds what), `decode` (a record
 //! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index` and `rows`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
 mod chunks;
+mod classes;
 mod columns;
 mod decode;
 mod dialect;
 mod fields;
 mod format;
 mod index;
+mod kind;
 mod number;
 mod open;
 mod options;
@@ -41,8 +43,9 @@ pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
 pub(crate) use format::Format;
+pub(crate) use open::Foretold;
 use open::open_rows;
-pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Missing};
+pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::{RowBytes, Rows};
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
@@ -136,6 +139,12 @@ impl CsvReader {
     /// Whether the first record was taken for the header.
     pub fn has_header(&self) -> bool {
         self.header
+    }
+
+    /// The names of each column of a tensor of [categories](ColumnValues::Categories), given or inferred: what its options
+    /// take as `names` for another file. `None` if there is no such tensor.
+    pub fn categories(&self, tensor: &str) -> Option<Vec<Vec<String>>> {
+        self.plan.categories(tensor)
     }
 
     /// The class names of the label in index order, given or inferred: [`CsvOptions::classes`] for another file.

@@ -26,6 +26,17 @@ const FLOAT_POWERS: [f64; MAX_DIGITS + 1] = {
     powers
 };
 
+/// One by each of them, rounded.
+const INVERSE_POWERS: [f64; MAX_DIGITS + 1] = {
+    let mut inverses = [1.0; MAX_DIGITS + 1];
+    let mut at = 0;
+    while at < inverses.len() {
+        inverses[at] = 1.0 / FLOAT_POWERS[at];
+        at += 1;
+    }
+    inverses
+};
+
 /// A plain decimal number, such as `-12.5`: at most 18 digits, no exponent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decimal {
@@ -77,16 +88,16 @@ impl Decimal {
     /// The nearest f32, where that is certain.
     #[inline(always)]
     pub(super) fn to_f32(self) -> Option<f32> {
-        // Mantissa and quotient are rounded once each, so this is less than 2.1 units in the last place of an f64 away
-        // from the number, and rounds to the same f32 unless it is that close to the middle between two of them. All
-        // results are 0 or normal numbers of both types.
-        let quotient = (self.mantissa as i64 as f64 / FLOAT_POWERS[self.scale]).to_bits();
+        // Mantissa, power and product are rounded once each, so this is less than 3.1 units in the last place of an f64
+        // away from the number, and rounds to the same f32 unless it is that close to the middle between two of them.
+        // All results are 0 or normal numbers of both types.
+        let product = (self.mantissa as i64 as f64 * INVERSE_POWERS[self.scale]).to_bits();
         const BELOW: u64 = (1 << 29) - 1;
         const MIDDLE: u64 = 1 << 28;
-        if (quotient & BELOW).wrapping_sub(MIDDLE - 4) <= 8 {
+        if (product & BELOW).wrapping_sub(MIDDLE - 4) <= 8 {
             return None;
         }
-        Some(f64::from_bits(quotient | u64::from(self.negative) << 63) as f32)
+        Some(f64::from_bits(product | u64::from(self.negative) << 63) as f32)
     }
 
     /// The nearest f64, where one division gives it: of two numbers that f64 holds exactly.

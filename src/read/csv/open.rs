@@ -12,15 +12,17 @@ use crate::random::hash_of;
 use crate::read::Input;
 use crate::read::parallel::thread_count;
 use crate::read::saved::{self, Guard};
+use crate::schema::TensorSpec;
 
 use super::chunks::find_records;
-use super::columns::Inference;
+use super::columns::{Inference, Plan, needs_inference};
 use super::format::Format;
 use super::index::RowIndex;
+use super::kind::Kind;
 use super::options::CsvOptions;
 use super::rows::Rows;
 use super::text::{InputReader, Text};
-use super::value::Kind;
+use super::value::Missings;
 
 /// Opens the file for reading at random; `inference` is brought to know all of it.
 pub(super) fn open_rows(
@@ -51,7 +53,7 @@ pub(super) fn open_rows(
     let mut learnt = kinds.clone();
     if let Some(inference) = inference {
         let key = inference.key(options);
-        match kinds.filter(|kinds| kinds.key == key) {
+        match kinds.filter(|kinds| kinds.fit(inference, key)) {
             Some(kinds) => inference.kinds = kinds.kinds,
             None => {
                 rows.observe(inference, threads)?;
@@ -122,6 +124,12 @@ impl KeptIndex {
     }
 }
 
+impl Kinds {
+    fn fit(&self, inference: &Inference, key: u64) -> bool {
+        self.key == key && self.kinds.len() == inference.kinds.len()
+    }
+}
+
 impl Inference {
     /// What the kinds depend on beside the file.
     pub(super) fn key(&self, options: &CsvOptions) -> u64 {
@@ -130,13 +138,44 @@ impl Inference {
     }
 }
 
-/// The number of records of the file at `path`, the bytes of memory that their index takes, and the kinds of the columns,
-/// if an earlier run kept that. The file is not read.
-pub(super) fn kept(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<(RowIndex, Option<Kinds>)>> {
-    let (Some(kept), false) = (KeptIndex::of(text, format, options)?, text.is_packed()) else { return Ok(None) };
-    kept.load(file_len(text.path())?, &MemoryBudget::unlimited())
+/// What can be told of a file without reading it through.
+pub(crate) struct Foretold {
+    /// The number of records, and the bytes of memory that their index takes: if an earlier run kept that.
+    pub(crate) records: Option<(u64, u64)>,
+    /// If the options describe them, or an earlier run kept what they depend on.
+    pub(crate) tensors: Option<Vec<TensorSpec>>,
 }
 
-fn file_len(path: &Path) -> Result<u64> {
-    fs::metadata(path).map(|metadata| metadata.len()).map_err(|error| Error::io(path, error))
+impl Foretold {
+    /// From the beginning of the file at `path`, its options, and its saved index.
+    ///
+    /// # Errors
+    ///
+    /// As [`CsvReader::open`](crate::CsvReader::open), as far as it can be told.
+    pub(crate) fn of(path: &Path, options: &CsvOptions) -> Result<Self> {
+        let at_path = |error: Error| error.at_path(path);
+        options.validate()?;
+        let text = Text::open(path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        // How long a packed file is, unpacked, is not known.
+        let kept = KeptIndex::of(&text, &format, options)?.filter(|_| !text.is_packed());
+        let kept = kept.map(|kept| kept.load(text.stored_bytes(), &MemoryBudget::unlimited())).transpose()?.flatten();
+        let (records, kinds) = match kept {
+            Some((index, kinds)) => (Some((index.len() as u64, index.held_bytes())), kinds),
+            None => (None, None),
+        };
+        let mut inference = None;
+        if needs_inference(&format, options).map_err(at_path)? {
+            let mut open = Inference::new(&format, options, &missings).map_err(at_path)?;
+            let key = open.key(options);
+            let Some(kinds) = kinds.filter(|kinds| kinds.fit(&open, key)) else {
+                return Ok(Self { records, tensors: None });
+            };
+            open.kinds = kinds.kinds;
+            inference = Some(open);
+        }
+        let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
+        Ok(Self { records, tensors: Some(plan.tensors) })
+    }
 }

@@ -224,7 +224,8 @@ impl fmt::Display for ColumnRef {
 
 /// One tensor made of columns.
 ///
-/// Its shape is `[columns]`; a single column of classes has no dimension, and one-hot classes add `[classes]`.
+/// Its shape is `[columns]`; a single column of classes has no dimension, one-hot classes add `[classes]`, and text adds
+/// `[max_len]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnTensor {
@@ -235,7 +236,7 @@ pub struct ColumnTensor {
     pub role: Role,
     /// Its columns, in the order of its elements.
     pub columns: Vec<ColumnRef>,
-    /// Element type; f32 if not given, i64 for class indices. Integers are read exactly, never by way of a float.
+    /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never by way of a float.
     #[serde(default)]
     pub dtype: Option<DType>,
     /// Another shape of as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
@@ -272,6 +273,24 @@ impl ColumnTensor {
         let values = ColumnValues::Classes { names, one_hot: false };
         Self { name: name.into(), role, columns: vec![column.into()], dtype: None, shape: None, values }
     }
+
+    /// A tensor of codes, each column with names of its own; `names` of `None` are inferred.
+    pub fn categories<C: Into<ColumnRef>>(
+        name: impl Into<String>,
+        role: Role,
+        columns: impl IntoIterator<Item = C>,
+        names: Option<Vec<Vec<String>>>,
+    ) -> Self {
+        let columns = columns.into_iter().map(Into::into).collect();
+        let values = ColumnValues::Categories { names, missing: None };
+        Self { name: name.into(), role, columns, dtype: None, shape: None, values }
+    }
+
+    /// The text of a column, of at most `max_len` bytes, and its length; a longer one is an error.
+    pub fn text(name: impl Into<String>, role: Role, column: impl Into<ColumnRef>, max_len: usize) -> Self {
+        let values = ColumnValues::Text { max_len, longer: Longer::Error };
+        Self { name: name.into(), role, columns: vec![column.into()], dtype: None, shape: None, values }
+    }
 }
 
 /// What the fields of a tensor's columns are.
@@ -290,4 +309,34 @@ pub enum ColumnValues {
         #[serde(default)]
         one_hot: bool,
     },
+    /// Classes by their names, each column with names of its own: `[columns]` codes.
+    Categories {
+        /// For each column its names in the order of their codes; `None`: the sorted distinct texts of each column.
+        #[serde(default)]
+        names: Option<Vec<Vec<String>>>,
+        /// The code of a missing value, such as -1; without one, a missing value is an error.
+        #[serde(default)]
+        missing: Option<i64>,
+    },
+    /// UTF-8 text as u8 `[max_len]`, with zeros behind it; several columns are `[columns, max_len]`. Another tensor,
+    /// called as this one with `_len` behind it, has its length in bytes: i64 without a dimension, or `[columns]`.
+    /// A text that stands for a missing value is a text like others.
+    Text {
+        /// Most bytes of a text.
+        max_len: usize,
+        /// What becomes of a longer one.
+        #[serde(default)]
+        longer: Longer,
+    },
+}
+
+/// What becomes of a text that is longer than its tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Longer {
+    /// The record is bad.
+    #[default]
+    Error,
+    /// Its end is left out, in whole characters.
+    Cut,
 }

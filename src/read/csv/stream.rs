@@ -157,7 +157,7 @@ fn place(path: &Path, record: &Record) -> Location {
         record: Some(record.index),
         line: Some(record.line),
         byte: Some(record.byte),
-        column: None,
+        ..Location::default()
     }
 }
 
@@ -188,18 +188,6 @@ impl RecordStream for CsvStream {
 }
 
 impl CsvDecoder {
-    /// The tensors of the file at `path`, if its beginning and the options tell them.
-    pub(crate) fn foretold(path: &Path, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
-        let at_path = |error: Error| error.at_path(path);
-        let text = Text::open(path, options.encoding.as_deref())?;
-        let missings = Missings::new(&options.missing_tokens);
-        let format = Format::detect(path, || text.read(), options, &missings)?;
-        if needs_inference(&format, options).map_err(at_path)? {
-            return Ok(None);
-        }
-        Ok(Some(Plan::new(&format, options, &missings, None).map_err(at_path)?.tensors))
-    }
-
     /// The names of all columns, fed or not.
     pub fn columns(&self) -> &[String] {
         &self.plan.names

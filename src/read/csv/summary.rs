@@ -11,10 +11,11 @@ use crate::schema::Role;
 use super::columns::label_columns;
 use super::fields::Fields;
 use super::format::Format;
+use super::kind::Kind;
 use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
-use super::value::{Kind, Missings, Value, shown};
+use super::value::{Missings, Value, shown};
 
 /// What `inspect` says of a CSV file.
 #[derive(Clone, Debug, PartialEq, Serialize)]

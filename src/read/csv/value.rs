@@ -1,8 +1,6 @@
 //! What a single field means.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 use crate::dtype::{DType, Element};
 
@@ -200,125 +198,6 @@ pub(crate) fn holds(dtype: DType, value: f64) -> bool {
     with_element!(dtype, T => T::from_f64(value).is_some())
 }
 
-/// Class names and their indices.
-#[derive(Clone, Debug)]
-pub(crate) struct Classes {
-    pub(crate) names: Vec<String>,
-    indices: HashMap<Box<[u8]>, u32>,
-    /// How many there are; without names, the bound of the indices.
-    pub(crate) count: u32,
-    by_index: bool,
-}
-
-impl Classes {
-    pub(crate) fn named(names: Vec<String>) -> Self {
-        let indices = (0u32..).zip(&names).map(|(index, name)| (name.as_bytes().into(), index)).collect();
-        let by_index = names.iter().all(|name| name.trim().parse::<i64>().is_err());
-        Self { count: names.len() as u32, names, indices, by_index }
-    }
-
-    pub(crate) fn counted(count: u32) -> Self {
-        Self { names: Vec::new(), indices: HashMap::new(), count, by_index: true }
-    }
-
-    /// The class of a field: by its name, otherwise by its index.
-    pub(crate) fn index(&self, field: &[u8]) -> Option<u32> {
-        if let Some(index) = self.indices.get(field) {
-            return Some(*index);
-        }
-        u32::exact(field.trim_ascii()).filter(|index| self.by_index && *index < self.count)
-    }
-}
-
-/// Most distinct texts that are collected as classes of one column.
-const MAX_CLASSES: usize = 1 << 16;
-
-/// Most bytes that they have together.
-const MAX_CLASS_BYTES: usize = 16 << 20;
-
-/// What a column's values are, by all those seen.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kind {
-    pub(crate) count: u64,
-    pub(crate) missing: u64,
-    pub(crate) fractions: bool,
-    pub(crate) texts: bool,
-    /// Smallest and largest integer.
-    pub(crate) range: Option<(i64, i64)>,
-    /// The distinct fields; `None` once there are too many.
-    distinct: Option<BTreeSet<Box<[u8]>>>,
-    distinct_bytes: usize,
-}
-
-impl Kind {
-    /// A column whose distinct texts may be wanted as classes.
-    pub(crate) fn with_classes(wanted: bool) -> Self {
-        Self { distinct: wanted.then(BTreeSet::new), ..Self::default() }
-    }
-
-    pub(crate) fn observe(&mut self, field: &[u8], value: Value) {
-        match value {
-            Value::Missing => {
-                self.missing += 1;
-                return;
-            }
-            Value::Integer(number) => {
-                let (low, high) = self.range.unwrap_or((number, number));
-                self.range = Some((low.min(number), high.max(number)));
-            }
-            Value::Float(_) => self.fractions = true,
-            Value::Text => self.texts = true,
-        }
-        self.count += 1;
-        self.collect(field, Into::into);
-    }
-
-    /// Adds a text to the distinct ones, unless there are too many.
-    fn collect<T: AsRef<[u8]>>(&mut self, text: T, keep: impl FnOnce(T) -> Box<[u8]>) {
-        if let Some(distinct) = &mut self.distinct {
-            if !distinct.contains(text.as_ref()) {
-                self.distinct_bytes += text.as_ref().len();
-                distinct.insert(keep(text));
-            }
-            if distinct.len() > MAX_CLASSES || self.distinct_bytes > MAX_CLASS_BYTES {
-                self.distinct = None;
-            }
-        }
-    }
-
-    /// As if all that `other` observed had been observed here.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.missing += other.missing;
-        self.fractions |= other.fractions;
-        self.texts |= other.texts;
-        let both = [self.range, other.range].into_iter().flatten();
-        self.range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        match other.distinct {
-            Some(distinct) => distinct.into_iter().for_each(|text| self.collect(text, |text| text)),
-            None => self.distinct = None,
-        }
-    }
-
-    /// Whether the distinct texts are wanted, and not too many.
-    pub(crate) fn collects(&self) -> bool {
-        self.distinct.is_some()
-    }
-
-    pub(crate) fn is_number(&self) -> bool {
-        !self.texts
-    }
-
-    pub(crate) fn is_integer(&self) -> bool {
-        !self.texts && !self.fractions && self.range.is_some()
-    }
-
-    /// The distinct texts in byte order; `None` if there were too many to collect.
-    pub(crate) fn classes(&self) -> Option<impl Iterator<Item = &[u8]>> {
-        self.distinct.as_ref().map(|distinct| distinct.iter().map(|text| &**text))
-    }
-}
-
 /// A field as a message shows it: quoted, lossy, and not longer than 40 characters.
 pub(crate) fn shown(field: &[u8]) -> String {
     let start = String::from_utf8_lossy(&field[..field.len().min(200)]);
@@ -360,14 +239,5 @@ mod tests {
         assert!(holds(DType::U8, 255.0) && !holds(DType::U8, 256.0) && !holds(DType::U8, 0.5));
         assert!(holds(DType::I64, -9_223_372_036_854_775_808.0) && !holds(DType::I64, 9_223_372_036_854_775_808.0));
         assert!(!holds(DType::I32, f64::NAN) && holds(DType::F32, 0.1));
-    }
-
-    #[test]
-    fn a_class_is_found_by_name_before_index() {
-        let classes = Classes::named(vec!["setosa".into(), "versicolor".into()]);
-        assert_eq!(classes.index(b"versicolor"), Some(1));
-        assert_eq!((classes.index(b"0"), classes.index(b"2"), classes.index(b"Setosa")), (Some(0), None, None));
-        let digits = Classes::named(vec!["7".into(), "3".into()]);
-        assert_eq!((digits.index(b"3"), digits.index(b"0")), (Some(1), None));
     }
 }

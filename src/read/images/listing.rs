@@ -2,10 +2,12 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::mix;
+use crate::read::parallel;
 
 /// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
 #[derive(Default)]
@@ -16,7 +18,70 @@ pub(super) struct PathList {
     ends: Vec<u64>,
 }
 
+/// Files that one thread looks at at a time.
+const FILES_AT_A_TIME: usize = 1024;
+
 impl PathList {
+    /// The paths with these lengths in `bytes`; `None` if they have others.
+    pub(super) fn of(root: &Path, bytes: Vec<u8>, lens: &[u32]) -> Option<Self> {
+        let mut end = 0;
+        let add = |len: &u32| {
+            end += u64::from(*len);
+            end
+        };
+        let ends: Vec<u64> = lens.iter().map(add).collect();
+        (end == bytes.len() as u64).then(|| Self { root: root.to_owned(), bytes, ends })
+    }
+
+    /// The text of all paths, and the length of each.
+    pub(super) fn parts(&self) -> (&[u8], impl ExactSizeIterator<Item = u32>) {
+        let mut start = 0;
+        let len = move |end: &u64| {
+            let len = end - start;
+            start = *end;
+            // No system has paths of 4 GiB.
+            len as u32
+        };
+        (&self.bytes, self.ends.iter().map(len))
+    }
+
+    /// Whether no file lies in a folder below the root.
+    pub(super) fn lie_in_root(&self) -> bool {
+        !self.bytes.iter().any(|byte| std::path::is_separator(char::from(*byte)))
+    }
+
+    /// Bytes of memory.
+    pub(super) fn held_bytes(&self) -> u64 {
+        (self.bytes.capacity() + 8 * self.ends.capacity()) as u64
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    /// A hash of the files' lengths: one look at each file's metadata, on a thread for each core.
+    pub(super) fn hash_of_sizes(&self) -> Result<u64> {
+        let mut hash = 0;
+        parallel::in_order(
+            parallel::thread_count(None),
+            self.len().div_ceil(FILES_AT_A_TIME) as u64,
+            |path: &mut PathBuf, job| {
+                let first = job as usize * FILES_AT_A_TIME;
+                let sizes = (first..self.len().min(first + FILES_AT_A_TIME)).map(|file| {
+                    self.write(file as u64, path);
+                    fs::metadata(&path).map_or(0, |metadata| metadata.len())
+                });
+                Ok(sizes.collect::<Vec<u64>>())
+            },
+            |sizes| {
+                hash = sizes.into_iter().fold(hash, |hash, size| mix(hash ^ size));
+                Ok(())
+            },
+        )?;
+        Ok(hash)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -61,23 +126,23 @@ impl PathList {
 }
 
 #[cfg(unix)]
-fn path_bytes(path: &Path) -> Result<&[u8]> {
+pub(super) fn path_bytes(path: &Path) -> Result<&[u8]> {
     Ok(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))
 }
 
 #[cfg(unix)]
-fn bytes_path(bytes: &[u8]) -> &Path {
+pub(super) fn bytes_path(bytes: &[u8]) -> &Path {
     Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
 }
 
 #[cfg(not(unix))]
-fn path_bytes(path: &Path) -> Result<&[u8]> {
+pub(super) fn path_bytes(path: &Path) -> Result<&[u8]> {
     let text = path.to_str().map(str::as_bytes);
     text.ok_or_else(|| Error::new(ErrorKind::Unsupported, "a path that is not Unicode; rename it").at_path(path))
 }
 
 #[cfg(not(unix))]
-fn bytes_path(bytes: &[u8]) -> &Path {
+pub(super) fn bytes_path(bytes: &[u8]) -> &Path {
     Path::new(std::str::from_utf8(bytes).unwrap_or_default())
 }
 
@@ -90,12 +155,30 @@ pub(super) struct Found {
     /// The class names, in the order in which they were met.
     pub(super) names: Vec<String>,
     pub(super) ignored: u64,
+    /// The folders that were listed, below the root.
+    pub(super) folders: Vec<Stamp>,
+}
+
+/// A folder, and when it was changed last before it was listed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Stamp {
+    pub(super) folder: PathBuf,
+    pub(super) modified: SystemTime,
+}
+
+impl Stamp {
+    pub(super) fn of(root: &Path, folder: &Path) -> Result<Self> {
+        let path = root.join(folder);
+        let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
+        let modified = modified.map_err(|error| Error::io(&path, error))?;
+        Ok(Self { folder: folder.to_owned(), modified })
+    }
 }
 
 impl Found {
     /// The same files with classes by `label`, without those that it leaves out.
     pub(super) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
-        let mut found = Self { ignored: self.ignored, ..Self::default() };
+        let mut found = Self { ignored: self.ignored, folders: self.folders, ..Self::default() };
         found.files.root.clone_from(&self.files.root);
         let mut index_of: HashMap<String, u32> = HashMap::new();
         let mut path = PathBuf::new();
@@ -121,16 +204,16 @@ impl Found {
 pub(super) fn flat(root: &Path) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
-    let mut folder = Folder::new(root);
-    folder.list(Path::new(""))?;
-    folder.drain_into(&mut found)?;
+    Folder::list(root, Path::new(""))?.drain_into(&mut found)?;
+    found.files.shrink_to_fit();
     Ok(found)
 }
 
-/// The subfolders of `root`, sorted by name, and what is below each.
+/// The subfolders of `root`, sorted by name, and what is below each; a thread for each core lists them.
 pub(super) fn by_class(root: &Path) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
+    found.folders.push(Stamp::of(root, Path::new(""))?);
     let mut classes = Vec::new();
     for entry in entries(root)? {
         let (name, kind) = entry?;
@@ -141,13 +224,22 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
         }
     }
     classes.sort();
-    for name in classes {
-        let mut folder = Folder::new(root);
-        folder.list(&name)?;
-        found.names.push(unicode_name(&root.join(&name))?);
-        folder.drain_into(&mut found)?;
-        found.labels.resize(found.files.len(), found.names.len() as u32 - 1);
-    }
+    parallel::in_order(
+        parallel::thread_count(None),
+        classes.len() as u64,
+        |(): &mut (), class| {
+            let class = &classes[class as usize];
+            Ok((unicode_name(&root.join(class))?, Folder::list(root, class)?))
+        },
+        |(name, folder)| {
+            found.names.push(name);
+            folder.drain_into(&mut found)?;
+            found.labels.resize(found.files.len(), found.names.len() as u32 - 1);
+            Ok(())
+        },
+    )?;
+    found.files.shrink_to_fit();
+    found.labels.shrink_to_fit();
     Ok(found)
 }
 
@@ -235,52 +327,53 @@ fn is_image(name: &Path) -> bool {
 }
 
 /// What is found below one folder.
-struct Folder<'a> {
-    root: &'a Path,
+#[derive(Default)]
+struct Folder {
     images: Vec<PathBuf>,
     ignored: u64,
-    /// Where the folders listed so far really are: links may lead to one of them again.
-    seen: HashSet<PathBuf>,
+    folders: Vec<Stamp>,
 }
 
-impl<'a> Folder<'a> {
-    fn new(root: &'a Path) -> Self {
-        Self { root, images: Vec::new(), ignored: 0, seen: HashSet::new() }
-    }
-
+impl Folder {
     /// Lists `start` below the root and all folders in it.
-    fn list(&mut self, start: &Path) -> Result<()> {
+    fn list(root: &Path, start: &Path) -> Result<Self> {
+        let mut found = Self::default();
+        // Where the folders listed so far really are: links may lead to one of them again.
+        let mut seen = HashSet::new();
         // A list instead of recursion: depth costs no stack.
         let mut open = vec![start.to_owned()];
         while let Some(below) = open.pop() {
-            let folder = self.root.join(&below);
+            let folder = root.join(&below);
             let real = fs::canonicalize(&folder).map_err(|error| Error::io(&folder, error))?;
-            if !self.seen.insert(real) {
+            if !seen.insert(real) {
                 continue;
             }
+            // Taken before the listing: what changes meanwhile is listed again by the next run.
+            found.folders.push(Stamp::of(root, &below)?);
             // Sorted, so that of several links to a folder always the same one is followed first.
             let mut folders = Vec::new();
             for entry in entries(&folder)? {
                 let (name, kind) = entry?;
                 match kind {
-                    Kind::Image => self.images.push(below.join(name)),
+                    Kind::Image => found.images.push(below.join(name)),
                     Kind::Folder => folders.push(below.join(name)),
-                    Kind::Other => self.ignored += 1,
+                    Kind::Other => found.ignored += 1,
                     Kind::HiddenFolder => {}
                 }
             }
             folders.sort();
             open.extend(folders.into_iter().rev());
         }
-        Ok(())
+        found.images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+        Ok(found)
     }
 
-    fn drain_into(mut self, found: &mut Found) -> Result<()> {
-        self.images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    fn drain_into(self, found: &mut Found) -> Result<()> {
         for path in &self.images {
             found.files.push(path)?;
         }
         found.ignored += self.ignored;
+        found.folders.extend(self.folders);
         Ok(())
     }
 }

@@ -1,26 +1,30 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
 mod listing;
+mod saved;
 mod summary;
+mod tensors;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::decode::image::{ImageWork, header};
-use crate::decode::{ImageOptions, LabelFormat, PixelOrder};
-use crate::dtype::DType;
+use crate::decode::ImageOptions;
+use crate::decode::image::ImageWork;
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
+use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
-use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
+use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
-use crate::schema::{Dim, Extents, Role, TensorSpec};
+use crate::schema::{Extents, TensorSpec};
 
 pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
+use saved::Way;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
+use tensors::sort_classes;
+pub(super) use tensors::{ImageSizes, check_bytes, image_tensors, label_tensor, upright_size, write_label, write_mask};
 
 /// Where the class of an image file comes from.
 #[derive(Clone, Copy, Default)]
@@ -43,8 +47,9 @@ pub enum ImageLabels<'a> {
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
 ///
-/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), and opens one
-/// file at a time. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
+/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), which count
+/// against the budget, and opens one file at a time. A thread for each core lists the folders and looks at the files'
+/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
 ///
 /// ```no_run
 /// use ringfeed::{ImageFolder, ImageOptions, RecordReader};
@@ -65,20 +70,11 @@ pub struct ImageFolder {
     ignored: u64,
     options: ImageOptions,
     tensors: Vec<TensorSpec>,
-    /// Upright height and width of each image as they become known, both in one number; 0 is unknown. Empty if all are
-    /// resized.
-    sizes: Box<[AtomicU64]>,
+    sizes: ImageSizes,
     /// Hash of the files' lengths, as they were listed.
     file_bytes: u64,
-}
-
-/// One look at each file's metadata: about a microsecond each once the folder has been read.
-fn hash_of_file_sizes(files: &PathList) -> u64 {
-    let mut path = PathBuf::new();
-    (0..files.len() as u64).fold(0, |hash, sample| {
-        files.write(sample, &mut path);
-        mix(hash ^ std::fs::metadata(&path).map_or(0, |metadata| metadata.len()))
-    })
+    #[expect(dead_code, reason = "held until the reader drops")]
+    reservation: Reservation,
 }
 
 impl ImageFolder {
@@ -103,9 +99,31 @@ impl ImageFolder {
     ///
     /// As [`ImageFolder::open`].
     pub fn detect(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
+        Self::detect_within(path, options, &SavedIndex::Off, &MemoryBudget::unlimited())
+    }
+
+    /// As [`detect`](Self::detect), with the listing saved as for [`open_within`](Self::open_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open_within`].
+    pub fn detect_within(
+        path: impl AsRef<Path>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let path = path.as_ref();
-        let flat = path.is_dir() && !has_class_folders(path)?;
-        Self::open_with(path, if flat { ImageLabels::None } else { ImageLabels::Folder }, options)
+        check(options)?;
+        if path.is_dir() {
+            if let Some((way, found, sizes)) = Way::detect(path, saved)? {
+                return Self::new(path, found, sizes, way == Way::ByClass, options, budget);
+            }
+            if !has_class_folders(path)? {
+                return Self::open_within(path, ImageLabels::None, options, saved, budget);
+            }
+        }
+        Self::open_within(path, ImageLabels::Folder, options, saved, budget)
     }
 
     /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
@@ -114,6 +132,27 @@ impl ImageFolder {
     ///
     /// As [`ImageFolder::open`], and those of the label function.
     pub fn open_with(path: impl AsRef<Path>, labels: ImageLabels<'_>, options: &ImageOptions) -> Result<Self> {
+        Self::open_within(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited())
+    }
+
+    /// As [`open_with`](Self::open_with); the listing is kept where `saved` says, and counts against `budget`.
+    ///
+    /// With a saved listing, opening reads that one file and looks at each folder's time of modification, but not at the
+    /// files: it takes milliseconds for 100,000 files. A file that is added, renamed or taken away changes its folder's
+    /// time, and everything is listed anew. One that is overwritten in place does not, nor does one that a link leads to:
+    /// they are read as they are then, and the [fingerprint](RecordReader::fingerprint) keeps the sizes that were listed.
+    /// A folder that was changed less than a second before it is listed is not saved yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::open_with`], [`ErrorKind::Budget`], and [`ErrorKind::Io`] if the listing can't be saved.
+    pub fn open_within(
+        path: impl AsRef<Path>,
+        labels: ImageLabels<'_>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let root = path.as_ref();
         check(options)?;
         match std::fs::metadata(root) {
@@ -124,17 +163,19 @@ impl ImageFolder {
             }
             Ok(_) => {}
         }
-        let mut found = match labels {
-            ImageLabels::Folder => listing::by_class(root)?,
-            ImageLabels::None | ImageLabels::By(_) => listing::flat(root)?,
-        };
+        let way = if matches!(labels, ImageLabels::Folder) { Way::ByClass } else { Way::Flat };
+        let (mut found, mut sizes) = way.list(root, saved)?;
         if let ImageLabels::By(label) = labels {
+            let listed = found.files.len();
             found = found.relabel(label)?;
+            if found.files.len() < listed {
+                sizes = found.files.hash_of_sizes()?;
+            }
         }
         if found.files.len() == 0 {
             return Err(nothing_found(root, labels, found.ignored));
         }
-        Self::new(found, !matches!(labels, ImageLabels::None), options).map_err(|error| error.at_path(root))
+        Self::new(root, found, sizes, !matches!(labels, ImageLabels::None), options, budget)
     }
 
     /// Takes these files, in this order.
@@ -160,11 +201,30 @@ impl ImageFolder {
         if found.files.len() == 0 {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of image files"));
         }
-        Self::new(found, !matches!(labels, ImageLabels::None), options)
+        let sizes = found.files.hash_of_sizes()?;
+        let labelled = !matches!(labels, ImageLabels::None);
+        Self::listed(found, sizes, labelled, options, &MemoryBudget::unlimited())
     }
 
-    fn new(found: Found, labelled: bool, options: &ImageOptions) -> Result<Self> {
-        let Found { files, mut labels, names, ignored } = found;
+    fn new(
+        root: &Path,
+        found: Found,
+        file_bytes: u64,
+        labelled: bool,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        Self::listed(found, file_bytes, labelled, options, budget).map_err(|error| error.at_path(root))
+    }
+
+    fn listed(
+        found: Found,
+        file_bytes: u64,
+        labelled: bool,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let Found { files, mut labels, names, ignored, .. } = found;
         let classes: Arc<[String]> = match (&options.classes, labelled) {
             (_, false) => Arc::default(),
             (None, true) => sort_classes(names, &mut labels).into(),
@@ -183,13 +243,12 @@ impl ImageFolder {
                 classes.as_slice().into()
             }
         };
-        let sizes = match options.size {
-            Some(_) => Box::default(),
-            None => (0..files.len()).map(|_| AtomicU64::new(0)).collect(),
-        };
-        let tensors = tensors(options, labelled.then_some(&classes));
-        let file_bytes = hash_of_file_sizes(&files);
-        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes })
+        let sizes = ImageSizes::new(files.len(), options);
+        let mut tensors = image_tensors(options);
+        tensors.extend(labelled.then(|| label_tensor(options, Some(&classes))));
+        let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
+        let reservation = budget.reserve(held, "the listing of the images")?;
+        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes, reservation })
     }
 
     /// The class names, in index order; none without labels.
@@ -226,25 +285,6 @@ impl ImageFolder {
     fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.at_path(self.path(sample)).at_record(sample))
     }
-
-    fn measure_file(&self, sample: u64, work: &mut Worker) -> Result<(u32, u32)> {
-        // Headers of most files lie within this; a long colour profile or a directory at the end needs all of the file.
-        const START: u64 = 64 << 10;
-        let Worker { path, start, .. } = work;
-        self.files.write(sample, path);
-        let len = read_file(path, start, self.options.max_file_bytes, START)?;
-        let found = match header(start) {
-            // WebP and TIFF hold their orientation anywhere, and a part of a file may hide it.
-            Ok(found) if len <= START || found.orientation_is_known() => found,
-            Err(error) if len <= START => return Err(error),
-            _ => {
-                read_file(path, start, self.options.max_file_bytes, u64::MAX)?;
-                header(start)?
-            }
-        };
-        found.check(self.options.max_pixels)?;
-        Ok(found.upright_size())
-    }
 }
 
 /// A worker's buffers.
@@ -260,7 +300,6 @@ struct Worker {
 
 /// Reads the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
 fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
-    buffer.clear();
     let mut file = File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
@@ -269,22 +308,29 @@ fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> 
     if !metadata.is_file() {
         return Err(Error::new(ErrorKind::Format, "is not an ordinary file"));
     }
-    let too_large = |len: u64| {
-        let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
-        Error::new(ErrorKind::Limit, message)
-    };
     let len = metadata.len();
-    if len > max_bytes {
-        return Err(too_large(len));
+    check_bytes(len, max_bytes)?;
+    if len == 0 {
+        // Some file systems do not know how long a file is.
+        buffer.clear();
+        let limit = wanted.min(max_bytes.saturating_add(1));
+        let read = file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
+        return check_bytes(read, max_bytes).map(|()| read);
     }
-    // Room for the end to be seen without growing; and never more than the limit, should the file grow meanwhile.
-    buffer.reserve(len.min(wanted) as usize + 64);
-    let limit = wanted.min(max_bytes.saturating_add(1));
-    let read = file.by_ref().take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
-    if read > max_bytes {
-        return Err(too_large(read));
+    // One call to the system, where reading to the end would make several. Of a file that grows meanwhile, this is what
+    // it was; of one that shrinks, what is left.
+    buffer.resize(len.min(wanted) as usize, 0);
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io(path, error)),
+        }
     }
-    Ok(len.max(read))
+    buffer.truncate(filled);
+    Ok(len)
 }
 
 impl RecordReader for ImageFolder {
@@ -297,17 +343,12 @@ impl RecordReader for ImageFolder {
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
-        let Some(size) = self.sizes.get(sample as usize) else {
-            return Ok(Extents::default());
-        };
-        // A value is all there is to share, so the order among them does not matter.
-        let mut known = size.load(Ordering::Relaxed);
-        if known == 0 {
-            let (width, height) = self.located(sample, self.measure_file(sample, scratch.of()))?;
-            known = u64::from(height) << 32 | u64::from(width);
-            size.store(known, Ordering::Relaxed);
-        }
-        Ok(Extents([(known >> 32) as u32, known as u32, 0, 0]))
+        self.sizes.of(sample, || {
+            let Worker { path, start, .. } = scratch.of();
+            self.files.write(sample, path);
+            let read = |start: &mut Vec<u8>, wanted| read_file(path, start, self.options.max_file_bytes, wanted);
+            self.located(sample, upright_size(&self.options, start, read))
+        })
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
@@ -327,7 +368,7 @@ impl RecordReader for ImageFolder {
         let written = image.write(bytes, &self.options, sample.key, &mut row.tensor(0));
         let (width, height) = self.located(sample.id, written)?;
         let mut next = 1;
-        if !self.sizes.is_empty() {
+        if self.sizes.vary() {
             write_mask(row, next, width, height);
             next += 1;
         }
@@ -356,75 +397,11 @@ impl RecordReader for ImageFolder {
     }
 }
 
-fn write_mask(row: &mut RowMut<'_>, index: usize, width: usize, height: usize) {
-    let mut mask = row.tensor(index);
-    let out_width = mask.shape().get(1).copied().unwrap_or(0);
-    for (y, line) in mask.bytes_mut().chunks_exact_mut(out_width.max(1)).enumerate() {
-        let present = if y < height { width } else { 0 };
-        line[..present].fill(1);
-        line[present..].fill(0);
-    }
-}
-
-fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
-    let mut tensor = row.tensor(index);
-    match tensor.dtype() {
-        DType::I64 => tensor.as_mut_slice::<i64>()?[0] = i64::from(label),
-        DType::U32 => tensor.as_mut_slice::<u32>()?[0] = label,
-        _ => {
-            let classes = tensor.as_mut_slice::<f32>()?;
-            classes.fill(0.0);
-            classes[label as usize] = 1.0;
-        }
-    }
-    Ok(())
-}
-
 fn check(options: &ImageOptions) -> Result<()> {
     match options.faults() {
         faults if faults.is_empty() => Ok(()),
         faults => Err(Error::new(ErrorKind::Config, faults.join("; "))),
     }
-}
-
-fn tensors(options: &ImageOptions, classes: Option<&Arc<[String]>>) -> Vec<TensorSpec> {
-    let (height, width) = match options.size {
-        Some((height, width)) => (Dim::Fixed(height as usize), Dim::Fixed(width as usize)),
-        None => (Dim::Extent(0), Dim::Extent(1)),
-    };
-    let channels = Dim::Fixed(options.colour.channels());
-    let shape = match options.order {
-        PixelOrder::Nchw => vec![channels, height, width],
-        PixelOrder::Nhwc => vec![height, width, channels],
-    };
-    let mut tensors = vec![TensorSpec::with_dims(&options.image_name, Role::Feature, options.dtype, shape)];
-    if options.size.is_none() {
-        let name = format!("{}_mask", options.image_name);
-        tensors.push(TensorSpec::with_dims(name, Role::Mask, DType::U8, vec![height, width]));
-    }
-    if let Some(classes) = classes {
-        let (dtype, shape) = match options.labels {
-            LabelFormat::I64 => (DType::I64, vec![]),
-            LabelFormat::U32 => (DType::U32, vec![]),
-            LabelFormat::OneHot => (DType::F32, vec![classes.len()]),
-        };
-        let mut label = TensorSpec::new(&options.label_name, Role::Label, dtype, &shape);
-        label.classes = Some(Arc::clone(classes));
-        tensors.push(label);
-    }
-    tensors
-}
-
-/// Sorts class names and brings the labels into their new order.
-fn sort_classes(names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
-    let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by(|a, b| names[*a].cmp(&names[*b]));
-    let mut index_of = vec![0u32; names.len()];
-    order.iter().enumerate().for_each(|(new, old)| index_of[*old] = new as u32);
-    labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
-    let mut names = names;
-    names.sort();
-    names
 }
 
 #[cold]

@@ -12,8 +12,18 @@ pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-/// What the header says. Whether the file is as long as it says is for the caller to check.
+/// What the header says. The file is as long as it says.
 pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
+    let header = parse(input)?;
+    let (_, file_bytes) = header.sizes().map_err(|error| error.at_byte(0))?;
+    if input.len() != file_bytes {
+        let message = format!("the header promises {file_bytes} bytes, the file has {}", input.len());
+        return Err(Error::new(ErrorKind::Format, message).at_byte(file_bytes.min(input.len())));
+    }
+    Ok(header)
+}
+
+fn parse(input: &Input) -> Result<ArrayHeader> {
     let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
     let ends = || format("the file ends inside its NPY header".to_owned(), input.len());
     let mut start = [0u8; 12];

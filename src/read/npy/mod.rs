@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
@@ -64,18 +64,13 @@ impl NpyReader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a wrong or truncated header, missing or
-    /// trailing bytes, [`ErrorKind::Unsupported`] for elements that are no numbers and for Fortran order,
-    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
+    /// [`NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`Format`](crate::ErrorKind::Format) for a wrong or
+    /// truncated header, missing or trailing bytes; [`Unsupported`](crate::ErrorKind::Unsupported) for elements that are
+    /// no numbers and for Fortran order; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
         let path = path.as_ref();
         let input = Input::open(path, options.access)?;
         let header = header_of(&input).map_err(|error| error.at_path(path))?;
-        let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(0))?;
-        if input.len() != file_bytes {
-            let message = format!("the header promises {file_bytes} bytes, the file has {}", input.len());
-            return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(file_bytes.min(input.len())));
-        }
         let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }

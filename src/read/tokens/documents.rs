@@ -15,43 +15,59 @@ pub(super) struct Windows {
     reservation: Reservation,
 }
 
+/// What the budget's errors call it.
+pub(super) const WHAT: &str = "the index of the documents";
+
 /// Tokens that are looked through at a time.
 const PART: u64 = 1 << 20;
+
+/// Gives the end of each document to `visit`, in order: where the token `end` was, and at last the end of the file. Several
+/// threads look.
+pub(super) fn each_end(file: &TokenFile, end: u32, mut visit: impl FnMut(u64) -> Result<()>) -> Result<()> {
+    let mut last = 0;
+    in_order(
+        thread_count(None),
+        file.tokens.div_ceil(PART),
+        |buffer: &mut Vec<u8>, part| {
+            let tokens = part * PART..file.tokens.min((part + 1) * PART);
+            let bytes = file.bytes(&tokens, buffer)?;
+            let mut ends: Vec<u32> = Vec::new();
+            file.find(bytes, end, |index| ends.push(index as u32 + 1));
+            Ok((tokens.start, ends))
+        },
+        |(first, ends)| {
+            for end in ends {
+                last = first + u64::from(end);
+                visit(last)?;
+            }
+            Ok(())
+        },
+    )?;
+    // Nothing ends what follows the last of those tokens.
+    if last < file.tokens { visit(file.tokens) } else { Ok(()) }
+}
 
 impl Windows {
     /// Finds the documents of `file`, which end with `end`, and lays them into windows of `span` tokens. Of a document
     /// longer than that, each window begins with the last `overlap` tokens of the one before.
     pub(super) fn find(file: &TokenFile, end: u32, span: u64, overlap: u64, budget: &MemoryBudget) -> Result<Self> {
         let mut packer = Packer::new(span, overlap);
-        let mut windows =
-            Self { starts: Vec::new(), lens: Vec::new(), reservation: budget.reserve(0, "the index of the windows")? };
-        in_order(
-            thread_count(None),
-            file.tokens.div_ceil(PART),
-            |buffer: &mut Vec<u8>, part| {
-                let tokens = part * PART..file.tokens.min((part + 1) * PART);
-                let bytes = file.bytes(&tokens, buffer)?;
-                let mut ends: Vec<u32> = Vec::new();
-                file.find(bytes, end, |index| ends.push(index as u32 + 1));
-                Ok((tokens.start, ends))
-            },
-            |(first, ends)| {
-                for end in ends {
-                    packer.end(first + u64::from(end), |window| windows.push(window))?;
-                }
-                Ok(())
-            },
-        )?;
-        packer.finish(file.tokens, |window| windows.push(window))?;
+        let mut windows = Self::new(budget)?;
+        each_end(file, end, |end| packer.end(end, |window| windows.push(window)))?;
+        packer.finish(|window| windows.push(window))?;
         Ok(windows)
     }
 
-    fn push(&mut self, window: Range<u64>) -> Result<()> {
+    pub(super) fn new(budget: &MemoryBudget) -> Result<Self> {
+        Ok(Self { starts: Vec::new(), lens: Vec::new(), reservation: budget.reserve(0, WHAT)? })
+    }
+
+    pub(super) fn push(&mut self, window: Range<u64>) -> Result<()> {
         if self.starts.len() == self.starts.capacity() {
             let more = self.starts.len().max(1024);
             // Growing holds the old list and the new one.
             let bytes = (2 * self.starts.len() + more) * (size_of::<u64>() + size_of::<u32>());
-            self.reservation.grow_to(bytes as u64, "the index of the windows")?;
+            self.reservation.grow_to(bytes as u64, WHAT)?;
             self.starts.reserve_exact(more);
             self.lens.reserve_exact(more);
         }
@@ -100,11 +116,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Takes in what follows the last document, which nothing ends, and gives the last window.
-    fn finish(mut self, tokens: u64, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
-        if tokens > self.filled {
-            self.end(tokens, &mut window)?;
-        }
+    /// Gives the last window.
+    fn finish(self, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
         if self.filled > self.start { window(self.start..self.filled) } else { Ok(()) }
     }
 }

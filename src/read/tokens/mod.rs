@@ -1,6 +1,7 @@
 //! Tokens for language models: a long row of numbers, cut into windows. `options` says how, `file` reads the row,
-//! `documents` lays whole documents into windows, and this file writes samples.
+//! `documents` and `best_fit` lay whole documents into windows, and this file writes samples.
 
+mod best_fit;
 mod documents;
 mod file;
 mod options;
@@ -17,6 +18,7 @@ use crate::schema::TensorSpec;
 use super::fixed::Fetched;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
+use best_fit::Bins;
 use documents::Windows;
 use file::TokenFile;
 
@@ -42,15 +44,27 @@ pub struct TokenReader {
     file: TokenFile,
     options: TokenOptions,
     tensors: Vec<TensorSpec>,
-    /// Windows that do not follow each other at the same distance.
-    packed: Option<Windows>,
+    windows: Cut,
     samples: u64,
 }
 
-/// A worker's buffers: the bytes of its job's windows, and where the documents in one of them end.
+/// Where the windows are.
+#[derive(Debug)]
+enum Cut {
+    /// At this distance from each other.
+    Even(u64),
+    /// Documents that follow each other.
+    Whole(Windows),
+    /// Documents from anywhere.
+    BestFit(Bins),
+}
+
+/// A worker's buffers: the bytes of its job's windows, put together where documents come from anywhere, and where the
+/// documents in one of them end.
 #[derive(Default)]
 struct Worker {
     fetched: Fetched,
+    gathered: Vec<u8>,
     ends: Vec<usize>,
 }
 
@@ -67,7 +81,7 @@ impl TokenReader {
         Self::open_within(path, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`TokenReader::open`]; the list of windows of whole documents counts against `budget`: twelve bytes a window.
+    /// As [`TokenReader::open`]; the index of whole documents counts against `budget`: see [`TokenPacking`].
     ///
     /// # Errors
     ///
@@ -76,15 +90,22 @@ impl TokenReader {
         let path = path.as_ref();
         let (file, tensors, samples) = Self::outline(path, options)?;
         let (span, overlap) = (options.span() as u64, options.overlap() as u64);
-        let packed = match options.cut {
+        let windows = match options.cut {
             TokenCut::Documents { end, packing: TokenPacking::Whole } => {
-                let found = Windows::find(&file, end, span, overlap, budget);
-                Some(found.map_err(|error| error.at_path(path))?)
+                Windows::find(&file, end, span, overlap, budget).map(Cut::Whole)
             }
-            _ => None,
+            TokenCut::Documents { end, packing: TokenPacking::BestFit } => {
+                Bins::find(&file, end, span, overlap, budget).map(Cut::BestFit)
+            }
+            _ => Ok(Cut::Even(options.stride().unwrap_or(1) as u64)),
         };
-        let samples = packed.as_ref().map_or(samples, |windows| Some(windows.len())).unwrap_or(0);
-        Ok(Self { file, options: options.clone(), tensors, packed, samples })
+        let windows = windows.map_err(|error| error.at_path(path))?;
+        let samples = samples.unwrap_or_else(|| match &windows {
+            Cut::Even(_) => 0,
+            Cut::Whole(windows) => windows.len(),
+            Cut::BestFit(bins) => bins.len(),
+        });
+        Ok(Self { file, options: options.clone(), tensors, windows, samples })
     }
 
     /// How many samples there will be, where the file's length tells, and their tensors.
@@ -123,14 +144,15 @@ impl TokenReader {
         self.file.tokens
     }
 
-    /// The tokens of a sample.
+    /// The tokens of a sample; the first of those that follow each other, if they come from anywhere.
     fn window(&self, sample: u64) -> Range<u64> {
-        match (&self.packed, self.options.stride()) {
-            (None, Some(stride)) => {
-                let start = sample * stride as u64;
+        match &self.windows {
+            Cut::Even(stride) => {
+                let start = sample * stride;
                 start..self.file.tokens.min(start + self.options.span() as u64)
             }
-            (windows, _) => windows.as_ref().map_or(0..0, |windows| windows.window(sample)),
+            Cut::Whole(windows) => windows.window(sample),
+            Cut::BestFit(bins) => bins.pieces(sample).next().unwrap_or(0..0),
         }
     }
 
@@ -149,8 +171,22 @@ impl TokenReader {
         let Some(vocabulary) = self.options.vocabulary else { return Ok(()) };
         let Some((index, token)) = self.file.beyond(bytes, vocabulary) else { return Ok(()) };
         let message = format!("token {token} is beyond the vocabulary of {vocabulary}");
-        let byte = self.file.byte(self.window(sample).start + index as u64);
+        let byte = self.file.byte(self.token_at(sample, index as u64));
         Err(Error::new(ErrorKind::Data, message).at_byte(byte))
+    }
+
+    /// Where in the file token `index` of a sample is.
+    fn token_at(&self, sample: u64, mut index: u64) -> u64 {
+        if let Cut::BestFit(bins) = &self.windows {
+            for piece in bins.pieces(sample) {
+                let tokens = piece.end - piece.start;
+                if index < tokens {
+                    return piece.start + index;
+                }
+                index -= tokens;
+            }
+        }
+        self.window(sample).start + index
     }
 
     /// Writes `tokens`, and zeros behind them.
@@ -207,15 +243,40 @@ impl RecordReader for TokenReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let fetched = &mut scratch.of::<Worker>().fetched;
-        fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample))
+        let Worker { fetched, gathered, .. } = scratch.of::<Worker>();
+        let Cut::BestFit(bins) = &self.windows else {
+            return fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample));
+        };
+        let needed = samples.len() * self.largest();
+        if gathered.len() < needed {
+            gathered.resize(needed, 0);
+        }
+        let mut at = nth * self.largest();
+        for piece in bins.pieces(samples[nth]) {
+            let start = self.file.byte(piece.start);
+            let bytes = (self.file.byte(piece.end) - start) as usize;
+            self.file.input.read_at(start, &mut gathered[at..at + bytes])?;
+            at += bytes;
+        }
+        Ok(())
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let Worker { fetched, ends } = scratch.of::<Worker>();
-        let bytes = fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample));
-        self.check(sample.id, bytes)?;
+        let Worker { fetched, gathered, ends } = scratch.of::<Worker>();
         let token_bytes = self.file.stored.kind.bytes();
+        ends.clear();
+        let bytes = match &self.windows {
+            Cut::BestFit(bins) => {
+                let mut tokens = 0;
+                for piece in bins.pieces(sample.id) {
+                    tokens += (piece.end - piece.start) as usize;
+                    ends.push(tokens);
+                }
+                &gathered[nth * self.largest()..][..tokens * token_bytes]
+            }
+            _ => fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample)),
+        };
+        self.check(sample.id, bytes)?;
         match self.options.targets {
             TokenTargets::Shifted => {
                 self.put(&bytes[..bytes.len().min(self.options.window * token_bytes)], row.tensor(0))?;
@@ -224,11 +285,12 @@ impl RecordReader for TokenReader {
             TokenTargets::Inside | TokenTargets::None => self.put(bytes, row.tensor(0))?,
         }
         if let TokenCut::Documents { end, .. } = self.options.cut {
-            ends.clear();
-            self.file.find(bytes, end, |index| ends.push(index + 1));
-            let tokens = bytes.len() / token_bytes;
-            if ends.last() != Some(&tokens) {
-                ends.push(tokens);
+            if ends.is_empty() {
+                let tokens = bytes.len() / token_bytes;
+                self.file.find(bytes, end, |index| ends.push(index + 1));
+                if ends.last() != Some(&tokens) {
+                    ends.push(tokens);
+                }
             }
             self.put_documents(ends, row)?;
         }
@@ -245,7 +307,7 @@ impl RecordReader for TokenReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let names = hash_of(&(self.options.span(), self.options.stride(), self.options.overlap()));
+        let names = hash_of(&(self.options.span(), self.options.stride(), self.options.overlap(), self.samples));
         Fingerprint { count: Some(self.samples), names, sizes: self.file.input.len() }
     }
 }

@@ -22,8 +22,9 @@ pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &
         // Two rows of a block in each vector become a row of each block.
         let mut rows = [beyond; 8];
         for i in 0..4 {
-            let larger = _mm256_max_epi16(_mm256_abs_epi16(first[i]), _mm256_abs_epi16(second[i]));
-            beyond = _mm256_or_si256(beyond, _mm256_cmpgt_epi16(larger, limits[i]));
+            let larger = _mm256_max_epu16(_mm256_abs_epi16(first[i]), _mm256_abs_epi16(second[i]));
+            // Without sign, what is left above the limit is not zero. (-32768 has no positive number with sign.)
+            beyond = _mm256_or_si256(beyond, _mm256_subs_epu16(larger, limits[i]));
             let (first, second) = (_mm256_mullo_epi16(first[i], steps[i]), _mm256_mullo_epi16(second[i], steps[i]));
             rows[2 * i] = _mm256_permute2x128_si256::<0x20>(first, second);
             rows[2 * i + 1] = _mm256_permute2x128_si256::<0x31>(first, second);

@@ -40,28 +40,28 @@ fn difference(bits: &mut Bits<'_>, table: &DcTable) -> Ours<i32> {
 }
 
 /// Decodes a block into zeros; `before` is the mean value of the one before it.
-#[inline(always)]
+// Not inlined: the loop has the registers for itself then.
+#[inline(never)]
 pub(super) fn decode(bits: &mut Bits<'_>, tables: Tables<'_>, before: &mut i32, block: &mut Block) -> Ours<()> {
-    bits.refill();
-    *before = before.wrapping_add(difference(bits, tables.dc)?);
+    let mut own = *bits;
+    own.refill();
+    *before = before.wrapping_add(difference(&mut own, tables.dc)?);
     // It wraps in libjpeg, too.
     block[0] = *before as i16;
-    let mut block = Coefficients { bits, table: tables.ac, block, next: 1 };
+    let mut block = Coefficients { bits: own, table: tables.ac, block, next: 1 };
     // At most 27 bits for the mean value, 26 for each coefficient.
-    if !block.coefficient()? {
-        return Ok(());
-    }
-    loop {
+    let mut goes_on = block.coefficient()?;
+    while goes_on {
         block.bits.refill();
-        if !(block.coefficient()? && block.coefficient()?) {
-            return Ok(());
-        }
+        goes_on = block.coefficient()? && block.coefficient()?;
     }
+    *bits = block.bits;
+    Ok(())
 }
 
 /// A block that is being decoded.
 struct Coefficients<'a, 'b> {
-    bits: &'a mut Bits<'b>,
+    bits: Bits<'b>,
     table: &'a AcTable,
     block: &'a mut Block,
     /// Position of the next coefficient, in zigzag order.
@@ -72,7 +72,7 @@ impl Coefficients<'_, '_> {
     /// Decodes one coefficient; false at the end of the block.
     #[inline(always)]
     fn coefficient(&mut self) -> Ours<bool> {
-        let mut symbol = self.table.next(self.bits);
+        let mut symbol = self.table.next(&self.bits);
         let mut at = self.next + symbol.run();
         // One branch for all that is rare: the end, a long code, damage.
         if at > 63 {
@@ -81,7 +81,7 @@ impl Coefficients<'_, '_> {
                 Some(long) => (symbol, at) = (long, self.next + long.run()),
             }
         }
-        let value = symbol.value(self.bits);
+        let value = symbol.value(&self.bits);
         self.bits.consume(symbol.bits());
         // Both masks change nothing. They are what spares the checks.
         self.block[usize::from(ZIGZAG[at & 63] & 63)] = value as i16;
@@ -100,7 +100,7 @@ impl Coefficients<'_, '_> {
             self.bits.consume(symbol.bits());
             return Ok(None);
         }
-        single(self.bits, self.table, self.next)
+        single(&mut self.bits, self.table, self.next)
     }
 }
 
@@ -120,21 +120,20 @@ fn single(bits: &mut Bits<'_>, table: &AcTable, next: usize) -> Ours<Option<Symb
 }
 
 /// Passes over a block, but for its mean value. [`AcTable::build_steps`] must have been called.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn advance(bits: &mut Bits<'_>, tables: Tables<'_>, before: &mut i32) -> Ours<()> {
-    bits.refill();
-    *before = before.wrapping_add(difference(bits, tables.dc)?);
+    let mut own = *bits;
+    own.refill();
+    *before = before.wrapping_add(difference(&mut own, tables.dc)?);
     let mut next = 1;
     // At most 27 bits for the mean value, 22 for each step, 26 for a single symbol.
-    loop {
-        if !steps(bits, tables.ac, &mut next)? {
-            return Ok(());
-        }
-        bits.refill();
-        if !steps(bits, tables.ac, &mut next)? {
-            return Ok(());
-        }
+    let mut goes_on = steps(&mut own, tables.ac, &mut next)?;
+    while goes_on {
+        own.refill();
+        goes_on = steps(&mut own, tables.ac, &mut next)? && steps(&mut own, tables.ac, &mut next)?;
     }
+    *bits = own;
+    Ok(())
 }
 
 /// Passes over the next symbols; false at the end of the block.

@@ -17,9 +17,9 @@ const STEP_BITS: u32 = 12;
 const MAX_DC_SIZE: u8 = 11;
 const MAX_AC_SIZE: u8 = 10;
 
-/// A code and the value behind it, as what the decoder's shifts need. A byte each: bits of code and value together (0 to
-/// 26), bits of the code alone, 63 less the bits of the value (0 to 11 of them), and how many zeros come before the
-/// coefficient (0 to 15, or [`END`], [`UNKNOWN`]).
+/// A code and the value behind it, laid out for the decoder's loop: bits of both together (a byte: 0 to 26), how many
+/// zeros come before the coefficient (a byte: 0 to 15, or [`END`], [`UNKNOWN`]), and a one for each bit of the value (two
+/// bytes: up to 11 ones).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Symbol(u32);
 
@@ -29,11 +29,10 @@ const END: u8 = 64;
 const UNKNOWN: u8 = 65;
 
 impl Symbol {
-    const UNKNOWN: Self = Self((UNKNOWN as u32) << 24);
+    const UNKNOWN: Self = Self((UNKNOWN as u32) << 8);
 
     fn new(code_bits: u32, size: u8, run: u8) -> Self {
-        let bits = code_bits as u8 + size;
-        Self(u32::from_le_bytes([bits, code_bits as u8, 63 - size, run]))
+        Self((code_bits + u32::from(size)) | u32::from(run) << 8 | ((1 << size) - 1) << 16)
     }
 
     /// A symbol of a DC table. No run in it.
@@ -51,25 +50,24 @@ impl Symbol {
         }
     }
 
-    /// Bits of code and value.
+    /// Bits of code and value, in the low six bits of it.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
-        self.0 & 255
+        self.0
     }
 
-    /// The value behind the code: if its first bit is 0, it is negative and stands there with all bits turned (F.2.2.1).
+    /// The value behind the code. In the lower half of all numbers of its length, it stands for negative ones (F.2.2.1).
     #[inline(always)]
     pub(super) fn value(self, bits: &Bits<'_>) -> i32 {
-        let window = bits.window() << (self.0 >> 8 & 63);
-        let negative = !((window as i64) >> 63) as u64;
-        // In two steps, because a shift by 64 is none.
-        let magnitude = (window ^ negative) >> 1 >> (self.0 >> 16 & 63);
-        (magnitude ^ negative).wrapping_sub(negative) as i32
+        // The last bit of the value becomes the lowest.
+        let number = bits.window().rotate_left(self.bits() & 63) as u32 & (self.0 >> 16);
+        let below = if number <= self.0 >> 17 { self.0 >> 16 } else { 0 };
+        number as i32 - below as i32
     }
 
     #[inline(always)]
     pub(super) fn run(self) -> usize {
-        (self.0 >> 24) as usize
+        usize::from((self.0 >> 8) as u8)
     }
 
     #[inline(always)]
@@ -196,12 +194,13 @@ impl Step {
 
     fn new(symbol: Symbol) -> Self {
         let coefficients = if symbol.is_end() { Self::END } else { symbol.run() + 1 };
-        Self(symbol.bits() as u16 | (coefficients as u16) << 6)
+        Self((symbol.bits() & 63) as u16 | (coefficients as u16) << 6)
     }
 
+    /// Bits of all symbols, in the low six bits of it.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
-        u32::from(self.0 & 63)
+        u32::from(self.0)
     }
 
     #[inline(always)]
@@ -260,7 +259,7 @@ impl AcTable {
             let table = &mut table[..1 << bits];
             table.fill(if bits == STEP_BITS { Step::UNKNOWN } else { Step::default() });
             for (code, len, symbol) in self.codes.iter().take_while(|(_, len, _)| *len <= bits) {
-                let (step, left) = (Step::new(*symbol), bits.saturating_sub(symbol.bits()));
+                let (step, left) = (Step::new(*symbol), bits.saturating_sub(symbol.bits() & 63));
                 if symbol.is_end() || left == 0 {
                     fill(table, bits, (*code, *len), step);
                     continue;

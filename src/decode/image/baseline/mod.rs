@@ -1,4 +1,47 @@
-//! The decoder for the JPEG files that data sets are made of.
+//! A decoder for the JPEG files that data sets are made of: baseline, with all components in one scan, grey or YCbCr in
+//! 4:4:4, 4:2:2 or 4:2:0. It gives the pixels of libjpeg-turbo (accurate integer DCT, fancy upsampling), bit for bit, of
+//! any region, and takes about two thirds of its time. Every other file, and every doubt, goes to the library decoder.
+//!
+//! # What a JPEG file is
+//!
+//! The encoder turned each pixel into brightness (*luma*) and two differences of colour, and usually kept every other
+//! column and row of colour only (4:2:0), because the eye does not see more. It cut each of these components into
+//! **blocks** of 8 x 8 samples, and wrote each block as a sum of 64 cosine patterns, from flat to finely checked: the
+//! discrete cosine transform (DCT). The factors of the patterns, the **coefficients**, were divided by the steps of a
+//! *quantisation* table and rounded, which is where information is lost: most become zero. The rest was written without
+//! loss: in **zigzag** order from coarse to fine patterns, as pairs of *so many zeros, then a number of so many bits*. The
+//! pairs are written with a **Huffman code** (few bits for frequent ones), the number's bits follow. The first
+//! coefficient, the block's mean value (DC), is written as the difference to that of the block before. The blocks come in
+//! **minimum coded units** (MCUs): for 4:2:0, four of luma and one of each colour, which are 16 x 16 pixels.
+//!
+//! Nothing in all this says where a block begins: to find the last block, one has to read every code before it. (Only
+//! *restart markers*, which few files have, divide the data.)
+//!
+//! # The way through
+//!
+//! 1. [`header`]: sizes, tables and where the data begins. What is not for us turns back here.
+//! 2. [`huffman`]: tables that turn the next bits into symbols, kept from image to image if the next file has the same.
+//! 3. [`scan`]: the data is copied into one piece, without what markers and stuffing put into it. Then 64 bits can be
+//!    taken in at once, wherever they begin.
+//! 4. [`area`]: which blocks the region needs. Colour is interpolated, so that a region needs its neighbours, too.
+//! 5. [`walk`] goes from MCU to MCU, and [`entropy`] through the blocks: those that are needed are decoded; the others
+//!    are passed over, several symbols at a time, but for their mean values. It ends with the last MCU that is needed.
+//! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the size
+//!    of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and that for AVX2.
+//!
+//! # What makes it fast
+//!
+//! Three quarters of the time goes into step 5, and there into one chain of instructions: a symbol must be looked up
+//! before one knows where the next one begins. So all that is not needed for that stays off the chain (see [`entropy`]),
+//! refilling the window of bits has no branch, and outside of the region nothing but the chain is left, with several
+//! symbols a link.
+//!
+//! # What makes it safe
+//!
+//! Headers and coefficients are safe code, and so are the kernels; only calling those for AVX2 is not. Memory is a copy of
+//! the file's data and a few rows, not whole planes. Nothing is patched up: each restart interval must be consumed to
+//! within its last byte, no number may leave the range in which all decoders compute the same, and the image must end with
+//! its marker. Otherwise the library decoder sees the file, and says what is wrong with it.
 
 mod area;
 #[cfg(target_arch = "x86_64")]

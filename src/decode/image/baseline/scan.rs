@@ -71,7 +71,8 @@ pub(super) struct Bits<'a> {
     rest: &'a [u8],
     /// The next bits, highest first. Behind the valid ones stand bits that will be taken in again.
     window: u64,
-    /// How many of them are valid, at most 63.
+    /// How many of them are valid, at most 63, in the low six bits. What stands above means nothing: so that nothing has to
+    /// be masked on the way from one symbol to the next.
     valid: u32,
 }
 
@@ -92,8 +93,8 @@ impl<'a> Bits<'a> {
         // Without a branch on how many bits are needed: those that are there already are the same again. (Where eight
         // bytes are not left, more was consumed than there is, and that will be seen.)
         if let Some(bytes) = self.rest.first_chunk::<8>() {
-            self.window |= u64::from_be_bytes(*bytes) >> self.valid;
-            self.rest = &self.rest[((63 - self.valid) as usize / 8) & 7..];
+            self.window |= u64::from_be_bytes(*bytes) >> (self.valid & 63);
+            self.rest = &self.rest[(!self.valid >> 3 & 7) as usize..];
         }
         self.valid |= 56;
     }
@@ -110,11 +111,11 @@ impl<'a> Bits<'a> {
         (self.window >> (64 - N)) as usize
     }
 
-    /// Takes `count` bits, up to 63.
+    /// Takes as many bits as the low six bits of `count` say.
     #[inline(always)]
     pub(super) fn consume(&mut self, count: u32) {
         self.window <<= count & 63;
-        self.valid -= count;
+        self.valid = self.valid.wrapping_sub(count);
     }
 
     /// Whether the data up to `end` was consumed but for the padding of its last byte.
@@ -127,7 +128,8 @@ impl<'a> Bits<'a> {
         self.consumed() > 8 * end
     }
 
-    fn consumed(&self) -> usize {
-        8 * (self.bytes.len() - self.rest.len()) - self.valid as usize
+    /// Bits taken since the scan began.
+    pub(super) fn consumed(&self) -> usize {
+        8 * (self.bytes.len() - self.rest.len()) - (self.valid & 63) as usize
     }
 }

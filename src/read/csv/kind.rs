@@ -1,0 +1,128 @@
+//! What a column holds, by all its fields.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::value::Value;
+
+/// Most distinct texts that are collected as classes of one column.
+const MAX_CLASSES: usize = 1 << 16;
+
+/// Most bytes that they have together.
+const MAX_CLASS_BYTES: usize = 16 << 20;
+
+/// What a column's values are, by all those seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kind {
+    pub(crate) count: u64,
+    pub(crate) missing: u64,
+    pub(crate) fractions: bool,
+    pub(crate) texts: bool,
+    /// Smallest and largest integer.
+    pub(crate) range: Option<(i64, i64)>,
+    /// The distinct fields; `None` once there are too many.
+    distinct: Option<BTreeSet<Box<[u8]>>>,
+    distinct_bytes: usize,
+}
+
+impl Kind {
+    /// A column whose distinct texts may be wanted as classes.
+    pub(crate) fn with_classes(wanted: bool) -> Self {
+        Self { distinct: wanted.then(BTreeSet::new), ..Self::default() }
+    }
+
+    pub(crate) fn observe(&mut self, field: &[u8], value: Value) {
+        match value {
+            Value::Missing => {
+                self.missing += 1;
+                return;
+            }
+            Value::Integer(number) => {
+                let (low, high) = self.range.unwrap_or((number, number));
+                self.range = Some((low.min(number), high.max(number)));
+            }
+            Value::Float(_) => self.fractions = true,
+            Value::Text => self.texts = true,
+        }
+        self.count += 1;
+        self.collect(field, Into::into);
+    }
+
+    /// Adds a text to the distinct ones, unless there are too many.
+    fn collect<T: AsRef<[u8]>>(&mut self, text: T, keep: impl FnOnce(T) -> Box<[u8]>) {
+        if let Some(distinct) = &mut self.distinct {
+            if !distinct.contains(text.as_ref()) {
+                self.distinct_bytes += text.as_ref().len();
+                distinct.insert(keep(text));
+            }
+            if distinct.len() > MAX_CLASSES || self.distinct_bytes > MAX_CLASS_BYTES {
+                self.distinct = None;
+            }
+        }
+    }
+
+    /// As if all that `other` observed had been observed here.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.missing += other.missing;
+        self.fractions |= other.fractions;
+        self.texts |= other.texts;
+        let both = [self.range, other.range].into_iter().flatten();
+        self.range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        match other.distinct {
+            Some(distinct) => distinct.into_iter().for_each(|text| self.collect(text, |text| text)),
+            None => self.distinct = None,
+        }
+    }
+
+    /// Whether the distinct texts are wanted, and not too many.
+    pub(crate) fn collects(&self) -> bool {
+        self.distinct.is_some()
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        !self.texts
+    }
+
+    pub(crate) fn is_integer(&self) -> bool {
+        !self.texts && !self.fractions && self.range.is_some()
+    }
+
+    /// The distinct texts in byte order; `None` if there were too many to collect.
+    pub(crate) fn classes(&self) -> Option<impl Iterator<Item = &[u8]>> {
+        self.distinct.as_ref().map(|distinct| distinct.iter().map(|text| &**text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_learnt_in_parts_is_what_is_learnt_at_once() {
+        let fields: Vec<String> = (0..1000).map(|i| ["7", "-2.5", "x", "", "12"][i % 5].repeat(i % 3)).collect();
+        let observe = |fields: &[String]| {
+            let mut kind = Kind::with_classes(true);
+            for field in fields {
+                let value = match field.parse::<i64>() {
+                    Ok(number) => Value::Integer(number),
+                    Err(_) if field.is_empty() => Value::Missing,
+                    Err(_) => Value::Text,
+                };
+                kind.observe(field.as_bytes(), value);
+            }
+            kind
+        };
+        for cut in [0, 1, 500, 1000] {
+            let mut kind = observe(&fields[..cut]);
+            kind.merge(observe(&fields[cut..]));
+            assert_eq!(kind, observe(&fields));
+        }
+        let many: Vec<String> = (0..MAX_CLASSES + 1).map(|i| format!("t{i}")).collect();
+        let mut kind = observe(&many[..MAX_CLASSES]);
+        assert!(kind.collects());
+        kind.merge(observe(&many[MAX_CLASSES..]));
+        assert!(!kind.collects() && !observe(&many).collects());
+    }
+}

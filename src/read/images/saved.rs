@@ -1,0 +1,137 @@
+//! The listing of a folder, kept for the next run.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::read::packed::{Packer, Unpacker};
+use crate::read::saved::{Guard, SavedIndex, load, save};
+
+use super::listing::{self, Found, PathList, Stamp, bytes_path, path_bytes};
+
+/// In which way a folder is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    ByClass,
+    Flat,
+}
+
+/// A folder changed less long ago than this may change again without a later time of modification: systems count in
+/// steps of up to a second.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+impl Way {
+    /// The saved listing, if it is still true, or a new one, which is then saved; and a hash of the files' sizes, as they
+    /// were when it was made.
+    pub(super) fn list(self, root: &Path, saved: &SavedIndex) -> Result<(Found, u64)> {
+        let file = file(root, saved)?;
+        if let Some(listing) = file.as_deref().and_then(|file| self.load(root, file)) {
+            return Ok(listing);
+        }
+        let begin = SystemTime::now();
+        let found = match self {
+            Self::ByClass => listing::by_class(root)?,
+            Self::Flat => listing::flat(root)?,
+        };
+        let sizes = found.files.hash_of_sizes()?;
+        if let Some(file) = file
+            && found.files.len() > 0
+        {
+            let settled = |stamp: &Stamp| begin.duration_since(stamp.modified).is_ok_and(|age| age >= UNSETTLED);
+            if found.folders.iter().all(settled) {
+                save(&file, self.guard(), &pack(&found, sizes)?)?;
+            } else {
+                tracing::debug!(path = %root.display(), "a folder has just been changed; its listing is saved next time");
+            }
+        }
+        Ok((found, sizes))
+    }
+
+    /// The saved listing of a folder, if it is the one that finding out the way would lead to.
+    pub(super) fn detect(root: &Path, saved: &SavedIndex) -> Result<Option<(Self, Found, u64)>> {
+        let Some(file) = file(root, saved)? else { return Ok(None) };
+        if let Some((found, sizes)) = Self::ByClass.load(root, &file) {
+            return Ok(Some((Self::ByClass, found, sizes)));
+        }
+        // With images in a subfolder, that would be a class.
+        let flat = Self::Flat.load(root, &file).filter(|(found, _)| found.files.lie_in_root());
+        Ok(flat.map(|(found, sizes)| (Self::Flat, found, sizes)))
+    }
+
+    fn load(self, root: &Path, file: &Path) -> Option<(Found, u64)> {
+        let bytes = load(file, self.guard())?;
+        let (found, sizes) = unpack(root, &bytes)?;
+        let is_same = |stamp: &Stamp| Stamp::of(root, &stamp.folder).is_ok_and(|now| now == *stamp);
+        if !found.folders.iter().all(is_same) {
+            tracing::debug!(path = %root.display(), "a folder has changed; it is listed anew");
+            return None;
+        }
+        Some((found, sizes))
+    }
+
+    fn guard(self) -> Guard {
+        Guard::new(match self {
+            Self::ByClass => "listing of a folder by class 1",
+            Self::Flat => "listing of a folder 1",
+        })
+    }
+}
+
+/// The file that holds the listing of `root`.
+fn file(root: &Path, saved: &SavedIndex) -> Result<Option<PathBuf>> {
+    if *saved == SavedIndex::Off {
+        return Ok(None);
+    }
+    // A path such as `..` has no name that another file beside it could have.
+    let named = match root.file_name() {
+        Some(_) => root.to_owned(),
+        None => root.canonicalize().map_err(|error| Error::io(root, error))?,
+    };
+    Ok(saved.path(&named))
+}
+
+fn pack(found: &Found, sizes: u64) -> Result<Vec<u8>> {
+    let mut packer = Packer::default();
+    packer.number(sizes);
+    packer.number(found.ignored);
+    packer.number(found.folders.len() as u64);
+    for stamp in &found.folders {
+        packer.bytes(path_bytes(&stamp.folder)?);
+        packer.number(nanoseconds(stamp.modified));
+    }
+    packer.number(found.names.len() as u64);
+    found.names.iter().for_each(|name| packer.bytes(name.as_bytes()));
+    let (paths, lens) = found.files.parts();
+    packer.bytes(paths);
+    packer.numbers(lens);
+    packer.numbers(found.labels.iter().copied());
+    Ok(packer.finish())
+}
+
+/// `None` for anything that can't be used without looking again.
+fn unpack(root: &Path, bytes: &[u8]) -> Option<(Found, u64)> {
+    let mut unpacker = Unpacker::new(bytes);
+    let mut found = Found::default();
+    let sizes = unpacker.number()?;
+    found.ignored = unpacker.number()?;
+    for _ in 0..unpacker.number()? {
+        let folder = bytes_path(unpacker.bytes()?).to_owned();
+        let modified = UNIX_EPOCH.checked_add(Duration::from_nanos(unpacker.number()?))?;
+        found.folders.push(Stamp { folder, modified });
+    }
+    for _ in 0..unpacker.number()? {
+        found.names.push(std::str::from_utf8(unpacker.bytes()?).ok()?.to_owned());
+    }
+    let paths = unpacker.bytes()?.to_vec();
+    found.files = PathList::of(root, paths, &unpacker.numbers()?)?;
+    found.labels = unpacker.numbers()?;
+    let fits = [0, found.files.len()].contains(&found.labels.len())
+        && found.labels.iter().all(|label| (*label as usize) < found.names.len())
+        && found.labels.is_empty() == found.names.is_empty();
+    (unpacker.is_empty() && fits && found.files.len() > 0).then_some((found, sizes))
+}
+
+/// Times before 1970, which no folder has, are all the same.
+fn nanoseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,150 @@
+//! What readers of images share, wherever the bytes lie: the tensors, the sizes, masks and labels.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::decode::image::header;
+use crate::decode::{ImageOptions, LabelFormat, PixelOrder};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, TensorSpec};
+
+/// The image, and its mask if images keep their own sizes.
+pub(in crate::read) fn image_tensors(options: &ImageOptions) -> Vec<TensorSpec> {
+    let (height, width) = match options.size {
+        Some((height, width)) => (Dim::Fixed(height as usize), Dim::Fixed(width as usize)),
+        None => (Dim::Extent(0), Dim::Extent(1)),
+    };
+    let channels = Dim::Fixed(options.colour.channels());
+    let shape = match options.order {
+        PixelOrder::Nchw => vec![channels, height, width],
+        PixelOrder::Nhwc => vec![height, width, channels],
+    };
+    let mut tensors = vec![TensorSpec::with_dims(&options.image_name, Role::Feature, options.dtype, shape)];
+    if options.size.is_none() {
+        let name = format!("{}_mask", options.image_name);
+        tensors.push(TensorSpec::with_dims(name, Role::Mask, DType::U8, vec![height, width]));
+    }
+    tensors
+}
+
+/// The class, of which there are these if they are known.
+pub(in crate::read) fn label_tensor(options: &ImageOptions, classes: Option<&Arc<[String]>>) -> TensorSpec {
+    let (dtype, shape) = match options.labels {
+        LabelFormat::I64 => (DType::I64, vec![]),
+        LabelFormat::U32 => (DType::U32, vec![]),
+        LabelFormat::OneHot => (DType::F32, vec![classes.map_or(0, |classes| classes.len())]),
+    };
+    let mut label = TensorSpec::new(&options.label_name, Role::Label, dtype, &shape);
+    label.classes = classes.map(Arc::clone);
+    label
+}
+
+/// Writes 1 where the image is and 0 where the batch is larger.
+pub(in crate::read) fn write_mask(row: &mut RowMut<'_>, index: usize, width: usize, height: usize) {
+    let mut mask = row.tensor(index);
+    let out_width = mask.shape().get(1).copied().unwrap_or(0);
+    for (y, line) in mask.bytes_mut().chunks_exact_mut(out_width.max(1)).enumerate() {
+        let present = if y < height { width } else { 0 };
+        line[..present].fill(1);
+        line[present..].fill(0);
+    }
+}
+
+/// Writes a class, which is one of those that there are.
+pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
+    let mut tensor = row.tensor(index);
+    match tensor.dtype() {
+        DType::I64 => tensor.as_mut_slice::<i64>()?[0] = i64::from(label),
+        DType::U32 => tensor.as_mut_slice::<u32>()?[0] = label,
+        _ => {
+            let classes = tensor.as_mut_slice::<f32>()?;
+            classes.fill(0.0);
+            classes[label as usize] = 1.0;
+        }
+    }
+    Ok(())
+}
+
+/// Upright height and width of each image as they become known; of none if all are resized.
+pub(in crate::read) struct ImageSizes(Box<[AtomicU64]>);
+
+impl ImageSizes {
+    pub(in crate::read) fn new(count: usize, options: &ImageOptions) -> Self {
+        Self(match options.size {
+            Some(_) => Box::default(),
+            // Both in one number; 0 is unknown.
+            None => (0..count).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    /// Whether images keep their own sizes.
+    pub(in crate::read) fn vary(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(in crate::read) fn bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
+    }
+
+    /// The size of image `sample`, which `find` gives as width and height.
+    pub(in crate::read) fn of(&self, sample: u64, find: impl FnOnce() -> Result<(u32, u32)>) -> Result<Extents> {
+        let Some(size) = self.0.get(sample as usize) else {
+            return Ok(Extents::default());
+        };
+        // A value is all there is to share, so the order among them does not matter.
+        let mut known = size.load(Ordering::Relaxed);
+        if known == 0 {
+            let (width, height) = find()?;
+            known = u64::from(height) << 32 | u64::from(width);
+            size.store(known, Ordering::Relaxed);
+        }
+        Ok(Extents([(known >> 32) as u32, known as u32, 0, 0]))
+    }
+}
+
+/// Width and height of an upright image. `read` puts the first so many bytes of the image into a buffer, and gives the
+/// length of all of it.
+pub(in crate::read) fn upright_size(
+    options: &ImageOptions,
+    start: &mut Vec<u8>,
+    mut read: impl FnMut(&mut Vec<u8>, u64) -> Result<u64>,
+) -> Result<(u32, u32)> {
+    // Headers of most files lie within this; a long colour profile or a directory at the end needs all of the file.
+    const START: u64 = 64 << 10;
+    let len = read(start, START)?;
+    let found = match header(start) {
+        // WebP and TIFF hold their orientation anywhere, and a part of a file may hide it.
+        Ok(found) if len <= START || found.orientation_is_known() => found,
+        Err(error) if len <= START => return Err(error),
+        _ => {
+            read(start, u64::MAX)?;
+            header(start)?
+        }
+    };
+    found.check(options.max_pixels)?;
+    Ok(found.upright_size())
+}
+
+/// Sorts class names and brings the labels into their new order.
+pub(in crate::read) fn sort_classes(mut names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|a, b| names[*a].cmp(&names[*b]));
+    let mut index_of = vec![0u32; names.len()];
+    order.iter().enumerate().for_each(|(new, old)| index_of[*old] = new as u32);
+    labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
+    names.sort();
+    names
+}
+
+/// # Errors
+///
+/// [`ErrorKind::Limit`] for a file or member of more bytes than allowed.
+pub(in crate::read) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
+    if len <= max_bytes {
+        return Ok(());
+    }
+    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
+    Err(Error::new(ErrorKind::Limit, message))
+}

@@ -1,0 +1,274 @@
+//! Which members of an archive make which sample: names and places, from the headers alone.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hasher};
+
+use crate::decode::image::ImageFormat;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::input::Input;
+
+use super::options::ClassBy;
+use super::value::{Pointer, Value, text};
+use super::walk::{BLOCK, Member, Walk};
+
+/// A member of each sample that some field is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// The only one with the extension of an image.
+    AnyImage,
+    /// The one with this extension.
+    Extension(String),
+}
+
+impl Wanted {
+    fn is(&self, extension: &str) -> bool {
+        match self {
+            Self::AnyImage => ImageFormat::of_extension(extension.rsplit('.').next().unwrap_or_default()).is_some(),
+            Self::Extension(wanted) => wanted == extension,
+        }
+    }
+}
+
+/// How the class of a sample is told.
+#[derive(Clone, Debug)]
+pub(super) struct ClassField {
+    /// Which of the wanted members says it.
+    pub(super) member: usize,
+    pub(super) pointer: Option<Pointer>,
+    pub(super) by: ClassBy,
+}
+
+/// Most bytes of a member that only says the class: what is read while an archive is indexed.
+const MAX_CLASS_BYTES: u64 = 1 << 20;
+
+impl ClassField {
+    /// The class that a member names: its index, or with `ClassBy::Name` that of its name, which `index_of` gives.
+    pub(super) fn read(&self, bytes: &[u8], index_of: impl FnOnce(&str) -> Option<u32>) -> Result<u32> {
+        let fault = |value: Value<'_>, wanted: &str| {
+            Error::new(ErrorKind::Data, format!("the class is {value}; expected {wanted}"))
+        };
+        let unknown = |name: &str| Error::new(ErrorKind::Data, format!("class {name:?} is not among the listed ones"));
+        match (self.by, &self.pointer) {
+            (ClassBy::Index, pointer) => {
+                let value = Value::of(bytes, pointer.as_ref())?;
+                let index =
+                    value.to_i64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index < NO_CLASS);
+                index.ok_or_else(|| fault(value, "its index, an integer from 0 on"))
+            }
+            (ClassBy::Name, None) => {
+                let name = text(bytes)?.trim();
+                index_of(name).ok_or_else(|| unknown(name))
+            }
+            (ClassBy::Name, Some(_)) => match Value::of(bytes, self.pointer.as_ref())? {
+                Value::Text(name) => index_of(&name).ok_or_else(|| unknown(&name)),
+                value => Err(fault(value, "its name, a text")),
+            },
+        }
+    }
+}
+
+/// The class of a sample whose own can't be read.
+pub(super) const NO_CLASS: u32 = u32::MAX;
+
+/// Where the bytes of a member lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// In blocks from the archive's beginning; 0 for a member that the sample does not have.
+    pub(super) block: u32,
+    /// In bytes; `u32::MAX` for 4 GiB or more.
+    pub(super) size: u32,
+}
+
+impl Place {
+    fn of(member: Member) -> Result<Self> {
+        let block = u32::try_from(member.data / BLOCK).map_err(|_| {
+            let message = "lies beyond the first 2 TiB of its archive; split the archive";
+            Error::new(ErrorKind::Limit, message).at_byte(member.header)
+        })?;
+        Ok(Self { block, size: u32::try_from(member.size).unwrap_or(u32::MAX) })
+    }
+
+    pub(super) fn start(self) -> u64 {
+        u64::from(self.block) * BLOCK
+    }
+}
+
+/// The samples of one archive: their keys, places and classes. Some 8 bytes a sample and wanted member, 8 more, and the
+/// keys themselves.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct ArchiveIndex {
+    pub(super) keys: Vec<u8>,
+    /// Where each key ends in `keys`.
+    pub(super) key_ends: Vec<u32>,
+    /// For each sample as many as there are wanted members.
+    pub(super) places: Vec<Place>,
+    /// The class of each sample; empty without such a field.
+    pub(super) labels: Vec<u32>,
+    /// The names that `labels` are indices into, as they were met; empty if those are indices by themselves.
+    pub(super) names: Vec<String>,
+    /// Members that belong to no sample: no ordinary files, without extension, or a dataset's description.
+    pub(super) ignored: u64,
+}
+
+impl ArchiveIndex {
+    pub(super) fn len(&self) -> usize {
+        self.key_ends.len()
+    }
+
+    /// The name of sample `index`, up to its members' extensions.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such sample.
+    pub(super) fn key(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.keys[start as usize..self.key_ends[index] as usize]
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let names: usize = self.names.iter().map(|name| name.len() + size_of::<String>()).sum();
+        (self.keys.capacity()
+            + 4 * (self.key_ends.capacity() + self.labels.capacity())
+            + size_of::<Place>() * self.places.capacity()
+            + names) as u64
+    }
+
+    /// Reads the headers of an archive, and the members that say a class.
+    ///
+    /// # Errors
+    ///
+    /// Those of walking through it; [`ErrorKind::Format`] where the members of a sample are not neighbours or two have
+    /// the same extension, with shard, member and byte.
+    pub(super) fn of(input: &Input, wanted: &[Wanted], class: Option<&ClassField>) -> Result<Self> {
+        let mut building = Building { wanted, class, ..Building::default() };
+        let mut walk = Walk::new(input)?;
+        while let Some(member) = walk.next()? {
+            let added = building.add(&mut walk, member);
+            added.map_err(|error| {
+                let error = error.at_path(input.path()).at_member(String::from_utf8_lossy(walk.name()));
+                error.at_byte(member.header)
+            })?;
+        }
+        let mut index = building.index;
+        index.ignored += walk.others();
+        index.keys.shrink_to_fit();
+        index.key_ends.shrink_to_fit();
+        index.places.shrink_to_fit();
+        index.labels.shrink_to_fit();
+        Ok(index)
+    }
+}
+
+/// The members of the first sample, by their extensions.
+pub(super) fn first_sample(input: &Input) -> Result<Vec<String>> {
+    let mut walk = Walk::new(input)?;
+    let mut first: Option<Vec<u8>> = None;
+    let mut extensions = Vec::new();
+    while walk.next()?.is_some() {
+        let Some((key, extension)) = split(walk.name()) else { continue };
+        if first.get_or_insert_with(|| key.to_vec()) != key {
+            break;
+        }
+        extensions.push(extension.to_ascii_lowercase());
+    }
+    Ok(extensions)
+}
+
+/// A member's name as WebDataset takes it apart: up to the first dot of its last part, and behind it. `None` for names
+/// without either, and for descriptions of the whole set, whose folder or file is called `__like_this__`.
+pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
+    let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
+    if first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__") {
+        return None;
+    }
+    let last = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
+    let dot = last + memchr::memchr(b'.', &name[last..]).filter(|dot| *dot > 0)?;
+    Some((&name[..dot], std::str::from_utf8(&name[dot + 1..]).ok()?))
+}
+
+#[derive(Default)]
+struct Building<'a> {
+    wanted: &'a [Wanted],
+    class: Option<&'a ClassField>,
+    index: ArchiveIndex,
+    /// The extensions of the sample so far.
+    extensions: HashSet<String>,
+    /// A sample for each hash of a key.
+    seen: HashMap<u64, u32>,
+    names: HashMap<String, u32>,
+}
+
+impl Building<'_> {
+    fn add(&mut self, walk: &mut Walk<'_>, member: Member) -> Result<()> {
+        let Some((key, extension)) = split(walk.name()) else {
+            self.index.ignored += 1;
+            return Ok(());
+        };
+        let extension = extension.to_ascii_lowercase();
+        let index = &mut self.index;
+        if index.len() == 0 || index.key(index.len() - 1) != key {
+            self.begin(key)?;
+        }
+        let index = &mut self.index;
+        let sample = index.len() - 1;
+        let first = sample * self.wanted.len();
+        for (nth, wanted) in self.wanted.iter().enumerate().filter(|(_, wanted)| wanted.is(&extension)) {
+            let place = &mut index.places[first + nth];
+            if *wanted == Wanted::AnyImage && place.block != 0 {
+                let message = "the sample has several images; say by its extension which one is meant";
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            *place = Place::of(member)?;
+            if let Some(class) = self.class.filter(|class| class.member == nth) {
+                index.labels[sample] = NO_CLASS;
+                if member.size <= MAX_CLASS_BYTES {
+                    let bytes = walk.contents(member)?;
+                    let names = &mut self.names;
+                    let read = class.read(bytes, |name| {
+                        if let Some(known) = names.get(name) {
+                            return Some(*known);
+                        }
+                        let next = index.names.len() as u32;
+                        index.names.push(name.to_owned());
+                        names.insert(name.to_owned(), next);
+                        Some(next)
+                    });
+                    // What is wrong with it is said when the sample is read.
+                    index.labels[sample] = read.unwrap_or(NO_CLASS);
+                }
+            }
+        }
+        if !self.extensions.insert(extension) {
+            let message = "the sample has this member twice; the archive was packed or joined wrongly";
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        Ok(())
+    }
+
+    /// Begins the next sample.
+    fn begin(&mut self, key: &[u8]) -> Result<()> {
+        let index = &mut self.index;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(key);
+        let sample = index.len() as u32;
+        let before = *self.seen.entry(hasher.finish()).or_insert(sample);
+        if before != sample && index.key(before as usize) == key {
+            let message = format!(
+                "the members of sample {:?} are not neighbours: others lie between them; pack them sorted by name",
+                String::from_utf8_lossy(key)
+            );
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        index.keys.extend_from_slice(key);
+        let end = u32::try_from(index.keys.len()).ok().filter(|_| sample < u32::MAX);
+        index.key_ends.push(end.ok_or_else(|| {
+            Error::new(ErrorKind::Limit, "the names of the archive's samples pass 4 GiB; split the archive")
+        })?);
+        index.places.resize(index.places.len() + self.wanted.len(), Place::default());
+        if self.class.is_some() {
+            index.labels.push(NO_CLASS);
+        }
+        self.extensions.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The index of all archives in one file beside them.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::memory::Reservation;
+use crate::read::packed::{Packer, Unpacker};
+use crate::read::saved::{Guard, load, save};
+
+use super::fields::Fields;
+use super::index::{ArchiveIndex, Place};
+use super::options::TarOptions;
+
+/// The saved indexes of these archives, or new ones, which are then saved.
+pub(super) fn indexes(
+    root: &Path,
+    paths: &[PathBuf],
+    fields: &Fields,
+    options: &TarOptions,
+    reservation: &mut Reservation,
+) -> Result<Vec<ArchiveIndex>> {
+    let Some(file) = options.saved_index.path(root) else {
+        return super::index_all(paths, fields, reservation);
+    };
+    let guard = guard(paths, fields)?;
+    if let Some(indexes) = load(&file, guard).and_then(|bytes| unpack(&bytes, paths.len(), fields)) {
+        let bytes = indexes.iter().map(ArchiveIndex::bytes).sum();
+        reservation.grow_to(bytes, "the index of the archives")?;
+        return Ok(indexes);
+    }
+    let indexes = super::index_all(paths, fields, reservation)?;
+    save(&file, guard, &pack(&indexes))?;
+    Ok(indexes)
+}
+
+/// The archives as they are now, and what of them is indexed.
+fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
+    let mut guard = Guard::new("members of tar archives 1").and(format!("{:?}", fields.wanted).as_bytes());
+    guard = guard.and(format!("{:?}", fields.class).as_bytes());
+    for path in paths {
+        let metadata = std::fs::metadata(path).map_err(|error| Error::io(path, error))?;
+        guard = guard.and(path.as_os_str().as_encoded_bytes()).and_metadata(&metadata);
+    }
+    Ok(guard)
+}
+
+fn pack(indexes: &[ArchiveIndex]) -> Vec<u8> {
+    let mut packer = Packer::default();
+    for index in indexes {
+        packer.bytes(&index.keys);
+        packer.numbers(index.key_ends.iter().copied());
+        packer.numbers(index.places.iter().map(|place| place.block));
+        packer.numbers(index.places.iter().map(|place| place.size));
+        packer.numbers(index.labels.iter().copied());
+        packer.number(index.names.len() as u64);
+        index.names.iter().for_each(|name| packer.bytes(name.as_bytes()));
+        packer.number(index.ignored);
+    }
+    packer.finish()
+}
+
+/// `None` for anything that can't be used without looking again.
+fn unpack(bytes: &[u8], count: usize, fields: &Fields) -> Option<Vec<ArchiveIndex>> {
+    let mut unpacker = Unpacker::new(bytes);
+    let mut indexes = Vec::new();
+    for _ in 0..count {
+        let keys = unpacker.bytes()?.to_vec();
+        let key_ends = unpacker.numbers()?;
+        let (blocks, sizes) = (unpacker.numbers()?, unpacker.numbers()?);
+        let labels = unpacker.numbers()?;
+        let mut names = Vec::new();
+        for _ in 0..unpacker.number()? {
+            names.push(std::str::from_utf8(unpacker.bytes()?).ok()?.to_owned());
+        }
+        let ignored = unpacker.number()?;
+        let samples = key_ends.len();
+        let fits = key_ends.is_sorted()
+            && key_ends.last().map_or(0, |end| *end as usize) == keys.len()
+            && blocks.len() == samples.checked_mul(fields.wanted.len())?
+            && sizes.len() == blocks.len()
+            && labels.len() == if fields.class.is_some() { samples } else { 0 };
+        if !fits {
+            return None;
+        }
+        let places = blocks.into_iter().zip(sizes).map(|(block, size)| Place { block, size }).collect();
+        indexes.push(ArchiveIndex { keys, key_ends, places, labels, names, ignored });
+    }
+    unpacker.is_empty().then_some(indexes)
+}

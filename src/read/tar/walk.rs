@@ -1,0 +1,312 @@
+//! From member to member through one archive, reading headers only.
+//!
+//! Formats: POSIX ustar and pax (IEEE Std 1003.1, "pax"), and what GNU tar adds for long names and large sizes ("Basic
+//! Tar Format" in its manual).
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::input::Input;
+
+/// Headers are one block, and everything begins at a block.
+pub(super) const BLOCK: u64 = 512;
+
+/// Most bytes of a long name or a pax header: names end at 4 KiB on any system, but pax headers hold attributes too.
+const MAX_EXTENSION: u64 = 1 << 20;
+
+/// What is read at once where the next header is near, and where it is far.
+const NEAR: usize = 64 << 10;
+const FAR: usize = 2 << 10;
+
+/// An ordinary file in an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Where its header begins, long names and pax headers before it included.
+    pub(super) header: u64,
+    /// Where its bytes begin: always a multiple of [`BLOCK`], never 0.
+    pub(super) data: u64,
+    pub(super) size: u64,
+}
+
+/// The members of one archive, in order.
+pub(super) struct Walk<'a> {
+    input: &'a Input,
+    /// A part of the file, if it is not in memory anyway.
+    window: Vec<u8>,
+    window_start: u64,
+    /// Where the next header is.
+    at: u64,
+    /// The name of the member found last.
+    name: Vec<u8>,
+    /// Members that are no ordinary files: folders, links, devices.
+    others: u64,
+}
+
+/// What extension headers say of the member behind them.
+#[derive(Default)]
+struct Extended {
+    header: Option<u64>,
+    named: bool,
+    size: Option<u64>,
+}
+
+impl<'a> Walk<'a> {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a compressed archive.
+    pub(super) fn new(input: &'a Input) -> Result<Self> {
+        let mut walk = Self { input, window: Vec::new(), window_start: 0, at: 0, name: Vec::new(), others: 0 };
+        let head = walk.bytes(0, input.len().min(6))?;
+        let packed = match head {
+            [0x1f, 0x8b, ..] => "gzip",
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => "xz",
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => "bzip2",
+            _ => return Ok(walk),
+        };
+        let message =
+            format!("a tar archive compressed with {packed}: its samples can't be read at random; decompress it first");
+        Err(Error::new(ErrorKind::Unsupported, message).at_path(input.path()))
+    }
+
+    /// The name of the member that [`next`](Self::next) found last.
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// How many members so far were no ordinary files.
+    pub(super) fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// The bytes of a member, which the caller knows to be few.
+    pub(super) fn contents(&mut self, member: Member) -> Result<&[u8]> {
+        self.bytes(member.data, member.size)
+    }
+
+    /// The next ordinary file; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for anything that is no tar archive from the first to the last block,
+    /// [`ErrorKind::Unsupported`] for sparse files and parts of them, [`ErrorKind::Limit`] for endless names; all with the
+    /// byte where the header is.
+    pub(super) fn next(&mut self) -> Result<Option<Member>> {
+        let mut extended = Extended::default();
+        loop {
+            let at = self.at;
+            match self.header(&mut extended) {
+                Ok(Step::Next) => {}
+                Ok(Step::Member(member)) => return Ok(Some(member)),
+                Ok(Step::End) => return Ok(None),
+                Err(error) => return Err(error.at_path(self.input.path()).at_byte(at)),
+            }
+        }
+    }
+
+    fn header(&mut self, extended: &mut Extended) -> Result<Step> {
+        let (at, len) = (self.at, self.input.len());
+        if at.checked_add(BLOCK).is_none_or(|end| end > len) {
+            let message = match len.saturating_sub(at) {
+                0 => "the archive ends without the zeros that end one: it is cut off, or was never finished".to_owned(),
+                rest => format!("{rest} bytes where a header of 512 is expected: the archive is cut off"),
+            };
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        let mut block = [0u8; BLOCK as usize];
+        block.copy_from_slice(self.bytes(at, BLOCK)?);
+        if block == [0; BLOCK as usize] {
+            if extended.header.is_some() {
+                return Err(Error::new(ErrorKind::Format, "a long name or pax header, but no member follows it"));
+            }
+            self.check_end(at + BLOCK)?;
+            return Ok(Step::End);
+        }
+        check_sum(&block)?;
+        let kind = block[156];
+        // The size in a pax header is that of the member alone, not of further headers before it.
+        let own_size = number(&block[124..136], "size")?;
+        let is_extension = matches!(kind, b'L' | b'K' | b'x' | b'X' | b'g');
+        let size = if is_extension { own_size } else { extended.size.unwrap_or(own_size) };
+        let data = at + BLOCK;
+        if !is_extension && !extended.named {
+            self.name.clear();
+            short_name(&block, &mut self.name);
+        }
+        // Links, devices and folders have no bytes, whatever their size says.
+        let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
+        let end = data.checked_add(size).filter(|end| *end <= len).ok_or_else(|| {
+            let name = String::from_utf8_lossy(if is_extension { b"its header" } else { &self.name });
+            let message = format!("{name:?} has {size} bytes, but the archive ends {} behind its header", len - data);
+            Error::new(ErrorKind::Format, message)
+        })?;
+        self.at = end.next_multiple_of(BLOCK);
+        match kind {
+            0 | b'0' | b'7' if self.name.ends_with(b"/") => {}
+            0 | b'0' | b'7' => {
+                let header = extended.header.unwrap_or(at);
+                return Ok(Step::Member(Member { header, data, size }));
+            }
+            b'L' | b'x' | b'X' | b'g' => {
+                if size > MAX_EXTENSION {
+                    let message = format!("a name or pax header of {size} bytes; at most {MAX_EXTENSION} are read");
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+                if kind != b'g' {
+                    extended.header.get_or_insert(at);
+                }
+                let mut name = std::mem::take(&mut self.name);
+                let read = match self.bytes(data, size) {
+                    Ok(bytes) if kind == b'L' => {
+                        name.clear();
+                        name.extend_from_slice(until_zero(bytes));
+                        extended.named = true;
+                        Ok(())
+                    }
+                    Ok(bytes) => pax(bytes, kind == b'g', extended, &mut name),
+                    Err(error) => Err(error),
+                };
+                self.name = name;
+                return read.map(|()| Step::Next);
+            }
+            b'K' => return Ok(Step::Next),
+            b'S' => return Err(sparse()),
+            b'M' => {
+                let message = "a part of a file that began in another archive; pack it again into one";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            _ => {}
+        }
+        self.others += 1;
+        *extended = Extended::default();
+        Ok(Step::Next)
+    }
+
+    /// Behind the block of zeros that ends an archive there are only zeros.
+    fn check_end(&mut self, mut at: u64) -> Result<()> {
+        while at < self.input.len() {
+            let rest = self.bytes(at, (self.input.len() - at).min(NEAR as u64))?;
+            if let Some(found) = rest.iter().position(|byte| *byte != 0) {
+                let message = format!(
+                    "the archive ends here, but something follows at byte {}; join archives with `tar --concatenate`",
+                    at + found as u64
+                );
+                return Err(Error::new(ErrorKind::Format, message));
+            }
+            at += rest.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Bytes that lie in the file.
+    fn bytes(&mut self, start: u64, len: u64) -> Result<&[u8]> {
+        let (from, held, input) = match self.input.slice() {
+            Some(all) => (0, all, self.input),
+            None => {
+                let window_end = self.window_start + self.window.len() as u64;
+                if start < self.window_start || start + len > window_end {
+                    let near = start.abs_diff(window_end) < NEAR as u64;
+                    let wanted = (len as usize).max(if near { NEAR } else { FAR }) as u64;
+                    self.window.resize(wanted.min(self.input.len().saturating_sub(start)) as usize, 0);
+                    self.window_start = start;
+                    self.input.read_at(start, &mut self.window)?;
+                }
+                (self.window_start, self.window.as_slice(), self.input)
+            }
+        };
+        let offset = (start - from) as usize;
+        held.get(offset..offset + len as usize).ok_or_else(|| {
+            Error::new(ErrorKind::Io, "the file has become shorter").at_path(input.path()).at_byte(start)
+        })
+    }
+}
+
+enum Step {
+    Next,
+    Member(Member),
+    End,
+}
+
+/// The sum of a header's bytes, its own field taken as spaces. Some old programs summed signed bytes.
+fn check_sum(block: &[u8; BLOCK as usize]) -> Result<()> {
+    let bytes = || block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
+    let promised = number(&block[148..156], "checksum")?;
+    let unsigned: u64 = bytes().map(u64::from).sum();
+    let signed: i64 = bytes().map(|byte| i64::from(byte as i8)).sum();
+    if promised == unsigned || i64::try_from(promised) == Ok(signed) {
+        return Ok(());
+    }
+    let message =
+        format!("no tar header: its checksum is {promised}, but its bytes give {unsigned}; damaged, or no tar archive");
+    Err(Error::new(ErrorKind::Format, message))
+}
+
+/// A number of a header: octal digits with spaces before and a space or zero behind, or for large ones base 256.
+fn number(field: &[u8], what: &str) -> Result<u64> {
+    let number = match field {
+        [0x80, high @ .., _, _, _, _, _, _, _, _] if high.iter().all(|byte| *byte == 0) => {
+            Some(field[field.len().saturating_sub(8)..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        }
+        _ => {
+            let text = until_zero(field).trim_ascii();
+            text.iter().try_fold(0u64, |number, byte| match byte {
+                b'0'..=b'7' => number.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
+                _ => None,
+            })
+        }
+    };
+    number.ok_or_else(|| {
+        let found = field.escape_ascii();
+        let message = format!("no tar header: its {what} is \"{found}\", no number; damaged, or no tar archive");
+        Error::new(ErrorKind::Format, message)
+    })
+}
+
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+fn short_name(block: &[u8; BLOCK as usize], name: &mut Vec<u8>) {
+    // GNU's own format has other things in the place of ustar's prefix.
+    if &block[257..263] == b"ustar\0" && block[345] != 0 {
+        name.extend_from_slice(until_zero(&block[345..500]));
+        name.push(b'/');
+    }
+    name.extend_from_slice(until_zero(&block[..100]));
+}
+
+/// Reads the records `LENGTH KEY=VALUE\n` of a pax header, where the length counts the whole record.
+fn pax(mut records: &[u8], global: bool, extended: &mut Extended, name: &mut Vec<u8>) -> Result<()> {
+    let malformed = || Error::new(ErrorKind::Format, "a damaged pax header: a record is no `LENGTH KEY=VALUE`");
+    // Some writers fill the block up.
+    while !until_zero(records).is_empty() {
+        let space = memchr::memchr(b' ', records).ok_or_else(malformed)?;
+        let digits = std::str::from_utf8(&records[..space]).ok();
+        let len = digits.and_then(|digits| digits.parse::<usize>().ok()).ok_or_else(malformed)?;
+        let record = records.get(space + 1..len).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(malformed)?;
+        let equals = memchr::memchr(b'=', record).ok_or_else(malformed)?;
+        let (key, value) = (&record[..equals], &record[equals + 1..]);
+        match key {
+            b"path" | b"size" if global => {
+                let message = "a global pax header that gives all members one name or size; pack the files again";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            b"path" => {
+                name.clear();
+                name.extend_from_slice(value);
+                extended.named = true;
+            }
+            b"size" => {
+                let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                extended.size = Some(size.ok_or_else(malformed)?);
+            }
+            _ if key.starts_with(b"GNU.sparse.") => return Err(sparse()),
+            _ => {}
+        }
+        records = &records[len..];
+    }
+    Ok(())
+}
+
+#[cold]
+fn sparse() -> Error {
+    Error::new(ErrorKind::Unsupported, "a sparse file, whose zeros are left out; pack it again without --sparse")
+}

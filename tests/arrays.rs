@@ -1,0 +1,351 @@
+//! Records of fixed size: NPY and raw files.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use common::{fixture, see_all, workspace};
+use proptest::prelude::*;
+use ringfeed::{
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, Endian, Error,
+    ErrorKind, IdxOptions, IdxReader, Loader, LoaderConfig, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource,
+    RecordReader, Result, SourceConfig, StoredType, verify,
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Expected {
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+/// What NumPy says that its files hold.
+fn expected() -> BTreeMap<String, Expected> {
+    serde_json::from_str(&std::fs::read_to_string(fixture("npy/expected.json")).unwrap()).unwrap()
+}
+
+/// All values of a tensor of a batch.
+fn numbers(batch: &DataSet, name: &str) -> Vec<f64> {
+    let tensor = batch.tensor(name).unwrap();
+    macro_rules! all {
+        ($type:ty) => {
+            tensor.as_slice::<$type>().unwrap().iter().map(|value| *value as f64).collect()
+        };
+    }
+    match tensor.dtype() {
+        DType::U8 => all!(u8),
+        DType::I8 => all!(i8),
+        DType::U16 => all!(u16),
+        DType::I16 => all!(i16),
+        DType::U32 => all!(u32),
+        DType::I32 => all!(i32),
+        DType::I64 => all!(i64),
+        DType::F32 => all!(f32),
+        DType::F64 => all!(f64),
+        other => panic!("{other}"),
+    }
+}
+
+/// One batch of all records, in order.
+fn all_of(reader: impl RecordReader + 'static) -> DataSet {
+    let records = reader.len() as usize;
+    let source = ReaderSource::new(reader).batch_size(records);
+    AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap().next().unwrap().unwrap()
+}
+
+fn bytes_of(value: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(value.as_ref()).unwrap();
+    file
+}
+
+#[test]
+fn numpy_s_files_hold_what_numpy_says() {
+    let mut types = Vec::new();
+    for (name, expected) in expected() {
+        for access in [Access::Read, Access::Map] {
+            let path = fixture(&format!("npy/{name}.npy"));
+            let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
+            types.push(reader.stored_type());
+            assert_eq!(reader.len(), expected.shape[0] as u64, "{name}");
+            if reader.is_empty() {
+                continue;
+            }
+            let batch = all_of(reader);
+            assert_eq!(batch.tensor("features").unwrap().shape(), expected.shape, "{name}");
+            assert_eq!(numbers(&batch, "features"), expected.values, "{name}");
+        }
+        let wider = NpyOptions { dtype: Some(DType::F64), ..NpyOptions::default() };
+        let reader = NpyReader::open(fixture(&format!("npy/{name}.npy")), &wider).unwrap();
+        if !reader.is_empty() {
+            assert_eq!(numbers(&all_of(reader), "features"), expected.values, "{name} as f64");
+        }
+    }
+    let in_numpy = StoredType::ALL.into_iter().filter(|kind| *kind != StoredType::Bf16);
+    assert!(in_numpy.clone().all(|kind| types.contains(&kind)), "each type was among them");
+}
+
+#[test]
+fn what_an_array_of_numbers_is_not_is_refused_with_advice() {
+    let refused = |name: &str| NpyReader::open(fixture(&format!("npy/bad-{name}.npy")), &NpyOptions::default());
+    for (name, part) in [
+        ("fortran", "ascontiguousarray"),
+        ("single", "a single number"),
+        ("structured", "each field as an array of its own"),
+        ("structured-unicode", "each field as an array of its own"),
+        ("text", "holds text (\"<U3\")"),
+        ("bytes", "holds text (\"|S3\")"),
+        ("void", "raw bytes"),
+        ("object", "Python objects"),
+        ("complex", "complex numbers"),
+        ("time", "dates or times"),
+    ] {
+        let error = refused(name).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(error.path().is_some() && error.location().byte.is_some(), "{error}");
+    }
+    let error = refused("rank-7").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format);
+    assert!(error.message().contains("6 dimensions"), "{error}");
+}
+
+#[test]
+fn a_number_that_i64_does_not_hold_is_a_bad_record_with_its_byte() {
+    let path = fixture("npy/bad-u8.npy");
+    for access in [Access::Read, Access::Map] {
+        let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
+        let source = ReaderSource::new(reader).bad_records(BadRecords::Skip(BadLimits::default()));
+        let mut batches = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
+        assert_eq!(numbers(&batches.next().unwrap().unwrap(), "features"), [1.0, 3.0]);
+    }
+    let report = verify(&path, 2, |_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples), (3, 1));
+    let error = &report.bad[0];
+    let start = std::fs::metadata(&path).unwrap().len() - 3 * 8;
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)));
+    assert_eq!(error.location().byte, Some(start + 8));
+    assert!(error.message().contains("9223372036854775808"), "{error}");
+}
+
+/// A reader of NPY bytes, or why there is none.
+fn npy(bytes: &[u8]) -> Result<NpyReader> {
+    NpyReader::open(bytes_of(bytes).path(), &NpyOptions::default())
+}
+
+/// An NPY file of version 1 with this header and so many zeros behind it.
+fn with_header(text: &str, data_bytes: usize) -> Vec<u8> {
+    let len = u16::try_from(text.len()).unwrap().to_le_bytes();
+    [b"\x93NUMPY\x01\0", &len[..], text.as_bytes(), &vec![0; data_bytes]].concat()
+}
+
+#[test]
+fn headers_of_npy_files_are_lies_until_checked() {
+    let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
+    assert_eq!(npy(&with_header(good, 24)).unwrap().len(), 2);
+    let ways = "{ \"shape\" :(2,3L),\"fortran_order\":False,'descr':'f4'}";
+    assert_eq!(npy(&with_header(ways, 24)).unwrap().len(), 2);
+    let edited = |from: &str, to: &str| npy(&with_header(&good.replace(from, to), 24)).unwrap_err().to_string();
+    for (from, to, part) in [
+        ("(2, 3)", "(2, 4)", "promises 102 bytes, the file has 94"),
+        ("(2, 3)", "(1, 3)", "promises 82 bytes, the file has 94"),
+        ("(2, 3)", "(9223372036854775807, 3)", "more bytes than a file can hold"),
+        ("(2, 3)", "(99999999999999999999, 3)", "a length below 2^64"),
+        ("(2, 3)", "(-2, 3)", "a length below 2^64"),
+        ("(2, 3)", "(2, 0)", "dimension 1 is 0"),
+        ("(2, 3)", "(2 3)", "expected `,` or `)`"),
+        ("(2, 3)", "2", "expected `(`"),
+        ("<f4", "<f16", "does not know"),
+        ("'<f4'", "3", "expected text in quotes"),
+        ("False", "0", "expected `True` or `False`"),
+        ("fortran_order", "f", "no entry \"f\""),
+        ("'descr'", "'shape': (1,), 'descr'", "twice"),
+        ("'shape': (2, 3), ", "", "has `descr`, `fortran_order` and `shape`"),
+        ("}", "", "expected"),
+        ("}\n", "} x", "something follows"),
+        ("{", "", "expected `{`"),
+    ] {
+        assert!(edited(from, to).contains(part), "{from} as {to}: {}", edited(from, to));
+    }
+    let error = |bytes: &[u8]| npy(bytes).unwrap_err().to_string();
+    assert!(error(b"").contains("ends inside its NPY header"));
+    assert!(error(b"\x93NUMPY\x01").contains("ends inside its NPY header"));
+    assert!(error(b"\x93NUMPY\x01\0\xff\xffabc").contains("ends inside its NPY header"));
+    assert!(error(b"\x93NUMPY\x02\0\xff\xff\xff\xffabc").contains("an NPY header of 4294967295 bytes"));
+    assert!(error(b"\x93NUMPY\x04\0\0\0\0\0\0").contains("version 4.0"));
+    assert!(error(b"\x89PNG\r\n\x1a\n....").contains("not an NPY file"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damaged_npy_files_are_errors_or_arrays(
+        damage in proptest::collection::vec((0usize..152, any::<u8>()), 1..6),
+        cut in proptest::option::of(0usize..152),
+    ) {
+        let mut bytes = std::fs::read(fixture("npy/i4-little.npy")).unwrap();
+        for (at, value) in damage {
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.unwrap_or(bytes.len()));
+        if let Ok(reader) = npy(&bytes) {
+            prop_assert!(reader.len() <= bytes.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_of_an_npy_file_is_an_error_that_names_it() {
+    let bytes = std::fs::read(fixture("npy/i4-little.npy")).unwrap();
+    for len in 0..bytes.len() {
+        let error = npy(&bytes[..len]).unwrap_err();
+        assert_eq!((error.kind(), error.path().is_some()), (ErrorKind::Format, true), "{len} bytes: {error}");
+    }
+}
+
+#[test]
+fn raw_files_of_every_type_hold_what_was_written() {
+    let values = [0u8, 1, 2, 100];
+    for kind in StoredType::ALL {
+        for endian in [Endian::Little, Endian::Big] {
+            let data: Vec<u8> = values
+                .iter()
+                .flat_map(|value| {
+                    let bits = match kind {
+                        StoredType::F16 => half::f16::from_f32((*value).into()).to_bits().into(),
+                        StoredType::Bf16 => half::bf16::from_f32((*value).into()).to_bits().into(),
+                        StoredType::F32 => f32::from(*value).to_bits().into(),
+                        StoredType::F64 => f64::from(*value).to_bits(),
+                        _ => u64::from(*value),
+                    };
+                    match endian {
+                        Endian::Little => bits.to_le_bytes()[..kind.bytes()].to_vec(),
+                        Endian::Big => bits.to_be_bytes()[8 - kind.bytes()..].to_vec(),
+                    }
+                })
+                .collect();
+            // One byte of header, so that no element lies at a multiple of its size.
+            for header in [&b""[..], b"!"] {
+                let file = bytes_of([header, &data].concat());
+                for access in [Access::Read, Access::Map] {
+                    let options = RawOptions {
+                        header_bytes: header.len() as u64,
+                        endian,
+                        access,
+                        ..RawOptions::features(kind, &[2])
+                    };
+                    let batch = all_of(RawReader::open(file.path(), &options).unwrap());
+                    assert_eq!(batch.tensor("features").unwrap().dtype(), kind.dtype());
+                    assert_eq!(numbers(&batch, "features"), values.map(f64::from), "{kind} {endian:?} {access:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_raw_file_of_no_whole_records_is_refused() {
+    let error = |bytes: usize, options: &RawOptions| -> Error {
+        RawReader::open(bytes_of(vec![0; bytes]).path(), options).unwrap_err()
+    };
+    let options = RawOptions { header_bytes: 10, ..RawOptions::features(StoredType::F32, &[3]) };
+    let short = error(9, &options);
+    assert!(short.kind() == ErrorKind::Format && short.message().contains("header_bytes are 10"), "{short}");
+    let rest = error(10 + 12 + 5, &options);
+    assert!(rest.location().byte == Some(22) && rest.message().contains("leave 5"), "{rest}");
+    assert!(error(8, &RawOptions::features(StoredType::U8, &[2, 0])).message().contains("dimension 2 is 0"));
+    let huge = RawOptions::features(StoredType::F64, &[usize::MAX, 2]);
+    assert!(error(8, &huge).message().contains("more bytes than a file can hold"));
+    let narrow = RawOptions { dtype: Some(DType::U8), ..RawOptions::features(StoredType::F16, &[1]) };
+    assert_eq!(error(8, &narrow).kind(), ErrorKind::Schema);
+    assert_eq!(RawReader::open(bytes_of([]).path(), &options.clone()).unwrap_err().kind(), ErrorKind::Format);
+    let empty = RawReader::open(bytes_of([0; 10]).path(), &options).unwrap();
+    assert!(empty.is_empty());
+}
+
+/// Two files: records of five u16 that count up, and a label for each.
+fn counting_files() -> (tempfile::NamedTempFile, tempfile::NamedTempFile) {
+    let features: Vec<u8> = (0..5000u16).flat_map(u16::to_le_bytes).collect();
+    let labels: Vec<u8> = (0..1000u32).map(|record| (record % 10) as u8).collect();
+    (bytes_of(features), bytes_of(labels))
+}
+
+#[test]
+fn batches_are_the_same_however_records_are_read_and_by_whom() {
+    let (features, labels) = counting_files();
+    let source = |access| {
+        let options = RawOptions { access, dtype: Some(DType::F32), ..RawOptions::features(StoredType::U16, &[5]) };
+        let features = RawReader::open(features.path(), &options).unwrap();
+        let classes = RawReader::open(labels.path(), &RawOptions { access, ..RawOptions::labels(StoredType::U8) });
+        ReaderSource::new(features).and(classes.unwrap()).shuffle(3).batch_size(33)
+    };
+    let mut shielded = AsyncShieldDataSetIterator::new(source(Access::Read), &workspace(1, 1)).unwrap();
+    let naive = see_all(&mut shielded);
+    let firsts: Vec<u64> = naive.iter().flat_map(|batch| batch.samples.clone()).collect();
+    let values: Vec<f32> = naive.iter().flat_map(|batch| bytemuck::pod_collect_to_vec(&batch.tensors[0])).collect();
+    let classes: Vec<i64> = naive.iter().flat_map(|batch| bytemuck::pod_collect_to_vec(&batch.tensors[1])).collect();
+    for (nth, sample) in firsts.iter().enumerate() {
+        assert_eq!(values[5 * nth..][..5], std::array::from_fn::<f32, 5, _>(|i| (sample * 5 + i as u64) as f32));
+        assert_eq!(classes[nth], (sample % 10) as i64);
+    }
+    for (access, workers) in [(Access::Read, 2), (Access::Map, 1), (Access::Map, 3)] {
+        let mut ahead = AsyncDataSetIterator::new(source(access), &workspace(workers, 2)).unwrap();
+        assert_eq!(see_all(&mut ahead), naive, "{access:?} with {workers} workers");
+    }
+}
+
+#[test]
+fn settings_name_raw_and_npy_files() {
+    let (features, labels) = counting_files();
+    let text = format!(
+        r#"
+        batch_size = 1000
+        [[sources]]
+        format = "raw"
+        path = {:?}
+        options = {{ stored = "u16", shape = [5] }}
+        [[sources]]
+        format = "raw"
+        path = {:?}
+        options = {{ stored = "u8", role = "label", access = "read" }}
+        [[sources]]
+        format = "npy"
+        path = {:?}
+        options = {{ name = "weights" }}
+        "#,
+        features.path(),
+        labels.path(),
+        fixture("npy/row.npy"),
+    );
+    let mut config: LoaderConfig = toml::from_str(&text).unwrap();
+    config.shorter = true;
+    let plan = Loader::from(config.clone()).plan().unwrap();
+    assert_eq!((plan.samples, plan.unknown.len()), (Some(5), 0));
+    let batch = Loader::from(config.clone()).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(numbers(&batch, "features")[..6], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(numbers(&batch, "labels"), [0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(numbers(&batch, "weights"), [0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert!(Loader::from(config.clone()).verify(|_| {}).unwrap().is_ok());
+    config.sources.truncate(1);
+    assert_eq!(config.sources[0].format(), "raw");
+    let SourceConfig::Raw { options, .. } = &config.sources[0] else { panic!("as it was given") };
+    assert_eq!(options, &RawOptions::features(StoredType::U16, &[5]));
+    let detected = LoaderConfig::for_path(fixture("npy/row.npy")).unwrap();
+    assert_eq!(detected.sources[0].format(), "npy");
+}
+
+#[test]
+fn idx_files_give_the_same_mapped_and_read() {
+    let mut file = vec![0, 0, 0x0b, 2, 0, 0, 0, 100, 0, 0, 0, 7];
+    file.extend((0..700i16).flat_map(i16::to_be_bytes));
+    let file = bytes_of(file);
+    let values = [Access::Read, Access::Map].map(|access| {
+        let reader = IdxReader::open(file.path(), &IdxOptions { access, ..IdxOptions::default() }).unwrap();
+        numbers(&all_of(reader), "features")
+    });
+    assert_eq!(values[0], (0..700).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(values[0], values[1]);
+}

@@ -1,0 +1,564 @@
+//! Tar archives: against WebDataset's own reading of them, against the `tar` crate, and damaged in every way.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{fixture, see_all, workspace};
+use proptest::prelude::*;
+use ringfeed::{
+    Access, AsyncDataSetIterator, BadLimits, BadRecords, ClassBy, DType, DataSetIterator, ErrorKind, ImageOptions,
+    LabelFormat, Loader, LoaderConfig, Longer, MemoryBudget, ReaderSource, RecordReader, Role, SavedIndex,
+    SourceConfig, TarField, TarOptions, TarReader, TarSummary, verify,
+};
+use serde_json::Value;
+
+fn text(extension: &str, max_len: usize) -> TarField {
+    TarField::Text { extension: extension.to_owned(), name: None, max_len, longer: Longer::Error }
+}
+
+fn number(extension: &str, pointer: Option<&str>, dtype: DType) -> TarField {
+    let pointer = pointer.map(str::to_owned);
+    TarField::Number { extension: extension.to_owned(), pointer, name: None, role: Role::Feature, dtype }
+}
+
+fn options(fields: impl IntoIterator<Item = TarField>) -> TarOptions {
+    TarOptions { fields: fields.into_iter().collect(), ..TarOptions::default() }
+}
+
+/// An archive of these members, in GNU's format.
+fn archive<N: AsRef<str>, B: AsRef<[u8]>>(members: impl IntoIterator<Item = (N, B)>) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.as_ref().len() as u64);
+        builder.append_data(&mut header, name.as_ref(), bytes.as_ref()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// What opening an archive of these bytes objects to.
+    fn refusal(&self, bytes: &[u8]) -> ringfeed::Error {
+        TarReader::open(self.put("bad.tar", bytes), &options([text("txt", 100)])).map(|_| ()).unwrap_err()
+    }
+}
+
+/// Each text of the samples, decoded one after another.
+fn texts(reader: TarReader) -> Vec<Vec<u8>> {
+    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(7), &workspace(2, 1)).unwrap();
+    let mut texts = Vec::new();
+    for batch in see_all(&mut batches) {
+        let width = batch.shapes[0][1];
+        for (row, len) in batch.tensors[1].chunks(8).enumerate() {
+            let (text, padding) =
+                batch.tensors[0][row * width..][..width].split_at(i64::from_ne_bytes(len.try_into().unwrap()) as usize);
+            assert!(padding.iter().all(|byte| *byte == 0));
+            texts.push(text.to_vec());
+        }
+    }
+    texts
+}
+
+#[test]
+fn archives_are_read_as_webdataset_reads_them() {
+    let expected: Value = serde_json::from_slice(&fs::read(fixture("tar/expected.json")).unwrap()).unwrap();
+    let mut seen = 0;
+    for (name, samples) in expected["archives"].as_object().unwrap() {
+        let samples = samples.as_array().unwrap();
+        let is_full = name.starts_with("wds");
+        let all = is_full.then(|| [text("txt", 16), number("json", Some("/box/1"), DType::F32)]);
+        let images = ImageOptions { order: ringfeed::PixelOrder::Nhwc, size: Some((3, 4)), ..ImageOptions::default() };
+        let fields = [TarField::image(), TarField::class()].into_iter().chain(all.into_iter().flatten());
+        let options = TarOptions { images, ..options(fields) };
+        let reader = TarReader::open(fixture("tar").join(name), &options).unwrap();
+        assert_eq!(reader.len(), samples.len() as u64, "{name}");
+        assert_eq!(reader.ignored(), if is_full { 0 } else { 4 }, "{name}");
+        for (sample, expected) in samples.iter().enumerate() {
+            assert_eq!(reader.key(sample as u64), expected["key"].as_str().unwrap());
+            assert_eq!(reader.label(sample as u64).map(u64::from), expected["cls"].as_u64());
+        }
+        let mut batches = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(1), &workspace(2, 1)).unwrap();
+        for (batch, expected) in see_all(&mut batches).iter().zip(samples) {
+            let pixels: Vec<u64> = batch.tensors[0].iter().map(|value| (*value).into()).collect();
+            assert_eq!(Value::from(pixels), expected["pixels"], "{name}");
+            assert_eq!(i64::from_ne_bytes(batch.tensors[1][..].try_into().unwrap()), expected["cls"].as_i64().unwrap());
+            if is_full {
+                let text = expected["txt"].as_str().unwrap();
+                assert_eq!(&batch.tensors[2][..text.len()], text.as_bytes());
+                assert_eq!(i64::from_ne_bytes(batch.tensors[3][..].try_into().unwrap()), text.len() as i64);
+                let number = f32::from_ne_bytes(batch.tensors[4][..].try_into().unwrap());
+                assert_eq!(f64::from(number), expected["box"].as_f64().unwrap());
+            }
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn a_pattern_a_folder_and_a_list_are_the_same_archives() {
+    let keys = |reader: TarReader| (0..reader.len()).map(|sample| reader.key(sample).into_owned()).collect::<Vec<_>>();
+    let pattern = TarReader::open(fixture("tar/wds-{000..001}.tar"), &TarOptions::default()).unwrap();
+    let list = [fixture("tar/wds-000.tar"), fixture("tar/wds-001.tar")];
+    assert_eq!(pattern.archives().collect::<Vec<_>>(), list);
+    let folder = Folder::new();
+    for path in &list {
+        fs::copy(path, folder.0.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let keys_of_pattern = keys(pattern);
+    assert_eq!(keys_of_pattern, ["n00/0000", "n01/0001", "n00/0002", "n01/0003", "n00/0004", "n01/0005"]);
+    assert_eq!(keys(TarReader::from_paths(&list, &TarOptions::default()).unwrap()), keys_of_pattern);
+    assert_eq!(keys(TarReader::open(folder.0.path(), &TarOptions::default()).unwrap()), keys_of_pattern);
+    let missing = TarReader::open(fixture("tar/wds-{000..002}.tar"), &TarOptions::default()).map(|_| ()).unwrap_err();
+    assert!(missing.kind() == ErrorKind::NotFound && missing.to_string().contains("wds-002.tar"), "{missing}");
+}
+
+#[test]
+fn classes_are_told_by_index_or_by_name_from_text_or_json() {
+    let open = |field: TarField, images: ImageOptions| {
+        let options = TarOptions { images, ..options([field]) };
+        TarReader::open(fixture("tar/wds-{000..001}.tar"), &options)
+    };
+    let labels = |reader: &TarReader| (0..6).map(|sample| reader.label(sample)).collect::<Vec<_>>();
+    let class = |extension: &str, pointer: Option<&str>, by| TarField::Class {
+        extension: extension.to_owned(),
+        pointer: pointer.map(str::to_owned),
+        by,
+    };
+    let indices = [Some(0), Some(1), Some(2), Some(0), Some(1), Some(2)];
+    let by_json = open(class("json", Some("/label"), ClassBy::Index), ImageOptions::default()).unwrap();
+    assert_eq!((labels(&by_json).as_slice(), by_json.classes().len()), (&indices[..], 0));
+    let by_name = open(class("json", Some("/name"), ClassBy::Name), ImageOptions::default()).unwrap();
+    assert_eq!(
+        (labels(&by_name).as_slice(), by_name.classes()),
+        (&indices[..], &["cat", "dog", "eel"].map(str::to_owned)[..])
+    );
+    let listed = ImageOptions {
+        classes: Some(["eel", "cat"].map(str::to_owned).to_vec()),
+        labels: LabelFormat::OneHot,
+        ..ImageOptions::default()
+    };
+    let listed = open(class("json", Some("/name"), ClassBy::Name), listed).unwrap();
+    assert_eq!(labels(&listed), [Some(1), None, Some(0), Some(1), None, Some(0)]);
+    let limits = BadRecords::Skip(BadLimits::default());
+    let source = ReaderSource::new(listed).batch_size(6).bad_records(limits);
+    let mut batches = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert_eq!(batch.labels().unwrap().as_slice::<f32>().unwrap(), [0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    let bad = batches.bad_records();
+    assert!(bad.iter().all(|bad| bad.error.to_string().contains("class \"dog\" is not among")), "{bad:?}");
+    let by_text = open(class("txt", None, ClassBy::Name), ImageOptions::default()).unwrap();
+    assert_eq!(by_text.classes(), ["", "chien", "tabby cat", "x", "Österreich", "猫"]);
+}
+
+#[test]
+fn what_a_sample_lacks_or_holds_wrongly_is_a_bad_record_with_its_place() {
+    let folder = Folder::new();
+    let png = fs::read(fixture("images/rgb.png")).unwrap();
+    let path = folder.put(
+        "a.tar",
+        archive([
+            ("0.png", &png[..]),
+            ("0.cls", b"0"),
+            ("1.cls", b"1"),
+            ("2.png", &png),
+            ("3.png", &png),
+            ("3.cls", b"three"),
+            ("4.png", b"no image"),
+            ("4.cls", b"4"),
+            ("5.png", &png),
+            ("5.cls", b"-1"),
+        ]),
+    );
+    let report = verify(&path, 2, |_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples), (6, 5));
+    let texts: Vec<String> = report.bad.iter().map(|error| error.to_string()).collect();
+    let path = path.display();
+    assert_eq!(
+        texts[..4],
+        [
+            format!("{path}: record 1: member \"1\": the sample has no such member"),
+            format!("{path}: record 2: member \"2.cls\": column \"label\": the sample has no such member"),
+            format!("{path}: record 3: member \"3.cls\": column \"label\": byte 4096: the class is \"three\"; expected its index, an integer from 0 on"),
+            format!("{path}: record 4: member \"4\": byte 5120: not an image of a known format"),
+        ]
+        .map(|text| text.replace("byte 4096", &byte(&texts[2])).replace("byte 5120: not an image of a known format", texts[3].split("member \"4\": ").nth(1).unwrap()))
+    );
+    assert!(texts[4].contains("the class is -1"), "{texts:?}");
+}
+
+/// The part of an error that says the byte.
+fn byte(text: &str) -> String {
+    let rest = &text[text.find("byte ").unwrap()..];
+    rest[..rest[5..].find(':').unwrap() + 5].to_owned()
+}
+
+#[test]
+fn members_of_a_sample_are_neighbours_and_differ() {
+    let folder = Folder::new();
+    let apart = folder.refusal(&archive([("a.txt", "1"), ("b.txt", "2"), ("a.cls", "3")]));
+    assert_eq!(
+        (apart.kind(), apart.location().member.as_deref(), apart.location().byte),
+        (ErrorKind::Format, Some("a.cls"), Some(2048))
+    );
+    assert!(apart.to_string().contains("not neighbours"), "{apart}");
+    let twice = folder.refusal(&archive([("a.txt", "1"), ("a.TXT", "2")]));
+    assert_eq!(
+        (twice.kind(), twice.location().member.as_deref(), twice.location().byte),
+        (ErrorKind::Format, Some("a.TXT"), Some(1024))
+    );
+    let images = folder.put("images.tar", archive([("a.png", "1"), ("a.cls", "1"), ("b.png", "2"), ("b.jpg", "2")]));
+    let images = TarReader::open(images, &TarOptions::default()).map(|_| ()).unwrap_err();
+    assert!(
+        images.to_string().contains("member \"b.jpg\"") && images.to_string().contains("several images"),
+        "{images}"
+    );
+    // Another archive may use the same keys.
+    let (a, b) = (folder.put("a.tar", archive([("k.txt", "1")])), folder.put("b.tar", archive([("k.txt", "2")])));
+    let reader = TarReader::from_paths([a, b], &options([text("txt", 9)])).unwrap();
+    let mut names = [Vec::new(), Vec::new()];
+    (0..2).for_each(|sample| reader.name(sample, &mut names[sample as usize]));
+    assert_eq!(names, [b"a.tar/k".to_vec(), b"b.tar/k".to_vec()]);
+    assert_eq!(texts(reader), [b"1", b"2"]);
+}
+
+/// A header with this kind and these bytes in the field of the size.
+fn header(name: &str, kind: u8, size: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).unwrap();
+    header.as_mut_bytes()[156] = kind;
+    header.as_mut_bytes()[124..124 + size.len()].copy_from_slice(size);
+    header.set_cksum();
+    header.as_bytes().to_vec()
+}
+
+fn block(bytes: &[u8]) -> Vec<u8> {
+    let mut block = bytes.to_vec();
+    block.resize(bytes.len().next_multiple_of(512), 0);
+    block
+}
+
+#[test]
+fn hostile_headers_are_refused_with_their_byte() {
+    let folder = Folder::new();
+    let good = archive([("a.txt", "text")]);
+    let behind = |parts: &[&[u8]]| [&good[..1024], &parts.concat(), &[0; 1024]].concat();
+    let pax = |records: &str| {
+        behind(&[
+            &header("x", b'x', format!("{:011o}\0", records.len()).as_bytes()),
+            &block(records.as_bytes()),
+            &header("b.txt", b'0', b"00000000000\0"),
+        ])
+    };
+    for (bytes, kind, words) in [
+        (
+            behind(&[&header("b.txt", b'0', &[0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])]),
+            ErrorKind::Format,
+            "18446744073709551615 bytes",
+        ),
+        (behind(&[&header("b.txt", b'0', &[0xff; 12])]), ErrorKind::Format, "its size is"),
+        (behind(&[&header("b.txt", b'0', b"-0000000001\0")]), ErrorKind::Format, "its size is"),
+        (behind(&[&header("b.txt", b'0', b"77777777777\0")]), ErrorKind::Format, "8589934591 bytes"),
+        (behind(&[&header("b.txt", b'0', b"00000003000\0")]), ErrorKind::Format, "ends 1024 behind"),
+        (behind(&[&header("b.txt", b'S', b"00000000000\0")]), ErrorKind::Unsupported, "sparse"),
+        (behind(&[&header("b.txt", b'M', b"00000000000\0")]), ErrorKind::Unsupported, "another archive"),
+        (behind(&[&header("b.txt", b'L', b"00000000004\0"), &block(b"name")]), ErrorKind::Format, "no member follows"),
+        (pax("99 path=b\n"), ErrorKind::Format, "damaged pax"),
+        (pax("0 path=b\n"), ErrorKind::Format, "damaged pax"),
+        (pax("18446744073709551615 path=b\n"), ErrorKind::Format, "damaged pax"),
+        (pax("11 size=-1\n"), ErrorKind::Format, "damaged pax"),
+        (pax("28 size=18446744073709551615\n"), ErrorKind::Format, "damaged pax"),
+        (pax("29 size=18446744073709551615\n"), ErrorKind::Format, "18446744073709551615 bytes"),
+        (pax("22 GNU.sparse.major=1\n"), ErrorKind::Unsupported, "sparse"),
+        (behind(&[&header("g", b'g', b"00000000012\0"), &block(b"10 path=b\n")]), ErrorKind::Unsupported, "global"),
+    ] {
+        let error = folder.refusal(&bytes);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}; expected {words}");
+        assert!(error.location().byte >= Some(1024) && error.path().is_some(), "{error}");
+    }
+    // A name of more than the limit; the archive has as many bytes as the header says.
+    let long = behind(&[&header("n", b'L', b"00010000000\0"), &vec![b'x'; 2 << 20]]);
+    assert_eq!(folder.refusal(&long).kind(), ErrorKind::Limit);
+    // A thousand pax headers in a row say the same of one member.
+    let records = pax("10 path=b\n");
+    let many = behind(&[&records[1024..2048].repeat(1000), &header("c.txt", b'0', b"00000000000\0")]);
+    // (One block of zeros will do as an end.)
+    let path = folder.put("many.tar", &many[..many.len() - 512]);
+    let reader = TarReader::open(path, &options([text("txt", 9)])).unwrap();
+    assert_eq!((reader.len(), reader.ignored()), (1, 1));
+}
+
+#[test]
+fn other_things_than_whole_archives_are_refused_with_what_to_do() {
+    let folder = Folder::new();
+    let good = archive([("a.txt", "text")]);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, &good).unwrap();
+    for (bytes, kind, words) in [
+        (encoder.finish().unwrap(), ErrorKind::Unsupported, "gzip"),
+        (b"BZh91AY".to_vec(), ErrorKind::Unsupported, "bzip2"),
+        ([&[0x28, 0xb5, 0x2f, 0xfd], &good[..]].concat(), ErrorKind::Unsupported, "zstd"),
+        (Vec::new(), ErrorKind::Format, "cut off"),
+        (good[..1024].to_vec(), ErrorKind::Format, "cut off"),
+        ([&good[..], &good[..]].concat(), ErrorKind::Format, "something follows at byte 2048"),
+        (vec![0; 1024], ErrorKind::NotFound, "no samples"),
+        (vec![b'x'; 2048], ErrorKind::Format, "no tar archive"),
+        (archive([("README", "x")]), ErrorKind::NotFound, "no samples"),
+    ] {
+        let error = folder.refusal(&bytes);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}; expected {words}");
+    }
+}
+
+#[test]
+fn an_archive_cut_off_anywhere_is_an_error_and_never_a_panic() {
+    let folder = Folder::new();
+    for name in ["tar/pax.tar", "tar/gnu.tar"] {
+        let whole = fs::read(fixture(name)).unwrap();
+        // The last member ends and zeros begin here.
+        let end = whole.len() - whole.iter().rev().position(|byte| *byte != 0).unwrap();
+        let end = end.next_multiple_of(512);
+        for len in (0..end).step_by(101).chain((0..=end).step_by(512)) {
+            let path = folder.put("cut.tar", &whole[..len]);
+            let error = TarReader::open(path, &TarOptions::default()).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Format, "{name} cut at {len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_never_panics_and_in_a_header_never_goes_unseen() {
+    let folder = Folder::new();
+    let whole = fs::read(fixture("tar/pax.tar")).unwrap();
+    for at in (0..whole.len()).step_by(23) {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x15;
+        let path = folder.put("changed.tar", &changed);
+        if let Ok(reader) = TarReader::open(path, &TarOptions::default()) {
+            // Behind the checksum there is a zero, and a byte that nobody reads.
+            let is_header = whole[at / 512 * 512..][257..262] == *b"ustar" && at % 512 != 155;
+            assert!(!is_header, "byte {at}: {} samples", reader.len());
+        }
+    }
+}
+
+#[test]
+fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
+    let folder = Folder::new();
+    let (one, two) = (archive([("a.txt", "1"), ("a.cls", "5")]), archive([("a.txt", "2"), ("a.cls", "6")]));
+    let path = folder.put("set.tar", &one);
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let class = TarField::class();
+    let saving = TarOptions { saved_index: SavedIndex::Beside, ..options([text("txt", 9), class.clone()]) };
+    let label = || TarReader::open(&path, &saving).unwrap().label(0);
+    assert_eq!(label(), Some(5));
+    let saved = folder.0.path().join("set.tar.ringfeed");
+    assert!(saved.is_file());
+    let fingerprint = TarReader::open(&path, &saving).unwrap().fingerprint();
+    // The same size and time: nothing tells that it changed, so what was saved is believed.
+    fs::write(&path, &two).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    assert_eq!(label(), Some(5));
+    let other = TarReader::open(&path, &TarOptions { fields: vec![class], ..saving.clone() }).unwrap();
+    assert_eq!(other.label(0), Some(6));
+    // That saved another index over it, which does not fit these fields.
+    assert_eq!(label(), Some(6));
+    assert_ne!(TarReader::open(&path, &saving).unwrap().fingerprint(), fingerprint);
+    fs::write(&path, &one).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(time + std::time::Duration::from_nanos(50))
+        .unwrap();
+    assert_eq!(label(), Some(5));
+    let whole = fs::read(&saved).unwrap();
+    for at in 28..whole.len() {
+        fs::write(&saved, &whole[..at]).unwrap();
+        assert_eq!(label(), Some(5), "cut at {at}");
+    }
+}
+
+#[test]
+fn the_index_counts_against_the_budget() {
+    let folder = Folder::new();
+    let members = (0..2000).map(|n| (format!("{n:04}.txt"), "x"));
+    let path = folder.put("many.tar", archive(members));
+    let budget = MemoryBudget::unlimited();
+    let reader = TarReader::open_within(&path, &options([text("txt", 9)]), &budget).unwrap();
+    assert!((2000 * 16..2000 * 20).contains(&budget.used()), "{} bytes", budget.used());
+    drop(reader);
+    assert_eq!(budget.used(), 0);
+    let small = MemoryBudget::new(10_000);
+    let error = TarReader::open_within(&path, &options([text("txt", 9)]), &small).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Budget);
+}
+
+#[test]
+fn more_archives_than_may_stay_open_are_read_all_the_same() {
+    let folder = Folder::new();
+    let paths = (0..300).map(|n| folder.put(&format!("{n}.tar"), archive([("k.txt", n.to_string())])));
+    let reader = TarReader::from_paths(paths.collect::<Vec<_>>(), &options([text("txt", 9)])).unwrap();
+    let expected: Vec<Vec<u8>> = (0..300).map(|n| n.to_string().into_bytes()).collect();
+    assert_eq!(texts(reader), expected);
+}
+
+#[test]
+fn a_loader_reads_archives_as_its_settings_say() {
+    let config: LoaderConfig = toml::from_str(
+        r#"
+        batch_size = 6
+        [[sources]]
+        format = "tar"
+        path = "PATTERN"
+        [sources.options]
+        access = "map"
+        images = { size = [2, 2], label_name = "y" }
+        fields = [
+            { image = { extension = "png" } },
+            { class = {} },
+            { text = { extension = "txt", name = "caption", max_len = 12 } },
+            { number = { extension = "json", pointer = "/box/0", dtype = "i64", name = "left" } },
+        ]
+        "#,
+    )
+    .unwrap();
+    let mut config = config;
+    *config.sources[0].path_mut() = fixture("tar/wds-{000..001}.tar");
+    let plan = Loader::from(config.clone()).plan().unwrap();
+    assert_eq!(plan.samples, Some(6));
+    let mut batches = Loader::from(config.clone()).build().unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    let names: Vec<_> = batch.tensors().map(|tensor| tensor.name().to_owned()).collect();
+    assert_eq!(names, ["image", "y", "caption", "caption_len", "left"]);
+    assert_eq!(batch.tensor("left").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(batch.tensor("y").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 0, 1, 2]);
+    assert!(Loader::from(config.clone()).verify(|_| {}).unwrap().is_ok());
+    assert!(matches!(LoaderConfig::for_path(config.sources[0].path()).unwrap().sources[0], SourceConfig::Tar { .. }));
+    let SourceConfig::Tar { options, .. } = &mut config.sources[0] else { panic!("a source of archives") };
+    options.fields[2] = text("txt", 3);
+    options.fields.push(TarField::image());
+    options.fields.push(number("JSON", Some("x"), DType::U8));
+    let faults = config.faults();
+    assert_eq!(faults.len(), 4, "{faults:?}");
+}
+
+#[test]
+fn a_text_that_is_too_long_is_an_error_that_says_what_to_do_or_is_cut() {
+    let folder = Folder::new();
+    let path = folder.put("a.tar", archive([("a.txt", "12345"), ("b.txt", "123ü"), ("c.txt", "1234")]));
+    let open = |longer| {
+        let field = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 4, longer };
+        TarReader::open(&path, &options([field])).unwrap()
+    };
+    assert_eq!(texts(open(Longer::Cut)), [&b"1234"[..], b"123", b"1234"]);
+    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(open(Longer::Error)), &workspace(1, 1)).unwrap();
+    let error = batches.next().unwrap().unwrap_err();
+    let expected = "member \"a.txt\": column \"txt\": byte 512: a text of 5 bytes; at most 4 fit; raise max_len";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn a_summary_counts_members_and_classes_also_without_an_image() {
+    let summary = TarSummary::of(fixture("tar/wds-{000..001}.tar")).unwrap();
+    assert_eq!((summary.records, summary.archives, summary.ignored), (6, 2, 0));
+    let members: Vec<_> = summary.members.iter().map(|member| (member.extension.as_str(), member.count)).collect();
+    assert_eq!(members, [("cls", 6), ("json", 6), ("png", 6), ("txt", 6)]);
+    assert_eq!(summary.classes.iter().map(|class| class.count).collect::<Vec<_>>(), [2, 2, 2]);
+    assert_eq!(summary.last.key, "n01/0005");
+    let folder = Folder::new();
+    let path = folder.put("a.tar", archive([("a.txt", "12345"), ("b.txt", "1"), ("b.npy", "1")]));
+    let summary = TarSummary::of(path).unwrap();
+    assert_eq!((summary.records, summary.fields.len(), summary.members.len()), (2, 0, 2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The `tar` crate reads the members, and a loop over them makes the samples.
+    #[test]
+    fn samples_are_those_of_a_loop_over_the_members(
+        samples in prop::collection::vec(("[ab./]{0,3}[cd]{1,4}", 0usize..2000, prop::collection::vec("[x-z.]{1,3}", 0..3)), 1..12),
+        stretch in 0usize..3,
+        map in any::<bool>(),
+    ) {
+        let mut members: Vec<(String, Vec<u8>)> = Vec::new();
+        for (nth, (key, size, extensions)) in samples.iter().enumerate() {
+            let folder = "folder/".repeat(stretch * 20);
+            members.push((format!("{folder}{nth}{key}.txt"), vec![nth as u8; *size]));
+            members.extend(extensions.iter().map(|extension| (format!("{folder}{nth}{key}.{extension}"), vec![1; 3])));
+        }
+        let bytes = {
+            let mut builder = tar::Builder::new(Vec::new());
+            for (name, bytes) in &members {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(bytes.len() as u64);
+                // Names that the crate would not write, such as those with "..", are left out.
+                let _ = builder.append_data(&mut header, name, &bytes[..]);
+            }
+            builder.into_inner().unwrap()
+        };
+        let mut naive: Vec<(String, BTreeMap<String, Vec<u8>>)> = Vec::new();
+        let mut twice = false;
+        for entry in tar::Archive::new(&bytes[..]).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+            let mut contents = Vec::new();
+            std::io::Read::read_to_end(&mut entry, &mut contents).unwrap();
+            let last = name.rfind('/').map_or(0, |slash| slash + 1);
+            let Some(dot) = name[last..].find('.').filter(|dot| *dot > 0) else { continue };
+            let (key, extension) = (&name[..last + dot], &name[last + dot + 1..]);
+            if naive.last().is_none_or(|(before, _)| before != key) {
+                twice |= naive.iter().any(|(before, _)| before == key);
+                naive.push((key.to_owned(), BTreeMap::new()));
+            }
+            twice |= naive.last_mut().unwrap().1.insert(extension.to_owned(), contents).is_some();
+        }
+        let folder = Folder::new();
+        let path = folder.put("set.tar", &bytes);
+        let options = TarOptions { access: if map { Access::Map } else { Access::Read }, ..options([text("txt", 2000)]) };
+        match TarReader::open(&path, &options) {
+            Err(error) => prop_assert!(twice || naive.is_empty(), "{}", error),
+            Ok(reader) => {
+                prop_assert!(!twice);
+                let keys: Vec<String> = (0..reader.len()).map(|sample| reader.key(sample).into_owned()).collect();
+                prop_assert_eq!(&keys, &naive.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+                if naive.iter().all(|(_, members)| members.contains_key("txt")) {
+                    let expected: Vec<Vec<u8>> = naive.iter().map(|(_, members)| members["txt"].clone()).collect();
+                    prop_assert_eq!(texts(reader), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn detection_knows_archives_by_content_and_folders_of_them_by_name() {
+    let folder = Folder::new();
+    let path = folder.put("unnamed", fs::read(fixture("tar/wds-000.tar")).unwrap());
+    assert_eq!(ringfeed::detect(path).unwrap(), ringfeed::Format::Tar);
+    fs::remove_file(folder.0.path().join("unnamed")).unwrap();
+    folder.put("a.tar", "");
+    assert_eq!(ringfeed::detect(folder.0.path()).unwrap(), ringfeed::Format::Tar);
+    assert_eq!(ringfeed::detect(folder.0.path().join("a.tar")).unwrap(), ringfeed::Format::Tar);
+    assert_eq!(ringfeed::detect(fixture("tar/wds-{000..001}.tar")).unwrap(), ringfeed::Format::Tar);
+    assert!(Path::new("none-{0..1}.tar").parent().is_some());
+}
