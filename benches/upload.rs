@@ -73,7 +73,7 @@ fn epoch<D: Device>(uploaded: &mut DeviceDataSetIterator<D>, step: Duration) -> 
     let (begin, mut waited) = (Instant::now(), Duration::ZERO);
     let mut ask = begin;
     let mut last = None;
-    while let Some(batch) = uploaded.next() {
+    for batch in uploaded.by_ref() {
         let batch = batch?;
         if !step.is_zero() {
             batch.wait()?;

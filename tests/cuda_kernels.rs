@@ -3,7 +3,6 @@
 //! Needs NVRTC, the compiler's library, in the release that made the text; without it the test is skipped. It is a Python
 //! package: `pip install nvidia-cuda-nvrtc-cu12==12.0.140`, whose `nvidia/cuda_nvrtc/lib` goes into `LD_LIBRARY_PATH`. With
 //! `RINGFEED_WRITE_PTX=1` the test writes the text instead of comparing it.
-#![expect(clippy::unwrap_used, clippy::multiple_unsafe_ops_per_block, reason = "a test fails by panicking")]
 
 use std::panic::catch_unwind;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! An upload allocates nothing per batch after warm-up. A test binary of its own, because it counts what the whole process
 //! allocates.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;

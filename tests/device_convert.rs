@@ -11,9 +11,8 @@ use given::Given;
 use half::{bf16, f16};
 use proptest::prelude::*;
 use ringfeed::{
-    AsyncDataSetIterator, Conversion, DType, Device, DeviceDType, Element, ErrorKind, FloatType, HostDevice, Location,
-    Normaliser, PixelOrder, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch, TensorSpec, Upload,
-    Workspace,
+    AsyncDataSetIterator, Conversion, DType, Device, DeviceDType, Element, ErrorKind, FloatType, HostDevice,
+    Normaliser, PixelOrder, ReaderSource, Result, Role, TensorSpec, Upload, Workspace,
 };
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {

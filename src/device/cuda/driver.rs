@@ -21,7 +21,7 @@ const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
 fn initialise() -> Result<()> {
     // SAFETY: the driver's library has no conditions for being loaded; the bindings load the same one.
     let is_there = |name: &&str| unsafe { libloading::Library::new(*name) }.is_ok();
-    if !LIBRARIES.iter().any(|name| is_there(name)) {
+    if !LIBRARIES.iter().any(is_there) {
         let message = format!("no CUDA driver: none of {} could be loaded", LIBRARIES.join(", "));
         return Err(Error::new(ErrorKind::Device, message));
     }
