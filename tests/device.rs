@@ -355,6 +355,7 @@ fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
     let items: Vec<_> =
         uploaded.by_ref().map(|item| item.map_err(|error| error.kind()).map(|b| xs_of(&b)[0])).collect();
     assert_eq!(items, [Ok(0), Ok(10), Err(ErrorKind::Panicked), Ok(30), Ok(40)]);
+    assert_eq!(uploaded.state().position, 50);
 }
 
 /// Streams that never come to an end, slots held, threads in the middle of things: dropping ends, and nothing is freed that

@@ -246,6 +246,8 @@ impl<D: Device> DeviceTensor<'_, D> {
     }
 
     /// Address of its first byte, on the device; a multiple of 256. For work on the stream alone, until the batch drops.
+    ///
+    /// A framework that can't borrow memory copies from here, on the stream, once and on the device.
     pub fn address(&self) -> u64 {
         self.on.batch.device().address(self.on.memory()) + self.place.offset as u64
     }

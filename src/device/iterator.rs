@@ -76,11 +76,12 @@ impl<D: Device> DeviceDataSetIterator<D> {
         }
         self.begin_run();
         self.taken = 0;
-        let feed = Feed {
+        let mut feed = Feed {
             batches: self.batches.clone(),
             lanes: self.lanes.iter().map(|lane| lane.exchange().clone()).collect(),
             aboard: self.aboard.clone(),
             run: self.run,
+            state: self.state,
         };
         let (alive, ended) = bounded(0);
         thread::Builder::new()
@@ -189,12 +190,15 @@ struct Feed<D: Device> {
     lanes: Vec<Arc<Exchange<D>>>,
     aboard: Arc<Aboard>,
     run: u64,
+    /// Where the iterator stood after its last item.
+    state: State,
 }
 
 impl<D: Device> Feed<D> {
     /// Hands batches to the lanes in turn until the epoch ends, or nobody wants more.
-    fn run(&self) {
-        for lane in self.lanes.iter().cycle() {
+    fn run(&mut self) {
+        for turn in 0.. {
+            let lane = self.lanes[turn % self.lanes.len()].clone();
             // First: a batch that waits here is one that the loader can't fill.
             if !lane.wait_to_load(self.run) {
                 return;
@@ -208,7 +212,7 @@ impl<D: Device> Feed<D> {
         }
     }
 
-    fn next(&self) -> Loaded {
+    fn next(&mut self) -> Loaded {
         loop {
             let landed = self.aboard.landed();
             // A panic is an item of the stream, too: somebody waits for one.
@@ -221,10 +225,13 @@ impl<D: Device> Feed<D> {
                 };
                 Ok(next.map(|item| (item, state)))
             });
-            match next.unwrap_or_else(|panic| Some((Err(panic), State::new(0)))) {
+            match next.unwrap_or_else(|panic| Some((Err(panic), self.state))) {
                 Some((Err(error), _))
                     if error.kind() == ErrorKind::Exhausted && self.aboard.wait_for_more(landed, self.run) => {}
-                item => return item.map(|(item, state)| (item.map(|batch| self.aboard.take(batch)), state)),
+                item => {
+                    self.state = item.as_ref().map_or(self.state, |(_, state)| *state);
+                    return item.map(|(item, state)| (item.map(|batch| self.aboard.take(batch)), state));
+                }
             }
         }
     }
