@@ -7,13 +7,18 @@ use std::panic::catch_unwind;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
 
+use crossbeam_channel::{Sender, bounded};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUstream_flags};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block, PageSource, whole_pages};
+use crate::sync::Mutex;
 
 /// The driver's library, by the names that it has.
 const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
+
+/// Blocks of page-locked memory that may wait to be given back.
+const UNLOCKED_LATER: usize = 64;
 
 /// Makes sure that the driver is there and answers.
 ///
@@ -69,6 +74,9 @@ pub(super) fn count() -> Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
+/// The way to the thread that gives page-locked memory back.
+type Unlocking = Sender<(Arc<Context>, Locked)>;
+
 /// A device's primary context, which it shares with every other library of the process, and our kernels in it.
 pub(super) struct Context {
     pub(super) ordinal: usize,
@@ -79,6 +87,8 @@ pub(super) struct Context {
     kernels: Vec<sys::CUfunction>,
     /// Whether memory can be taken and given in the order of a stream.
     has_pools: bool,
+    /// To the thread that gives page-locked memory back, once there is one.
+    unlocking: Mutex<Option<Unlocking>>,
 }
 
 // SAFETY: handles of the driver may be used from any thread, by its manual; nothing here changes after `open`.
@@ -123,6 +133,7 @@ impl Context {
             module: null_mut(),
             kernels: Vec::with_capacity(kernels.len()),
             has_pools: has_pools != 0,
+            unlocking: Mutex::new(None),
         };
         this.load(ptx, kernels)?;
         Ok(Arc::new(this))
@@ -186,7 +197,6 @@ impl Context {
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize, stream: &Stream) -> Result<Memory> {
         let _current = self.enter()?;
         let mut address = 0;
-        // SAFETY (both): write one address.
         let (taken, call) = if self.has_pools {
             // SAFETY: the stream belongs to the current context; writes one address.
             (unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, stream.raw) }, "cuMemAllocAsync")
@@ -226,7 +236,8 @@ impl Context {
         // SAFETY: writes one address.
         let taken = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE | combined) };
         check(taken, "cuMemHostAlloc")?;
-        let owner = HostAllocation { context: self.clone(), address: start.expose_provenance() };
+        let locked = Some(Locked::Allocated(start.expose_provenance()));
+        let owner = Locking { context: self.clone(), locked };
         let start = NonNull::new(start.cast::<u8>()).filter(|start| start.addr().get().is_multiple_of(4096));
         let Some(start) = start else {
             return Err(Error::new(ErrorKind::Device, "page-locked memory does not begin with a page"));
@@ -247,7 +258,7 @@ impl Context {
             unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
         check(locked, "cuMemHostRegister")?;
         let address = start.as_ptr().expose_provenance();
-        let owner = HostRegistration { context: self.clone(), address, _block: block };
+        let owner = Locking { context: self.clone(), locked: Some(Locked::Registered(address, block)) };
         // SAFETY: the block's own memory, aligned and initialised; the block itself is out of reach in the owner.
         Ok(unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) })
     }
@@ -272,31 +283,61 @@ pub struct Memory {
     pub(super) bytes: usize,
 }
 
-struct HostAllocation {
-    context: Arc<Context>,
-    address: usize,
+/// Page-locked memory that is to be given back.
+enum Locked {
+    Allocated(usize),
+    Registered(usize, Block),
 }
 
-impl Drop for HostAllocation {
-    fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: allocated once, freed once.
-        let _ = unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(self.address)) };
+impl Context {
+    /// Gives page-locked memory back, on a thread of its own: the driver may wait for all work of the device, and who drops a
+    /// batch or a ring does not.
+    fn unlock_later(self: &Arc<Self>, locked: Locked) {
+        let mut unlocking = self.unlocking.lock();
+        if unlocking.is_none() {
+            let (give, queue) = bounded::<(Arc<Self>, Locked)>(UNLOCKED_LATER);
+            let thread = std::thread::Builder::new().name("ringfeed-unlock".to_owned()).spawn(move || {
+                // Ends with the context, whose last handle may be one of these.
+                queue.into_iter().for_each(|(context, locked)| context.unlock(locked));
+            });
+            *unlocking = thread.is_ok().then_some(give);
+        }
+        let queue = unlocking.clone();
+        drop(unlocking);
+        let full = match queue {
+            Some(queue) => queue.try_send((self.clone(), locked)).err().map(|error| error.into_inner().1),
+            None => Some(locked),
+        };
+        if let Some(locked) = full {
+            self.unlock(locked);
+        }
+    }
+
+    fn unlock(&self, locked: Locked) {
+        let Ok(_current) = self.enter() else { return };
+        match locked {
+            // SAFETY: allocated once, freed once.
+            Locked::Allocated(address) => drop(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(address)) }),
+            Locked::Registered(address, block) => {
+                // SAFETY: registered once, unregistered once, before the pages are freed.
+                let _ = unsafe { sys::cuMemHostUnregister(with_exposed_provenance_mut(address)) };
+                drop(block);
+            }
+        }
     }
 }
 
-struct HostRegistration {
+/// What a block of page-locked memory stands on.
+struct Locking {
     context: Arc<Context>,
-    address: usize,
-    // Dropped after the pages are unlocked.
-    _block: Block,
+    locked: Option<Locked>,
 }
 
-impl Drop for HostRegistration {
+impl Drop for Locking {
     fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: registered once, unregistered once, before the pages are freed.
-        let _ = unsafe { sys::cuMemHostUnregister(with_exposed_provenance_mut(self.address)) };
+        if let Some(locked) = self.locked.take() {
+            self.context.unlock_later(locked);
+        }
     }
 }
 

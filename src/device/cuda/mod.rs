@@ -190,7 +190,7 @@ impl Engine for CudaDevice {
     unsafe fn convert(&self, work: &Work, memory: &Memory, stream: &CudaStream) -> Result<()> {
         let Some((kernel, blocks, params)) = kernels::launch(work, memory.address)? else { return Ok(()) };
         let threads = kernels::THREADS;
-        // SAFETY (each): `launch` pairs the kernel with its own parameter, which points to what the caller vouches for.
+        // `launch` pairs the kernel with its own parameter, which points to what the caller vouches for.
         match &params {
             // SAFETY: as above.
             Params::Image(params) => unsafe { self.0.launch(kernel, blocks, threads, params, &stream.0) },
