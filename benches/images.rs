@@ -10,6 +10,7 @@ mod photos;
 
 use std::cell::Cell;
 use std::path::Path;
+use std::thread::scope;
 use std::time::Instant;
 
 use bare_images::{Crop, Taken};
@@ -17,7 +18,7 @@ use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use ringfeed::{
     CropFit, DType, DataSetIterator, ImageAugment, ImageOptions, JpegDecoder, Loader, LoaderConfig, Normaliser,
-    PixelOrder,
+    PixelOrder, Shard,
 };
 
 const ABOUT: &str = "\
@@ -26,7 +27,8 @@ it (all of it, or the rows and columns of the crop) with libjpeg-turbo-rs, and r
 buffer of their own; the pipeline does the same in shuffled order, flips every second image where it trains, changes \
 places and types of the pixels as the output says, and hands out batches of 64. Train is a random resized crop, eval a \
 resize to 256 and the middle of 224. The last columns are speed and CPU time by those of the first bare loop, \
-in the same round: what the pipeline costs where it uses the same decoder, what another decoder brings where not. \
+in the same round: what the pipeline costs where it uses the same decoder, what another decoder brings where not. The \
+shields are the pipeline's own bare loop: no prefetch, a thread for each, and each has its part of the images. \
 Files come from the page cache: it does not show a disk.";
 
 /// Images that are made where no folder is given.
@@ -62,6 +64,11 @@ fn main() -> ringfeed::Result<()> {
                 figures(measured)
             }));
         }
+        let default = settings(&folder, crop, ImageOptions::default());
+        let mut shields = shields(&default)?;
+        cases.push(Case::new(&[&name, &"shields, default", &"u8 nchw"], move || {
+            figures(measured(|| epochs(&mut shields)))
+        }));
         for (way, output, settings) in pipelines(&folder, crop) {
             let mut iterator = Loader::from(settings).build()?;
             cases.push(Case::new(&[&name, &way, &output], move || figures(measured(|| epoch(&mut *iterator)))));
@@ -74,38 +81,56 @@ fn main() -> ringfeed::Result<()> {
 
 /// Ways through the pipeline: name, output, settings.
 fn pipelines(folder: &Path, crop: Crop) -> Vec<(&'static str, &'static str, LoaderConfig)> {
-    let mut ways = Vec::new();
-    let turbo = JpegDecoder::LibjpegTurbo;
-    let outputs = [
-        ("u8 nhwc", DType::U8, PixelOrder::Nhwc),
-        ("u8 nchw", DType::U8, PixelOrder::Nchw),
-        ("f32 nchw", DType::F32, PixelOrder::Nchw),
+    let nhwc = ("u8 nhwc", DType::U8, PixelOrder::Nhwc);
+    let nchw = ("u8 nchw", DType::U8, PixelOrder::Nchw);
+    let f32 = ("f32 nchw", DType::F32, PixelOrder::Nchw);
+    let mut ways = vec![
+        ("pipeline, libjpeg-turbo-rs", JpegDecoder::LibjpegTurbo, false, nhwc),
+        ("pipeline, libjpeg-turbo-rs", JpegDecoder::LibjpegTurbo, false, nchw),
+        ("pipeline, default", JpegDecoder::Auto, false, nhwc),
+        ("pipeline, default", JpegDecoder::Auto, false, nchw),
+        ("pipeline, default", JpegDecoder::Auto, false, f32),
+        ("pipeline, zune-jpeg", JpegDecoder::Zune, false, nchw),
     ];
-    for (output, dtype, order) in outputs {
-        ways.push(("pipeline, libjpeg-turbo-rs", output, settings(folder, crop, dtype, order, turbo)));
-        let default = ImageOptions::default().jpeg;
-        if default != turbo {
-            ways.push(("pipeline, default", output, settings(folder, crop, dtype, order, default)));
-        }
+    if cfg!(feature = "turbojpeg") {
+        ways.push(("pipeline, C", JpegDecoder::TurboJpeg, false, nchw));
+        ways.push(("pipeline, shrunk", JpegDecoder::Auto, true, nchw));
     }
-    let (dtype, order) = (DType::U8, PixelOrder::Nchw);
-    ways.push(("pipeline, zune-jpeg", "u8 nchw", settings(folder, crop, dtype, order, JpegDecoder::Zune)));
-    ways
+    let settings = |(way, jpeg, dct_scaling, (output, dtype, order))| {
+        let options = ImageOptions { dtype, order, jpeg, dct_scaling, ..ImageOptions::default() };
+        (way, output, settings(folder, crop, options))
+    };
+    ways.into_iter().map(settings).collect()
 }
 
-fn settings(folder: &Path, crop: Crop, dtype: DType, order: PixelOrder, jpeg: JpegDecoder) -> LoaderConfig {
-    let size = Some((bare_images::SIDE, bare_images::SIDE));
-    let mut options = ImageOptions { size, dtype, order, jpeg, ..ImageOptions::default() };
+fn settings(folder: &Path, crop: Crop, options: ImageOptions) -> LoaderConfig {
+    let mut options = ImageOptions { size: Some((bare_images::SIDE, bare_images::SIDE)), ..options };
     match crop {
         Crop::Random => options.augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
         Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
     }
+    let is_f32 = options.dtype == DType::F32;
     let mut loader = Loader::images_with(folder, options).batch_size(64).shuffle(20).workers(cores());
-    if dtype == DType::F32 {
+    if is_f32 {
         loader = loader.normalise("image", Normaliser::imagenet());
     }
     // Nothing is made before the clock starts.
     LoaderConfig { across_epochs: false, ..loader.config().clone() }
+}
+
+/// An iterator without prefetch for each core, each with its part of the images.
+fn shields(settings: &LoaderConfig) -> ringfeed::Result<Vec<Box<dyn DataSetIterator>>> {
+    let count = cores() as u32;
+    let shards = (0..count).map(|index| Shard { index, count });
+    shards.map(|shard| Loader::from(settings.clone()).shield().shard(shard).build()).collect()
+}
+
+/// Each iterator on a thread of its own.
+fn epochs(iterators: &mut [Box<dyn DataSetIterator>]) -> usize {
+    scope(|scope| {
+        let threads: Vec<_> = iterators.iter_mut().map(|iterator| scope.spawn(|| epoch(&mut **iterator))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+    })
 }
 
 fn epoch(iterator: &mut dyn DataSetIterator) -> usize {

@@ -18,7 +18,7 @@ const ABOUT_START: &str = "\
 From nothing to the first batch of 32 images of a folder of 100,000 files in 1000 classes, all of them links to one \
 picture of 24 x 16 pixels, resized to 16 x 16, with 2 workers; the folder's own metadata is in the system's cache. Listed: \
 every folder is read and every file's size asked for. Saved: the listing of an earlier run is read, and each folder's time \
-looked at. Then the listing alone. It does not show a disk that has to be waited for.";
+looked at. Then the listing alone, with a thread for each core (`taskset -c 0` leaves it one). It does not show a disk that has to be waited for.";
 
 const ABOUT_SAMPLES: &str = "\
 10,000 files of 1 KiB, or as many members of ten tar archives, read in shuffled order on one thread from the system's \

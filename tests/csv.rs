@@ -710,11 +710,23 @@ fn any_number_of_threads_opens_a_file_alike() {
     assert!(errors[0].location().record > Some(10_000) && errors[0].location().line.is_some());
 }
 
+/// Gives a file another time of modification, in seconds since 1970.
+fn set_modified(path: &Path, seconds: u64) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    file.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+}
+
 #[test]
 fn a_saved_index_is_used_until_the_file_changes() {
     let (folder, path) = file("a,b,c\n1,x,2\n3,\"y\nz\",4\n5,x,6\n");
     let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
     let kept = folder.path().join("data.csv.ringfeed");
+    // What is written now, or by another clock even later, may be written again at the same time.
+    set_modified(&path, 4_000_000_000);
+    CsvReader::open(&path, &options).unwrap();
+    assert!(!kept.exists());
+    set_modified(&path, 1_700_000_000);
     let mut reader = CsvReader::open(&path, &options).unwrap();
     let written = std::fs::read(&kept).unwrap();
     let bits = |reader: &CsvReader| {
@@ -729,9 +741,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     assert_eq!((bits(&reader), std::fs::metadata(&kept).unwrap().modified().unwrap()), (expected.clone(), modified));
     // That it is used shows in an index that leaves a record out: the checksum is right, and the file is not read.
     let two = file("a,b,c\n1,x,2\n3,\"y\nz\",4;5,x,6\n");
-    let times = std::fs::FileTimes::new().set_modified(std::fs::metadata(&path).unwrap().modified().unwrap());
-    let changed = std::fs::File::options().write(true).open(&two.1).unwrap();
-    changed.set_times(times).unwrap();
+    set_modified(&two.1, 1_700_000_000);
     let short = CsvReader::open(&two.1, &options).unwrap();
     assert_eq!(short.len(), 2);
     std::fs::copy(two.0.path().join("data.csv.ringfeed"), &kept).unwrap();
@@ -748,6 +758,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 1);
     // A compressed file has one of its unpacked text.
     let (folder, path) = named("data.csv.gz", gzip(b"a,b,c\n1,x,2\n3,y,4\n"));
+    set_modified(&path, 1_700_000_000);
     for _ in 0..2 {
         assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
         assert!(folder.path().join("data.csv.gz.ringfeed").exists());
@@ -758,6 +769,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     let config = LoaderConfig::new(SourceConfig::Csv { path: path.clone(), options: options.clone() });
     let plan = || Loader::from(config.clone()).plan().unwrap();
     assert_eq!((plan().samples, plan().tensors.is_none(), plan().unknown.len()), (None, true, 1));
+    set_modified(&path, 1_700_000_000);
     CsvReader::open(&path, &options).unwrap();
     assert_eq!(
         (plan().samples, plan().tensors.map(|tensors| tensors.len()), plan().unknown.len()),
@@ -766,6 +778,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     assert!(plan().held_bytes.is_some_and(|bytes| bytes < 100));
     std::fs::write(&path, "a,b\n1,x\n").unwrap();
     assert_eq!(plan().samples, None);
+    set_modified(&path, 1_700_000_001);
     let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
 }

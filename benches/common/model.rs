@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
+use cpu_time::ThreadTime;
 use crossbeam_channel::bounded;
 use ringfeed::{AsyncDataSetIterator, DataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
 use serde_json::{Map, Value, json};
@@ -41,7 +42,7 @@ pub(crate) struct Machine {
     copied_per_second: f64,
     /// Seconds from one batch of one tiny sample to the next.
     hand_off: f64,
-    /// Seconds that a caller who comes later than the batches needs to take one and to give it back.
+    /// CPU seconds that a caller who comes later than the batches needs to take one and to give it back.
     taking: f64,
     /// Seconds from one message of a queue to the next, with a thread for each core at its end.
     message: f64,
@@ -52,20 +53,16 @@ impl Machine {
         // The best of several: what others do meanwhile only makes these slower.
         let best = |run: &mut dyn FnMut() -> f64| (0..5).map(|_| run()).fold(f64::INFINITY, f64::min);
         let mut tiny = tiny_batches()?;
-        let mut tiny_epoch = |late: Duration| {
+        let hand_off = best(&mut || {
             let begin = Instant::now();
-            for batch in tiny.by_ref() {
-                drop(black_box(batch));
-                spin(late);
-            }
+            tiny.by_ref().for_each(|batch| drop(black_box(batch)));
             let seconds = begin.elapsed().as_secs_f64();
             tiny.reset().expect("memory can be read again");
             seconds / TINY as f64
-        };
-        let hand_off = best(&mut || tiny_epoch(Duration::ZERO));
-        let taking = best(&mut || tiny_epoch(LATE)) - LATE.as_secs_f64();
+        });
+        let taking = best(&mut || taking(&mut tiny));
         let copied_per_second = 1.0 / best(&mut copying);
-        Ok(Self { copied_per_second, hand_off, taking: taking.max(1e-9), message: best(&mut messages) })
+        Ok(Self { copied_per_second, hand_off, taking, message: best(&mut messages) })
     }
 
     pub(crate) fn to_json(self) -> Value {
@@ -88,11 +85,25 @@ fn tiny_batches() -> ringfeed::Result<AsyncDataSetIterator> {
     AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(1), &workspace)
 }
 
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
+/// CPU seconds a batch of a caller who comes later than the batches.
+fn taking(batches: &mut AsyncDataSetIterator) -> f64 {
+    let mut taking = Duration::ZERO;
+    loop {
+        let begin = ThreadTime::now();
+        let batch = batches.next();
+        let ended = batch.is_none();
+        drop(batch);
+        taking += begin.elapsed();
+        if ended {
+            break;
+        }
+        let late = Instant::now();
+        while late.elapsed() < LATE {
+            std::hint::spin_loop();
+        }
     }
+    batches.reset().expect("memory can be read again");
+    taking.as_secs_f64() / TINY as f64
 }
 
 /// Seconds a byte that all cores together copy, each between buffers too large for the caches.

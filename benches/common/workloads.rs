@@ -111,10 +111,14 @@ fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
     (json!([source]), vec![(dtype, vec![3, SIDE, SIDE]), (DType::I64, vec![])])
 }
 
+/// Columns that are named, so that none has to be read to know what is in it.
 fn csv(data: &Path) -> (Value, Tensors) {
     let features: Vec<String> = (0..32).map(|column| format!("f{column}")).collect();
-    let options =
-        json!({ "features": features, "labels": ["label"], "label_dtype": "i64", "header": "yes", "delimiter": "," });
+    let tensors = json!([
+        { "name": "features", "columns": features },
+        { "name": "label", "role": "label", "columns": ["label"], "dtype": "i64", "shape": [] },
+    ]);
+    let options = json!({ "tensors": tensors, "header": "yes", "delimiter": "," });
     (
         json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options }]),
         vec![(DType::F32, vec![32]), (DType::I64, vec![])],

@@ -175,6 +175,9 @@ impl RecordReader for CsvReader {
             self.rows.find(&samples[nth..], rows);
             return Ok(());
         }
+        if nth == 0 {
+            self.rows.look_up(samples);
+        }
         self.rows.read(&samples[nth..], rows).map_err(|error| error.at_record(samples[nth]))
     }
 

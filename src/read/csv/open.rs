@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -85,10 +86,16 @@ fn read_through(
     Ok(index)
 }
 
+/// A file that was written less than this before it is read may be written again without another modification time:
+/// file systems count these in steps of milliseconds.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
 /// What an earlier run may have kept about a file.
 pub(super) struct KeptIndex {
     path: PathBuf,
     guard: Guard,
+    /// Whether the file's modification time tells it from what may be written to it from now on.
+    settled: bool,
 }
 
 /// The kinds of all columns, under the options that they depend on.
@@ -105,7 +112,8 @@ impl KeptIndex {
         let metadata = fs::metadata(text.path()).map_err(|error| Error::io(text.path(), error))?;
         let layout = (format.dialect, format.header, options.max_record_bytes, text.encoding(), &format.names);
         let guard = Guard::new("csv rows 1").and_metadata(&metadata).and(format!("{layout:?}").as_bytes());
-        Ok(Some(Self { path, guard }))
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        Ok(Some(Self { path, guard, settled: age.is_some_and(|age| age >= UNSETTLED) }))
     }
 
     /// The index of a text of `end` bytes, and the kinds that were kept with it.
@@ -116,6 +124,10 @@ impl KeptIndex {
     }
 
     fn save(&self, index: &RowIndex, kinds: Option<&Kinds>) -> Result<()> {
+        if !self.settled {
+            tracing::debug!(path = %self.path.display(), "the file has just been written; its index is saved next time");
+            return Ok(());
+        }
         let mut contents = index.to_bytes();
         if let Some(kinds) = kinds {
             serde_json::to_writer(&mut contents, kinds).map_err(|error| Error::io(&self.path, error.into()))?;

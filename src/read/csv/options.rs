@@ -39,7 +39,8 @@ pub struct CsvOptions {
     /// core.
     pub threads: Option<usize>,
     /// Where the places of the records, and what the columns hold, are kept for the next run. With it, a file whose size
-    /// and modification time are the same is opened without reading it.
+    /// and modification time are the same is opened without reading it. Of a file that was written less than a second ago
+    /// nothing is kept.
     pub saved_index: SavedIndex,
     /// Longest record, in bytes: what bounds memory when a quote is never closed.
     pub max_record_bytes: usize,

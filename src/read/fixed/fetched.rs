@@ -16,13 +16,20 @@ pub(crate) struct Fetched {
 }
 
 /// How many records ahead of the one that is decoded the processor is asked to bring near: in random order it can't see
-/// them coming. Measured on a file of 1 GB: copying records of 3 KB takes a third less time than without, windows of 1025
-/// tokens a sixth less, records of 12 KB a tenth less. One or four make no difference; the first-level cache instead of
-/// the second takes as long as none at all for 3 KB.
+/// them coming. Measured on files of 1 and 2 GB, in processor time: windows of 1025 tokens take 44 % less than without,
+/// copies of 3 KB 31 % less, of 12 KB 23 % less. One ahead makes little difference.
 const AHEAD: usize = 2;
 
-/// How much of such a record: where it goes on, the processor sees the rest coming.
-const AHEAD_BYTES: usize = 4096;
+/// Records up to this size are asked for whole.
+const WHOLE_BYTES: usize = 4096;
+
+/// Of longer ones, the beginning of each page: there the processor begins anew to see what comes, and has to look up
+/// where the page is. Asking for more takes longer again.
+const PAGE_BYTES: usize = 4096;
+const AHEAD_BYTES: usize = 512;
+
+/// How much of a record is looked at for that.
+const MAX_BYTES: usize = 64 << 10;
 
 impl Fetched {
     /// Reads record `samples[nth]` of `input`, of `largest` bytes at most, and its neighbours in the file with it;
@@ -92,6 +99,15 @@ impl Fetched {
 }
 
 fn bring_near(held: &[u8], range: &Range<u64>) {
-    let bytes = held.get(range.start as usize..range.end as usize).unwrap_or_default();
-    prefetch(&bytes[..bytes.len().min(AHEAD_BYTES)]);
+    let mut rest = held.get(range.start as usize..range.end as usize).unwrap_or_default();
+    if rest.len() <= WHOLE_BYTES {
+        return prefetch(rest);
+    }
+    rest = &rest[..rest.len().min(MAX_BYTES)];
+    while !rest.is_empty() {
+        let in_page = PAGE_BYTES - rest.as_ptr().addr() % PAGE_BYTES;
+        let (page, others) = rest.split_at(in_page.min(rest.len()));
+        prefetch(&page[..page.len().min(AHEAD_BYTES)]);
+        rest = others;
+    }
 }

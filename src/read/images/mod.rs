@@ -1,12 +1,11 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
+mod file;
 mod listing;
 mod saved;
 mod summary;
 mod tensors;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+use file::read_file;
 pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
 use saved::Way;
@@ -296,41 +296,6 @@ struct Worker {
     /// The beginning of a file that is measured, apart from those that are fetched.
     start: Vec<u8>,
     image: ImageWork,
-}
-
-/// Reads the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
-fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
-    let mut file = File::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing_path(path),
-        _ => Error::io(path, error),
-    })?;
-    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
-    if !metadata.is_file() {
-        return Err(Error::new(ErrorKind::Format, "is not an ordinary file"));
-    }
-    let len = metadata.len();
-    check_bytes(len, max_bytes)?;
-    if len == 0 {
-        // Some file systems do not know how long a file is.
-        buffer.clear();
-        let limit = wanted.min(max_bytes.saturating_add(1));
-        let read = file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))? as u64;
-        return check_bytes(read, max_bytes).map(|()| read);
-    }
-    // One call to the system, where reading to the end would make several. Of a file that grows meanwhile, this is what
-    // it was; of one that shrinks, what is left.
-    buffer.resize(len.min(wanted) as usize, 0);
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::io(path, error)),
-        }
-    }
-    buffer.truncate(filled);
-    Ok(len)
 }
 
 impl RecordReader for ImageFolder {

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{ImageFolder, read_file};
+use super::ImageFolder;
+use super::file::read_file;
 use crate::decode::image::{ImageFormat, ImageWork};
 use crate::decode::{ImageOptions, PixelOrder};
 use crate::dtype::DType;

@@ -12,9 +12,11 @@ pub(super) const BLOCK: u64 = 512;
 /// Most bytes of a long name or a pax header: names end at 4 KiB on any system, but pax headers hold attributes too.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// What is read at once where the next header is near, and where it is far.
+/// What is read at once where the next header is less than `GAP` away, and where it is farther: some more than a header,
+/// as small members often lie between large ones.
 const NEAR: usize = 64 << 10;
 const FAR: usize = 2 << 10;
+const GAP: u64 = 4 << 10;
 
 /// An ordinary file in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +205,7 @@ impl<'a> Walk<'a> {
             None => {
                 let window_end = self.window_start + self.window.len() as u64;
                 if start < self.window_start || start + len > window_end {
-                    let near = start.abs_diff(window_end) < NEAR as u64;
+                    let near = start.abs_diff(window_end) < GAP;
                     let wanted = (len as usize).max(if near { NEAR } else { FAR }) as u64;
                     self.window.resize(wanted.min(self.input.len().saturating_sub(start)) as usize, 0);
                     self.window_start = start;
@@ -227,11 +229,13 @@ enum Step {
 
 /// The sum of a header's bytes, its own field taken as spaces. Some old programs summed signed bytes.
 fn check_sum(block: &[u8; BLOCK as usize]) -> Result<()> {
-    let bytes = || block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
     let promised = number(&block[148..156], "checksum")?;
-    let unsigned: u64 = bytes().map(u64::from).sum();
-    let signed: i64 = bytes().map(|byte| i64::from(byte as i8)).sum();
-    if promised == unsigned || i64::try_from(promised) == Ok(signed) {
+    let (before, behind) = (&block[..148], &block[156..]);
+    let spaces = 8 * u64::from(b' ');
+    let unsigned = before.iter().chain(behind).map(|byte| u64::from(*byte)).sum::<u64>() + spaces;
+    let high = before.iter().chain(behind).filter(|byte| **byte >= 0x80).count() as u64;
+    // A signed byte counts for 256 less from 128 on.
+    if promised == unsigned || unsigned.checked_sub(256 * high) == Some(promised) {
         return Ok(());
     }
     let message =

@@ -196,33 +196,35 @@ impl TokenReader {
         self.file.stored.write(tokens, 0, &mut tensor)
     }
 
-    /// Writes segments, positions and mask of the documents that end at `ends`.
+    /// Writes segments, positions and mask of the documents that end at `ends`, and zeros behind the last.
     fn put_documents(&self, ends: &[usize], row: &mut RowMut<'_>) -> Result<()> {
         let first = self.tensors.len() - 3;
         let documents = || ends.iter().scan(0, |begin, end| Some(std::mem::replace(begin, *end)..*end));
+        let padding = ends.last().copied().unwrap_or(0)..usize::MAX;
         let mut tensor = row.tensor(first);
         let segments = tensor.as_mut_slice::<i32>()?;
-        segments.fill(0);
         for (document, nth) in documents().zip(1..) {
             clamped(segments, document).fill(nth);
         }
+        clamped(segments, padding.clone()).fill(0);
         let mut tensor = row.tensor(first + 1);
         let positions = tensor.as_mut_slice::<i32>()?;
-        positions.fill(0);
         for document in documents() {
             clamped(positions, document).iter_mut().zip(0..).for_each(|(position, nth)| *position = nth);
         }
+        clamped(positions, padding.clone()).fill(0);
         let mut tensor = row.tensor(first + 2);
         let mask = tensor.as_mut_slice::<u8>()?;
-        mask.fill(0);
         for document in documents() {
-            let predicted = match self.options.targets {
-                TokenTargets::Shifted => document.start..document.end - 1,
-                TokenTargets::Inside => document.start + 1..document.end,
-                TokenTargets::None => document,
+            let unpredicted = match self.options.targets {
+                TokenTargets::Shifted => document.end - 1..document.end,
+                TokenTargets::Inside => document.start..document.start + 1,
+                TokenTargets::None => 0..0,
             };
-            clamped(mask, predicted).fill(1);
+            clamped(mask, document).fill(1);
+            clamped(mask, unpredicted).fill(0);
         }
+        clamped(mask, padding).fill(0);
         Ok(())
     }
 }

@@ -1,0 +1,93 @@
+//! Reading one file into a buffer that is used again and again.
+
+use std::fs::File;
+use std::io::{ErrorKind as IoErrorKind, Read};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result, missing_path};
+
+use super::check_bytes;
+
+/// Files up to here are read without asking for their length first: for them, a call to the system is a fifth of the cost.
+const SMALL: usize = 8 << 10;
+
+/// Reads the first `wanted` bytes of a file, at least 8 KiB of them, into `buffer`, reusing its memory; returns the file's
+/// length.
+pub(super) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        IoErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    let extraordinary = || Error::new(ErrorKind::Format, "is not an ordinary file");
+    // What the last file left there is overwritten, so that only what a buffer grows by is ever cleared.
+    if buffer.len() < SMALL {
+        buffer.resize(SMALL, 0);
+    }
+    let begin = fill(&mut file, &mut buffer[..SMALL]).map_err(|error| match error.kind() {
+        IoErrorKind::IsADirectory => extraordinary(),
+        _ => Error::io(path, error),
+    })?;
+    if begin < SMALL {
+        buffer.truncate(begin);
+        return check_bytes(begin as u64, max_bytes).map(|()| begin as u64);
+    }
+    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+    if !metadata.is_file() {
+        return Err(extraordinary());
+    }
+    let len = metadata.len();
+    check_bytes(len.max(begin as u64), max_bytes)?;
+    if len < begin as u64 {
+        // Some file systems do not know how long a file is.
+        buffer.truncate(begin);
+        let limit = wanted.min(max_bytes.saturating_add(1)).saturating_sub(begin as u64);
+        file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))?;
+        return check_bytes(buffer.len() as u64, max_bytes).map(|()| buffer.len() as u64);
+    }
+    // One call, where reading to the end would make several. Of a file that grows meanwhile, this is what it was; of one
+    // that shrinks, what is left.
+    buffer.resize(len.min(wanted.max(begin as u64)) as usize, 0);
+    let rest = fill(&mut file, &mut buffer[begin..]).map_err(|error| Error::io(path, error))?;
+    buffer.truncate(begin + rest);
+    Ok(len)
+}
+
+/// Reads until the file ends or `into` is full; gives how many bytes those were.
+fn fill(file: &mut File, into: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_every_size_are_read_one_after_another_into_one_buffer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut buffer = Vec::new();
+        for (turn, len) in [0, 100_000, 1, SMALL - 1, SMALL, 70_000, SMALL + 1, 0, 200_000].into_iter().enumerate() {
+            let contents: Vec<u8> = (0..len).map(|at| (at * 7 + turn) as u8).collect();
+            std::fs::write(&path, &contents).unwrap();
+            assert_eq!(read_file(&path, &mut buffer, 200_000, u64::MAX).unwrap(), len as u64);
+            assert!(buffer == contents, "{len} bytes");
+            assert_eq!(read_file(&path, &mut buffer, 200_000, 64 << 10).unwrap(), len as u64);
+            assert!(buffer == contents[..len.min(64 << 10)], "the beginning of {len} bytes");
+            if let Some(less) = len.checked_sub(1) {
+                let error = read_file(&path, &mut buffer, less as u64, u64::MAX).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Limit, "{len} bytes");
+            }
+        }
+        let error = read_file(folder.path(), &mut buffer, u64::MAX, u64::MAX).unwrap_err();
+        assert!(error.message().contains("not an ordinary file"), "{error}");
+    }
+}
