@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Panicked,
     /// A wait passed its time limit.
     TimedOut,
+    /// A device refuses, is broken or is not there.
+    Device,
 }
 
 impl ErrorKind {
@@ -58,6 +60,7 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::Panicked => "panicked",
             Self::TimedOut => "timed_out",
+            Self::Device => "device",
         }
     }
 }

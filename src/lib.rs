@@ -3,6 +3,7 @@
 mod counters;
 mod dataset;
 mod decode;
+mod device;
 mod dtype;
 mod error;
 mod layout;
@@ -29,6 +30,13 @@ pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
     write_numbers,
 };
+pub use device::{
+    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor,
+    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
+    copy_rate,
+};
+#[cfg(feature = "cuda")]
+pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};

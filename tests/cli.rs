@@ -508,6 +508,42 @@ fn a_bad_record_met_while_measuring_is_reported() {
 }
 
 #[test]
+fn bench_measures_the_upload_to_a_device() {
+    let found = bench(&[&fixture("iris.csv"), "--batch-size", "16", "--epochs", "2", "--device", "host"]);
+    let plain = bench(&[&fixture("iris.csv"), "--batch-size", "16", "--epochs", "2"]);
+    for figure in ["samples", "batches", "bytes"] {
+        assert_eq!(found[figure], plain[figure], "{figure}");
+    }
+    let upload = &found["upload"];
+    assert_eq!(upload["device"], json!("host"));
+    assert!(upload["bytes"].as_u64().unwrap() >= found["bytes"].as_u64().unwrap());
+    assert!(upload["plain_bytes_per_second"].as_f64().unwrap() > 0.0);
+    assert_eq!(plain.get("upload"), None);
+    let text = run(&["bench", &fixture("iris.csv"), "--device", "host"]);
+    assert!(String::from_utf8(text.stdout).unwrap().contains("plain copies of that size reach"));
+}
+
+#[test]
+fn bench_converts_images_on_the_device() {
+    let photos = fixture("photos");
+    let found = bench(&[&photos, "--size", "64", "--device", "host", "--convert", "bf16"]);
+    assert_eq!(found["samples"], bench(&[&photos, "--size", "64"])["samples"]);
+    let refused = error(&["bench", &photos, "--dtype", "f32", "--size", "64", "--device", "host", "--convert", "f16"]);
+    assert_eq!(refused["kind"], json!("config"));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_that_says_what_to_do() {
+    let iris = fixture("iris.csv");
+    let missing = error(&["bench", &iris, "--device", "cuda:9999"]);
+    assert!([json!("unsupported"), json!("device")].contains(&missing["kind"]), "{missing}");
+    for wrong in [&["--device", "gpu"][..], &["--device", "cuda:x"], &["--convert", "f16"]] {
+        let output = run(&[&["bench", &iris], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn npy_files_are_told_by_their_content_and_have_the_figures_of_numpy() {
     let scratch = Scratch::new();
     let path = scratch.write("renamed.csv", std::fs::read(fixture("npy/version-3.npy")).unwrap());

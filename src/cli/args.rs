@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use ringfeed::{CsvOptions, DType, Endian, Header, PixelOrder, RawOptions, StoredType};
+use ringfeed::{CsvOptions, DType, Endian, FloatType, Header, PixelOrder, RawOptions, StoredType};
+
+use super::upload::DeviceArg;
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
@@ -220,6 +222,7 @@ Examples:
   ringfeed bench photos/ --size 224 --dtype f32 --batch-size 64
   ringfeed bench photos/ --step-ms 20    # does the loader keep up with such a trainer?
   ringfeed bench photos/ --shield        # without prefetch, to compare
+  ringfeed bench photos/ --device cuda:0 --convert bf16
   ringfeed bench --config loader.toml --workers 8 --json
   ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
@@ -275,9 +278,22 @@ pub(crate) struct BenchArgs {
     /// The trainer's step: hold each batch for X milliseconds
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) step_ms: f64,
+    /// Upload batches to this device, as a trainer there would have them: `host`, or `cuda:0` and so on
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<DeviceArg>,
+    /// Convert images of bytes on the device to this type, 0 to 1
+    #[arg(long, value_name = "TYPE", requires = "device")]
+    convert: Option<ConvertArg>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ConvertArg {
+    F32,
+    F16,
+    Bf16,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -297,6 +313,14 @@ impl BenchArgs {
         self.dtype.map(|dtype| match dtype {
             DTypeArg::U8 => DType::U8,
             DTypeArg::F32 => DType::F32,
+        })
+    }
+
+    pub(crate) fn convert(&self) -> Option<FloatType> {
+        self.convert.map(|to| match to {
+            ConvertArg::F32 => FloatType::F32,
+            ConvertArg::F16 => FloatType::F16,
+            ConvertArg::Bf16 => FloatType::Bf16,
         })
     }
 

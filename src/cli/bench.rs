@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::{
-    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
-    SourceConfig, StageStats, TarOptions, TokenOptions,
+    DType, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role, SourceConfig,
+    StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
 
 use super::args::BenchArgs;
 use super::output::{Report, lossy};
 use super::table::{Column, Table, count, figure, one_line};
+use super::upload::{self, Batches, UploadMeasurement};
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -32,6 +33,8 @@ pub(crate) struct Measurement {
     skipped: u64,
     stages: Vec<StageStats>,
     bottleneck: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upload: Option<UploadMeasurement>,
     ring: RingStats,
     /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
     memory_bytes: u64,
@@ -46,24 +49,26 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let config = settings(args)?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let mut batches = Loader::from(config.clone()).build()?;
-    let progress = progress(&*batches, args.warmup_epochs.saturating_add(args.epochs));
+    let mut batches = upload::batches(&Loader::from(config.clone()), args.device, args.convert())?;
+    let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;
-    let mut epoch = |batches: &mut dyn DataSetIterator| -> Result<()> {
+    let mut epoch = |batches: &mut dyn Batches| -> Result<()> {
         // Before the first batch of all this does nothing.
         batches.reset()?;
-        for batch in batches {
-            let batch = batch?;
+        let mut held = || {
             first_batch.get_or_insert_with(|| called.elapsed());
             wait(step);
-            drop(batch);
             progress.inc(1);
+        };
+        while let Some(stepped) = batches.step(&mut held) {
+            stepped?;
         }
         Ok(())
     };
     for _ in 0..args.warmup_epochs {
         epoch(&mut *batches)?;
     }
+    batches.begin();
     let (before, begin) = (batches.stats(), Instant::now());
     for _ in 0..args.epochs {
         epoch(&mut *batches)?;
@@ -76,6 +81,12 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         return Err(Error::new(ErrorKind::Data, message).at_path(path_of(args, &config)));
     };
     let seconds = elapsed.as_secs_f64();
+    let upload = batches.uploaded(elapsed)?;
+    let bottleneck = match (stats.bottleneck(elapsed), &upload) {
+        // The trainer waits, but the loader is never late.
+        (late, Some(upload)) if late != "trainer" && upload.load_wait_seconds < 0.05 * seconds => "upload",
+        (late, _) => late,
+    };
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
@@ -91,7 +102,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         first_batch_ms: first_batch.as_secs_f64() * 1e3,
         trainer_wait_seconds: stats.trainer_wait_seconds,
         skipped: stats.skipped,
-        bottleneck: stats.bottleneck(elapsed),
+        bottleneck,
+        upload,
         stages: stats.stages,
         ring: stats.ring,
         memory_bytes: stats.memory_bytes,
@@ -228,12 +240,12 @@ fn wait(step: Duration) {
 }
 
 /// A bar on a terminal; nothing in a pipe.
-fn progress(batches: &dyn DataSetIterator, epochs: u64) -> ProgressBar {
+fn progress(batches_per_epoch: Option<u64>, epochs: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    match batches.batches_per_epoch() {
+    match batches_per_epoch {
         Some(count) => ProgressBar::new(count.saturating_mul(epochs))
             .with_style(style("{bar:40} {pos}/{len} batches, {per_sec}, {eta} left")),
         None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches, {per_sec}")),
@@ -265,6 +277,10 @@ impl Report for Measurement {
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
         line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
         line("trainer waited", format!("{:.1} % of the time", 100.0 * self.waited()));
+        if let Some(UploadMeasurement { device, bytes_per_second, plain_bytes_per_second, .. }) = &self.upload {
+            let (uploaded, plain) = (bytes(*bytes_per_second), bytes(*plain_bytes_per_second));
+            line("upload", format!("to {device}, {uploaded}/s; plain copies of that size reach {plain}/s"));
+        }
         if self.skipped > 0 {
             line("skipped", format!("{} bad records", count(self.skipped)));
         }
@@ -318,6 +334,9 @@ impl Measurement {
             _ if self.shield => "leave --shield out, so that batches are made ahead on threads of their own".to_owned(),
             "plan" => "one thread plans and reads what can only be read in order: decompress the file if it is \
                        compressed, or make batches larger"
+                .to_owned(),
+            "upload" => "copying takes the time: send images as bytes and convert them on the device, or use a faster \
+                         link"
                 .to_owned(),
             "read" => format!("use faster storage, or raise --workers (now {}) if it can serve more", self.workers),
             _ if self.workers < cores() => format!("raise --workers (now {} of {} cores)", self.workers, cores()),

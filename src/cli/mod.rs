@@ -7,6 +7,7 @@ mod inspect;
 mod output;
 mod plan;
 mod table;
+mod upload;
 mod verify;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

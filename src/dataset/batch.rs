@@ -100,6 +100,11 @@ impl DataSet {
         }
     }
 
+    /// The slot's bytes from its beginning to the end of the last tensor.
+    pub(crate) fn slot_bytes(&self) -> &[u8] {
+        &self.bytes()[..self.batch().layout.bytes()]
+    }
+
     /// Number of samples.
     pub fn len(&self) -> usize {
         self.batch().layout.rows()

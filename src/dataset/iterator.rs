@@ -49,3 +49,33 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send {
     /// The first bad records that were left out or replaced, by name.
     fn bad_records(&self) -> Vec<BadRecord>;
 }
+
+impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
+    fn reset(&mut self) -> Result<()> {
+        (**self).reset()
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        (**self).seek(state)
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        (**self).schema()
+    }
+
+    fn state(&self) -> State {
+        (**self).state()
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        (**self).batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        (**self).stats()
+    }
+
+    fn bad_records(&self) -> Vec<BadRecord> {
+        (**self).bad_records()
+    }
+}

@@ -4,6 +4,8 @@ mod fused;
 pub(crate) mod image;
 mod numbers;
 
+pub(crate) use fused::scale_all;
+
 pub use image::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
 };

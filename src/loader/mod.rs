@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
 use crate::order::{Shard, Subset};
-use crate::prefetch::{Workspace, shield, wrap};
+use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
     ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader, SavedIndex,
@@ -298,6 +298,16 @@ impl Loader {
     ///
     /// [`ErrorKind::Config`] with every fault of the settings.
     pub fn workspace(&self) -> Result<Workspace> {
+        self.workspace_builder()?.build()
+    }
+
+    /// The settings of [`workspace`](Self::workspace), to be changed: its memory may come from a device's
+    /// [`pages`](crate::Device::pages).
+    ///
+    /// # Errors
+    ///
+    /// As [`workspace`](Self::workspace).
+    pub fn workspace_builder(&self) -> Result<WorkspaceBuilder> {
         self.check()?;
         let memory = &self.config.memory;
         let mut builder = Workspace::builder()
@@ -316,7 +326,7 @@ impl Loader {
         if let MemoryKind::TempFile { limit_bytes, folder } = &memory.kind {
             builder = builder.pages(TempFilePages::new(folder.clone(), *limit_bytes));
         }
-        builder.build()
+        Ok(builder)
     }
 
     /// The iterator, in a workspace of its own.

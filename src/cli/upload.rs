@@ -1,0 +1,192 @@
+//! What `bench` reads from: an iterator, or an upload stage behind one.
+
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use ringfeed::{
+    Conversion, DType, DataSetIterator, Device, DeviceDataSetIterator, Error, ErrorKind, FloatType, HostDevice, Loader,
+    Normaliser, Result, Role, Stats, Upload, UploadStats, copy_rate,
+};
+use serde::Serialize;
+
+/// Where batches go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum DeviceArg {
+    Host,
+    Cuda(usize),
+}
+
+impl FromStr for DeviceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text.split_once(':') {
+            None if text == "host" => return Ok(Self::Host),
+            None if text == "cuda" => Some(0),
+            Some(("cuda", number)) => number.parse().ok(),
+            _ => None,
+        };
+        number.map(Self::Cuda).ok_or_else(|| "there are `host` and `cuda:0`, `cuda:1` and so on".to_owned())
+    }
+}
+
+/// How fast batches came to a device.
+#[derive(Debug, Serialize)]
+pub(crate) struct UploadMeasurement {
+    pub(crate) device: String,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_per_second: f64,
+    /// What plain copies of the same size reach, two queued, in the same run.
+    pub(crate) plain_bytes_per_second: f64,
+    /// Time that the upload waited for the loader while nothing was being copied.
+    pub(crate) load_wait_seconds: f64,
+    /// Time that it waited for the trainer to drop a batch.
+    pub(crate) slot_wait_seconds: f64,
+    /// How often device memory was taken.
+    pub(crate) grown: u64,
+}
+
+/// Batches as a trainer takes them.
+pub(crate) trait Batches {
+    fn reset(&mut self) -> Result<()>;
+
+    /// Waits for the next batch, holds it for a step of the trainer, and drops it.
+    fn step(&mut self, step: &mut dyn FnMut()) -> Option<Result<()>>;
+
+    fn batches_per_epoch(&self) -> Option<u64>;
+
+    /// The figures so far; the trainer's wait is this trainer's.
+    fn stats(&self) -> Stats;
+
+    /// Begins to measure the upload.
+    fn begin(&mut self) {}
+
+    /// Ends it.
+    fn uploaded(&self, _elapsed: Duration) -> Result<Option<UploadMeasurement>> {
+        Ok(None)
+    }
+}
+
+/// The loader's batches, on the device if there is one.
+pub(crate) fn batches(
+    loader: &Loader,
+    device: Option<DeviceArg>,
+    convert: Option<FloatType>,
+) -> Result<Box<dyn Batches>> {
+    match device {
+        None => Ok(Box::new(OnHost(loader.build()?))),
+        Some(DeviceArg::Host) => OnDevice::start(loader, HostDevice::new(), convert),
+        #[cfg(feature = "cuda")]
+        Some(DeviceArg::Cuda(ordinal)) => OnDevice::start(loader, ringfeed::CudaDevice::open(ordinal)?, convert),
+        #[cfg(not(feature = "cuda"))]
+        Some(DeviceArg::Cuda(_)) => {
+            let message = "this ringfeed was built without CUDA; build it with `--features cuda`";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
+
+struct OnHost(Box<dyn DataSetIterator>);
+
+impl Batches for OnHost {
+    fn reset(&mut self) -> Result<()> {
+        self.0.reset()
+    }
+
+    fn step(&mut self, step: &mut dyn FnMut()) -> Option<Result<()>> {
+        Some(self.0.next()?.map(|batch| {
+            step();
+            drop(batch);
+        }))
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.0.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+}
+
+struct OnDevice<D: Device> {
+    device: D,
+    batches: DeviceDataSetIterator<D>,
+    before: UploadStats,
+    waited: Duration,
+}
+
+impl<D: Device> OnDevice<D> {
+    fn start(loader: &Loader, device: D, convert: Option<FloatType>) -> Result<Box<dyn Batches>> {
+        let workspace = loader.workspace_builder()?.pages(device.pages()).build()?;
+        let batches = loader.build_in(&workspace)?;
+        let mut upload = Upload::to(device.clone());
+        if let Some(to) = convert {
+            let images: Vec<_> = batches
+                .schema()
+                .tensors()
+                .iter()
+                .filter(|spec| spec.role == Role::Feature && spec.dtype == DType::U8 && spec.shape.len() == 3)
+                .collect();
+            if images.is_empty() {
+                let message = "--convert is for images of bytes, and there are none; do not ask for --dtype f32";
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            for image in images {
+                upload = upload.convert(&*image.name, Conversion::image(to).normalise(Normaliser::image_scale()));
+            }
+        }
+        let batches = upload.start(batches)?;
+        Ok(Box::new(Self { device, batches, before: UploadStats::default(), waited: Duration::ZERO }))
+    }
+}
+
+impl<D: Device> Batches for OnDevice<D> {
+    fn reset(&mut self) -> Result<()> {
+        self.batches.reset()
+    }
+
+    fn step(&mut self, step: &mut dyn FnMut()) -> Option<Result<()>> {
+        let begin = Instant::now();
+        let batch = self.batches.next()?;
+        Some(batch.and_then(|batch| {
+            // A trainer's stream would wait here.
+            batch.wait()?;
+            self.waited += begin.elapsed();
+            step();
+            Ok(())
+        }))
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.batches.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats { trainer_wait_seconds: self.waited.as_secs_f64(), ..self.batches.stats() }
+    }
+
+    fn begin(&mut self) {
+        self.before = self.batches.upload_stats();
+    }
+
+    fn uploaded(&self, elapsed: Duration) -> Result<Option<UploadMeasurement>> {
+        const PLAIN_BYTES: usize = 1 << 30;
+        let stats = self.batches.upload_stats().since(&self.before);
+        let bytes = (stats.bytes / stats.batches.max(1)).max(1) as usize;
+        Ok(Some(UploadMeasurement {
+            device: self.device.name(),
+            bytes: stats.bytes,
+            bytes_per_second: stats.bytes as f64 / elapsed.as_secs_f64(),
+            plain_bytes_per_second: copy_rate(
+                &self.device,
+                &self.device.pages(),
+                bytes,
+                (PLAIN_BYTES / bytes).clamp(8, 256),
+            )?,
+            load_wait_seconds: stats.load_wait_seconds,
+            slot_wait_seconds: stats.slot_wait_seconds,
+            grown: stats.grown,
+        }))
+    }
+}

@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use crate::dataset::DataSet;
+use crate::sync::{Condvar, Mutex};
+
+/// How many host batches the upload stage has in its hands: handed over, waiting for a device slot, or being copied.
+///
+/// Those keep the loader's ring from being filled, and go home by themselves: a ring that is exhausted by them is not the
+/// trainer's fault, and is waited for.
+#[derive(Debug)]
+pub(super) struct Aboard {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    batches: usize,
+    /// How many went home so far.
+    landed: u64,
+    run: u64,
+}
+
+/// A host batch in the upload stage's hands.
+pub(super) struct HostBatch {
+    // Before the count goes down, the batch's slot is at home.
+    pub(super) batch: DataSet,
+    _counted: Counted,
+}
+
+struct Counted(Arc<Aboard>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.batches -= 1;
+        state.landed += 1;
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Aboard {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State::default()), changed: Condvar::new() })
+    }
+
+    pub(super) fn take(self: &Arc<Self>, batch: DataSet) -> HostBatch {
+        self.state.lock().batches += 1;
+        HostBatch { batch, _counted: Counted(self.clone()) }
+    }
+
+    /// How many went home so far.
+    pub(super) fn landed(&self) -> u64 {
+        self.state.lock().landed
+    }
+
+    /// Waits until more than `landed` batches went home. `false` if there are none that could, or the run is over.
+    pub(super) fn wait_for_more(&self, landed: u64, run: u64) -> bool {
+        let mut state = self.state.lock();
+        while state.landed == landed && state.run == run {
+            if state.batches == 0 {
+                return false;
+            }
+            state = self.changed.wait(state);
+        }
+        state.run == run
+    }
+
+    pub(super) fn begin_run(&self, run: u64) {
+        self.state.lock().run = run;
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,265 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dataset::State;
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::schema::Role;
+use crate::sync::Mutex;
+
+use super::Device;
+use super::exchange::Exchange;
+use super::plan::{DeviceDType, Place, Plan, PlannedTensor};
+use super::slot::{Slot, Traces};
+
+/// One batch on a device, perhaps still on its way there.
+///
+/// Its tensors are reached through [`on`](Self::on), which orders a stream of yours after the copy, on the device. When the
+/// batch drops, on any thread, its place is used again, but not before everything is done that your streams had been given
+/// until then. Dropping waits for nothing.
+pub struct DeviceDataSet<D: Device> {
+    slot: Option<Slot<D>>,
+    home: Arc<Exchange<D>>,
+    plan: Arc<Plan>,
+    /// Streams that were ordered after the copy; the slot's own while the batch lives.
+    traces: Mutex<Traces<D>>,
+    is_held: bool,
+}
+
+impl<D: Device> DeviceDataSet<D> {
+    pub(super) fn new(mut slot: Slot<D>, home: Arc<Exchange<D>>, plan: Arc<Plan>) -> Self {
+        let traces = Mutex::new(std::mem::take(&mut slot.traces));
+        Self { slot: Some(slot), home, plan, traces, is_held: false }
+    }
+
+    /// It goes into the caller's hands.
+    pub(super) fn mark_held(&mut self) {
+        self.is_held = true;
+    }
+
+    fn slot(&self) -> &Slot<D> {
+        self.slot.as_ref().expect("a batch has its slot until it drops")
+    }
+
+    /// Orders `stream` after the batch's copy, and gives its tensors for work on that stream.
+    ///
+    /// Waits for nothing. What `stream` is given until the batch drops may use the tensors. Several streams may use one
+    /// batch, each after a call of this.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`] if the device is broken.
+    pub fn on(&self, stream: &D::Stream) -> Result<OnStream<'_, D>> {
+        let slot = self.slot();
+        // Remembered first: if ordering fails, the stream's work is waited for in vain at worst.
+        if self.traces.lock().add(stream, &slot.device)? {
+            slot.device.order_after(&slot.ready, stream)?;
+        }
+        Ok(OnStream { batch: self, stream: stream.clone() })
+    }
+
+    /// Sleeps until the copy, and what is computed from it, is done: for use by the host, or by what knows no streams.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`] if the device is broken.
+    pub fn wait(&self) -> Result<()> {
+        self.slot().device.block_on(&self.slot().ready)
+    }
+
+    /// The device that it lies on.
+    pub fn device(&self) -> &D {
+        &self.slot().device
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.slot().about.positions.len()
+    }
+
+    /// Whether it has no samples; never true of a batch that an iterator gave.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The epoch, from 0.
+    pub fn epoch(&self) -> u64 {
+        self.slot().about.epoch
+    }
+
+    /// The batch's number in its epoch, from 0.
+    pub fn index(&self) -> u64 {
+        self.slot().about.index
+    }
+
+    /// For each sample, its position in the epoch's order.
+    pub fn positions(&self) -> &[u64] {
+        &self.slot().about.positions
+    }
+
+    /// For each sample, the index of its record in the source.
+    pub fn sample_ids(&self) -> &[u64] {
+        &self.slot().about.samples
+    }
+
+    /// How many samples at the end only fill the last batch up.
+    pub fn padding(&self) -> usize {
+        self.slot().about.padding
+    }
+
+    /// Where the iterator stood after this batch: what a later run needs to go on behind it.
+    pub fn state_after(&self) -> State {
+        self.slot().about.after.unwrap_or(State::new(0))
+    }
+
+    /// Name, address, element type and shape of each tensor.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DeviceDType, &[usize])> {
+        let start = self.device().address(self.slot().memory());
+        self.planned().map(move |(planned, place)| {
+            (planned.name.as_str(), start + place.offset as u64, planned.dtype, &*place.shape)
+        })
+    }
+
+    fn planned(&self) -> impl ExactSizeIterator<Item = (&PlannedTensor, &Place)> {
+        self.plan.tensors.iter().zip(&self.slot().about.places)
+    }
+}
+
+impl<D: Device> Drop for DeviceDataSet<D> {
+    fn drop(&mut self) {
+        let Some(mut slot) = self.slot.take() else { return };
+        slot.traces = std::mem::take(&mut *self.traces.lock());
+        for used in &slot.traces.uses {
+            slot.untraced |= slot.device.record(&used.end, &used.stream).is_err();
+        }
+        self.home.give_back(slot, self.is_held);
+    }
+}
+
+impl<D: Device> fmt::Debug for DeviceDataSet<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.device().name();
+        write!(f, "DeviceDataSet({device}, epoch {}, batch {}, {} samples", self.epoch(), self.index(), self.len())?;
+        for (tensor, place) in self.planned() {
+            write!(f, ", {}: {} {:?}", tensor.name, tensor.dtype, &place.shape)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// A batch's tensors, for work on one stream that is ordered after the batch's copy.
+pub struct OnStream<'a, D: Device> {
+    batch: &'a DeviceDataSet<D>,
+    stream: D::Stream,
+}
+
+impl<'a, D: Device> OnStream<'a, D> {
+    /// The stream.
+    pub fn stream(&self) -> &D::Stream {
+        &self.stream
+    }
+
+    pub(super) fn memory(&self) -> &'a D::Memory {
+        self.batch.slot().memory()
+    }
+
+    /// All tensors, in the schema's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = DeviceTensor<'_, D>> {
+        self.batch.planned().map(|(planned, place)| DeviceTensor { on: self, planned, place })
+    }
+
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn tensor(&self, name: &str) -> Result<DeviceTensor<'_, D>> {
+        self.tensors().find(|tensor| tensor.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = self.batch.plan.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let hint = nearest(name, names.iter().copied()).map(|near| format!("; did you mean {near:?}?"));
+            Error::new(ErrorKind::NotFound, format!("no tensor {name:?} among {names:?}{}", hint.unwrap_or_default()))
+        })
+    }
+
+    /// The one tensor that is a feature.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if there are none or several; use [`OnStream::tensor`] then.
+    pub fn features(&self) -> Result<DeviceTensor<'_, D>> {
+        self.only(Role::Feature)
+    }
+
+    /// The one tensor that is a label.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if there are none or several; use [`OnStream::tensor`] then.
+    pub fn labels(&self) -> Result<DeviceTensor<'_, D>> {
+        self.only(Role::Label)
+    }
+
+    fn only(&self, role: Role) -> Result<DeviceTensor<'_, D>> {
+        let mut found = self.tensors().filter(|tensor| tensor.role() == role);
+        match (found.next(), found.next()) {
+            (Some(tensor), None) => Ok(tensor),
+            _ => Err(Error::new(ErrorKind::Schema, format!("not exactly one {role:?} tensor; ask for one by name"))),
+        }
+    }
+}
+
+/// One tensor of a batch on a device. Row-major, without gaps.
+pub struct DeviceTensor<'a, D: Device> {
+    on: &'a OnStream<'a, D>,
+    planned: &'a PlannedTensor,
+    place: &'a Place,
+}
+
+impl<D: Device> DeviceTensor<'_, D> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.planned.name
+    }
+
+    /// What it is to the trainer.
+    pub fn role(&self) -> Role {
+        self.planned.role
+    }
+
+    /// The class names that its numbers stand for, in index order.
+    pub fn classes(&self) -> Option<&[String]> {
+        self.planned.classes.as_deref()
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DeviceDType {
+        self.planned.dtype
+    }
+
+    /// Dimensions, the batch's first: `[samples, ...]`.
+    pub fn shape(&self) -> &[usize] {
+        &self.place.shape
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.place.bytes
+    }
+
+    /// Address of its first byte, on the device; a multiple of 256. For work on the stream alone, until the batch drops.
+    ///
+    /// A framework that can't borrow memory copies from here, on the stream, once and on the device.
+    pub fn address(&self) -> u64 {
+        self.on.batch.device().address(self.on.memory()) + self.place.offset as u64
+    }
+
+    /// Copies the tensor to the host, after all work that the stream has now, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`] if the device is broken.
+    pub fn to_host(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.place.bytes];
+        self.on.batch.device().copy_out(self.on.memory(), self.place.offset, &mut bytes, &self.on.stream)?;
+        Ok(bytes)
+    }
+}

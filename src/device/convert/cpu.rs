@@ -1,0 +1,177 @@
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+use crate::decode::{PixelOrder, scale_all};
+use crate::dtype::DType;
+
+use super::{DenseWork, FloatType, ImageWork, OneHotWork, ScaleWork, Work};
+
+/// Numbers computed at once, on the stack.
+const BLOCK: usize = 256;
+
+/// A number that a conversion gives, from the 32-bit result.
+trait Float: Pod {
+    fn from_f32(number: f32) -> Self;
+}
+
+impl Float for f32 {
+    fn from_f32(number: f32) -> Self {
+        number
+    }
+}
+
+impl Float for f16 {
+    fn from_f32(number: f32) -> Self {
+        f16::from_f32(number)
+    }
+}
+
+impl Float for bf16 {
+    fn from_f32(number: f32) -> Self {
+        bf16::from_f32(number)
+    }
+}
+
+/// Does the work in `slot`, on the calling thread. Allocates nothing.
+pub(in super::super) fn run(work: &Work, slot: &mut [u8]) {
+    let to = match work {
+        Work::Image(work) => work.to,
+        Work::Scale(work) => work.to,
+        Work::OneHot(work) => work.to,
+        Work::Dense(work) => work.to,
+    };
+    match to {
+        FloatType::F32 => run_to::<f32>(work, slot),
+        FloatType::F16 => run_to::<f16>(work, slot),
+        FloatType::Bf16 => run_to::<bf16>(work, slot),
+    }
+}
+
+fn run_to<T: Float>(work: &Work, slot: &mut [u8]) {
+    match work {
+        Work::Image(work) => {
+            let (before, output) =
+                split::<T>(slot, work.output, work.images * work.channels * work.height * work.width);
+            image(work, before, output);
+        }
+        Work::Scale(work) => {
+            let (before, output) = split::<T>(slot, work.output, work.count);
+            scale(work, before, output);
+        }
+        Work::OneHot(work) => {
+            let (before, output) = split::<T>(slot, work.output, work.count * work.classes);
+            one_hot(work, before, output);
+        }
+        Work::Dense(work) => {
+            let (before, output) = split::<T>(slot, work.output, work.rows * work.columns);
+            dense(work, before, output);
+        }
+    }
+}
+
+/// What lies before `at`, to be read, and `count` elements from there on, to be written.
+fn split<T: Pod>(slot: &mut [u8], at: usize, count: usize) -> (&[u8], &mut [T]) {
+    let (before, rest) = slot.split_at_mut(at);
+    (before, bytemuck::cast_slice_mut(&mut rest[..count * size_of::<T>()]))
+}
+
+fn input<T: Pod>(slot: &[u8], at: usize, count: usize) -> &[T] {
+    bytemuck::cast_slice(&slot[at..at + count * size_of::<T>()])
+}
+
+/// Steps in elements from one index of an image to the next: channel, row, column.
+fn strides(order: PixelOrder, work: &ImageWork) -> [usize; 3] {
+    match order {
+        PixelOrder::Nchw => [work.height * work.width, work.width, 1],
+        PixelOrder::Nhwc => [1, work.width * work.channels, work.channels],
+    }
+}
+
+fn image<T: Float>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
+    let size = work.channels * work.height * work.width;
+    let pixels = &slot[work.input..work.input + work.images * size];
+    let flags = work.flags.map(|at| &slot[at..at + work.images]);
+    let (from, to) = (strides(work.from, work), strides(work.order, work));
+    let (mut bytes, mut numbers) = ([0u8; BLOCK], [0f32; BLOCK]);
+    for index in 0..work.images {
+        let flips = flags.is_some_and(|flags| flags[index] != 0);
+        let (source, target) = (&pixels[index * size..][..size], &mut output[index * size..][..size]);
+        for channel in 0..work.channels {
+            let (scale, bias) = (work.scale[channel], work.bias[channel]);
+            for row in 0..work.height {
+                let (source, target) =
+                    (&source[channel * from[0] + row * from[1]..], &mut target[channel * to[0] + row * to[1]..]);
+                for start in (0..work.width).step_by(BLOCK) {
+                    let columns = start..work.width.min(start + BLOCK);
+                    let (bytes, numbers) = (&mut bytes[..columns.len()], &mut numbers[..columns.len()]);
+                    for (byte, column) in bytes.iter_mut().zip(columns) {
+                        let column = if flips { work.width - 1 - column } else { column };
+                        *byte = source[column * from[2]];
+                    }
+                    scale_all(numbers, bytes, scale, bias, f32::from);
+                    for (offset, number) in numbers.iter().enumerate() {
+                        target[(start + offset) * to[2]] = T::from_f32(*number);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn scale<T: Float>(work: &ScaleWork, slot: &[u8], output: &mut [T]) {
+    fn of<S: Pod, T: Float>(work: &ScaleWork, slot: &[u8], output: &mut [T], to_f32: impl Fn(S) -> f32 + Copy) {
+        let values = input::<S>(slot, work.input, work.count);
+        let mut numbers = [0f32; BLOCK];
+        for (values, output) in values.chunks(BLOCK).zip(output.chunks_mut(BLOCK)) {
+            let numbers = &mut numbers[..values.len()];
+            scale_all(numbers, values, work.scale, work.bias, to_f32);
+            output.iter_mut().zip(numbers).for_each(|(output, number)| *output = T::from_f32(*number));
+        }
+    }
+    match work.from {
+        DType::I8 => of::<i8, T>(work, slot, output, f32::from),
+        DType::U16 => of::<u16, T>(work, slot, output, f32::from),
+        DType::I16 => of::<i16, T>(work, slot, output, f32::from),
+        _ => of::<u8, T>(work, slot, output, f32::from),
+    }
+}
+
+fn one_hot<T: Float>(work: &OneHotWork, slot: &[u8], output: &mut [T]) {
+    output.fill(T::from_f32(0.0));
+    if work.classes == 0 {
+        return;
+    }
+    for (index, row) in output.chunks_exact_mut(work.classes).enumerate() {
+        let place = integer(slot, work.input, work.from, index);
+        if let Some(one) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
+            *one = T::from_f32(1.0);
+        }
+    }
+}
+
+fn dense<T: Float>(work: &DenseWork, slot: &[u8], output: &mut [T]) {
+    output.fill(T::from_f32(0.0));
+    let entries = work.rows * work.entries;
+    let values = input::<f32>(slot, work.values, entries);
+    let mask = work.mask.map(|at| &slot[at..at + entries]);
+    for entry in 0..entries {
+        let column = integer(slot, work.indices, work.index_type, entry);
+        let Some(column) = usize::try_from(column).ok().filter(|column| *column < work.columns) else { continue };
+        if mask.is_none_or(|mask| mask[entry] != 0) {
+            output[entry / work.entries * work.columns + column] = T::from_f32(values[entry]);
+        }
+    }
+}
+
+fn integer(slot: &[u8], at: usize, dtype: DType, index: usize) -> i64 {
+    let bytes = &slot[at + index * dtype.bytes()..][..dtype.bytes()];
+    match dtype {
+        DType::I8 => bytemuck::pod_read_unaligned::<i8>(bytes).into(),
+        DType::U16 => bytemuck::pod_read_unaligned::<u16>(bytes).into(),
+        DType::I16 => bytemuck::pod_read_unaligned::<i16>(bytes).into(),
+        DType::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).into(),
+        DType::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
+        DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes),
+        _ => bytes[0].into(),
+    }
+}

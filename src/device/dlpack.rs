@@ -1,0 +1,208 @@
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::dataset::DataSet;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::sync::Mutex;
+
+use super::Device;
+use super::batch::DeviceDataSet;
+use super::plan::DeviceDType;
+
+/// `DLDevice` of DLPack.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Place {
+    device_type: i32,
+    device_id: i32,
+}
+
+/// `DLDataType`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+struct Type {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+/// `DLTensor`.
+#[repr(C)]
+struct Tensor {
+    data: *mut c_void,
+    device: Place,
+    rank: i32,
+    dtype: Type,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// `DLManagedTensor`.
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// What a consumer's tensor stands on. `managed` points into it.
+#[repr(C)]
+struct Manager {
+    managed: Managed,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    /// The batch, shared by its tensors; its slot goes home with the last of them, on whatever thread that is.
+    _batch: Arc<dyn Send + Sync>,
+}
+
+/// One tensor of a batch in the form that NumPy, PyTorch, JAX and others take over without a copy: a `DLManagedTensor` of
+/// [DLPack](https://dmlc.github.io/dlpack/latest/).
+///
+/// It keeps the batch, its memory and its device alive. Dropping it, or calling its deleter on any thread, gives that up;
+/// with the last tensor of the batch its slot goes home. The consumer may write it: nobody else sees the batch any more.
+pub struct DlpackTensor {
+    name: String,
+    manager: NonNull<Manager>,
+}
+
+// SAFETY: it is the only way to its manager, whose parts may go to other threads: numbers, and a batch that is `Send + Sync`.
+unsafe impl Send for DlpackTensor {}
+
+impl DlpackTensor {
+    /// The tensor's name in the batch.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The `DLManagedTensor`, which is the caller's now: its deleter must be called once. For Python, it goes into a capsule
+    /// called `dltensor`.
+    pub fn into_raw(self) -> *mut c_void {
+        let raw = self.manager.as_ptr().cast();
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl Drop for DlpackTensor {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it, so that the deleter was not called.
+        unsafe { delete(self.manager.as_ptr().cast()) };
+    }
+}
+
+impl fmt::Debug for DlpackTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DlpackTensor({:?})", self.name)
+    }
+}
+
+/// # Safety
+///
+/// `managed` must be that of a manager that [`manage`] made, and not be used any more.
+unsafe extern "C" fn delete(managed: *mut Managed) {
+    // SAFETY: a manager begins with its `managed`, and was made by `Box`; the caller gives it up.
+    drop(unsafe { Box::from_raw(managed.cast::<Manager>()) });
+}
+
+fn type_of(dtype: DeviceDType) -> Type {
+    const INT: u8 = 0;
+    const UINT: u8 = 1;
+    const FLOAT: u8 = 2;
+    const BFLOAT: u8 = 4;
+    let code = match dtype {
+        DeviceDType::Host(DType::U8 | DType::U16 | DType::U32) => UINT,
+        DeviceDType::Host(dtype) if !dtype.is_float() => INT,
+        DeviceDType::Host(_) | DeviceDType::F16 => FLOAT,
+        DeviceDType::Bf16 => BFLOAT,
+    };
+    Type { code, bits: 8 * dtype.bytes() as u8, lanes: 1 }
+}
+
+fn manage(
+    name: &str,
+    (device_type, device_id): (i32, i32),
+    data: *mut c_void,
+    dtype: DeviceDType,
+    shape: &[usize],
+    batch: Arc<dyn Send + Sync>,
+) -> DlpackTensor {
+    let mut step = 1;
+    let mut strides = vec![1; shape.len()];
+    for (stride, dim) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        step *= *dim as i64;
+    }
+    let mut manager = Box::new(Manager {
+        managed: Managed {
+            tensor: Tensor {
+                data,
+                device: Place { device_type, device_id },
+                rank: shape.len() as i32,
+                dtype: type_of(dtype),
+                shape: std::ptr::null_mut(),
+                strides: std::ptr::null_mut(),
+                byte_offset: 0,
+            },
+            context: std::ptr::null_mut(),
+            deleter: Some(delete),
+        },
+        shape: shape.iter().map(|dim| *dim as i64).collect(),
+        strides,
+        _batch: batch,
+    });
+    manager.managed.tensor.shape = manager.shape.as_mut_ptr();
+    manager.managed.tensor.strides = manager.strides.as_mut_ptr();
+    DlpackTensor { name: name.to_owned(), manager: NonNull::from(Box::leak(manager)) }
+}
+
+impl DataSet {
+    /// The batch's tensors as DLPack tensors on the host, in the schema's order. No copy; a few small allocations a tensor.
+    pub fn into_dlpack(self) -> Vec<DlpackTensor> {
+        const CPU: (i32, i32) = (1, 0);
+        let tensors: Vec<_> = self
+            .tensors()
+            .map(|tensor| {
+                let data = tensor.bytes().as_ptr().cast_mut().cast::<c_void>();
+                (tensor.name().to_owned(), data, tensor.dtype(), tensor.shape().to_vec())
+            })
+            .collect();
+        // The lock is never taken; it makes a batch that may be sent one that may be shared.
+        let batch: Arc<dyn Send + Sync> = Arc::new(Mutex::new(self));
+        let managed = |(name, data, dtype, shape): (String, _, DType, Vec<usize>)| {
+            manage(&name, CPU, data, DeviceDType::Host(dtype), &shape, batch.clone())
+        };
+        tensors.into_iter().map(managed).collect()
+    }
+}
+
+impl<D: Device> DeviceDataSet<D> {
+    /// The batch's tensors as DLPack tensors on its device, in the schema's order, for work on `stream`, which is ordered after
+    /// the copy. When the last of them is deleted, the slot is used again after what `stream` had been given until then.
+    ///
+    /// Without a stream the copy is waited for, and the consumer must be done with a tensor when it deletes it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device is broken.
+    pub fn into_dlpack(self, stream: Option<&D::Stream>) -> Result<Vec<DlpackTensor>> {
+        match stream {
+            Some(stream) => drop(self.on(stream)?),
+            None => self.wait()?,
+        }
+        let device = self.device().dlpack_device();
+        let tensors: Vec<_> = self
+            .places()
+            .map(|(name, address, dtype, shape)| (name.to_owned(), address, dtype, shape.to_vec()))
+            .collect();
+        let batch: Arc<dyn Send + Sync> = Arc::new(Mutex::new(self));
+        let managed = |(name, address, dtype, shape): (String, u64, _, Vec<usize>)| {
+            let data = std::ptr::with_exposed_provenance_mut(address as usize);
+            manage(&name, device, data, dtype, &shape, batch.clone())
+        };
+        Ok(tensors.into_iter().map(managed).collect())
+    }
+}

@@ -1,0 +1,292 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::dataset::State as Position;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+use super::Device;
+use super::aboard::HostBatch;
+use super::batch::DeviceDataSet;
+use super::plan::Plan;
+use super::slot::Slot;
+
+/// Items that may wait beside the batches: errors, and the end of an epoch.
+const OTHER_ITEMS: usize = 2;
+
+/// What the loader's side, the upload thread and the trainer hand one another: host batches in, device batches out, slots
+/// home.
+///
+/// All of it stands under one lock, so that each can wait for whichever of several things comes first. Things belong to
+/// runs: from a reset on, nobody wants what an earlier run has loaded or uploaded.
+pub(super) struct Exchange<D: Device> {
+    count: usize,
+    lease_wait: Duration,
+    state: Mutex<State<D>>,
+    changed: Condvar,
+}
+
+struct State<D: Device> {
+    /// The next item, which the upload thread has not taken yet. One place: a host batch that waits is one that the loader
+    /// can't fill.
+    loaded: Option<Loaded>,
+    home: VecDeque<Slot<D>>,
+    /// Slots of batches in the caller's hands.
+    held: usize,
+    /// Whether the upload thread waits for a slot, so that nothing can be uploaded before one comes home.
+    is_starved: bool,
+    /// What was uploaded and not taken yet. Batches are bounded by the slots, other items by the upload thread.
+    uploaded: VecDeque<Uploaded<D>>,
+    /// Items of earlier runs are not wanted any more.
+    run: u64,
+    /// No item is wanted any more.
+    is_closed: bool,
+    /// The upload thread has ended.
+    is_over: bool,
+}
+
+/// What goes into the upload, in order: a batch or an error, and where the iterator stands after it; at last the end of the
+/// epoch.
+pub(super) type Loaded = Option<(Result<HostBatch>, Position)>;
+
+/// What comes out of it, in the same order.
+pub(super) type Uploaded<D> = Option<(Result<DeviceDataSet<D>>, Position)>;
+
+impl<D: Device> Exchange<D> {
+    pub(super) fn new(device: &D, plan: &Plan, count: usize, lease_wait: Duration) -> Result<Arc<Self>> {
+        let copies = device.stream()?;
+        let converts = if plan.converts() { device.stream()? } else { copies.clone() };
+        let home = (0..count).map(|_| Slot::new(device, &copies, &converts)).collect::<Result<_>>()?;
+        let state = State {
+            loaded: None,
+            home,
+            held: 0,
+            is_starved: false,
+            uploaded: VecDeque::with_capacity(count + OTHER_ITEMS),
+            run: 0,
+            is_closed: false,
+            is_over: false,
+        };
+        Ok(Arc::new(Self { count, lease_wait, state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// For the loader's side: waits until the next item is asked for; `false` when none of this run is wanted any more.
+    pub(super) fn wait_to_load(&self, run: u64) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_closed || state.is_over || state.run != run {
+                return false;
+            }
+            if state.loaded.is_none() {
+                return true;
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// For the loader's side, which has waited: the next item. Dropped if it is not wanted any more.
+    pub(super) fn load(&self, run: u64, item: Loaded) {
+        let mut state = self.state.lock();
+        let unwanted =
+            if state.is_closed || state.is_over || state.run != run { Some(item) } else { state.loaded.replace(item) };
+        drop(state);
+        self.changed.notify_all();
+        drop(unwanted);
+    }
+
+    /// For the upload thread: the next item and its run, if there is one.
+    pub(super) fn try_receive(&self) -> Option<(u64, Loaded)> {
+        let mut state = self.state.lock();
+        let item = state.loaded.take()?;
+        let run = state.run;
+        drop(state);
+        self.changed.notify_all();
+        Some((run, item))
+    }
+
+    /// For the upload thread: waits for the next item; `None` when there will be none any more.
+    pub(super) fn receive(&self) -> Option<(u64, Loaded)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            if let Some(item) = state.loaded.take() {
+                let run = state.run;
+                drop(state);
+                self.changed.notify_all();
+                return Some((run, item));
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// For the upload thread: a slot, if one is at home.
+    pub(super) fn try_take(&self) -> Option<Slot<D>> {
+        self.state.lock().home.pop_front()
+    }
+
+    /// For the upload thread: waits for a slot until the batch that it is for is not wanted any more.
+    pub(super) fn take(&self, run: u64) -> Option<Slot<D>> {
+        let mut state = self.state.lock();
+        state.is_starved = true;
+        self.changed.notify_all();
+        let slot = loop {
+            if state.is_closed || state.run != run {
+                break None;
+            }
+            if let Some(slot) = state.home.pop_front() {
+                break Some(slot);
+            }
+            state = self.changed.wait(state);
+        };
+        state.is_starved = false;
+        slot
+    }
+
+    /// For the upload thread: hands an item over, unless there are many already; then it is given back.
+    pub(super) fn try_give(&self, run: u64, item: Uploaded<D>) -> Option<Uploaded<D>> {
+        let state = self.state.lock();
+        if state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
+            return Some(item);
+        }
+        self.put(state, run, item);
+        None
+    }
+
+    /// For the upload thread: hands an item over, when there is room.
+    pub(super) fn give(&self, run: u64, item: Uploaded<D>) {
+        let mut state = self.state.lock();
+        while state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
+            state = self.changed.wait(state);
+        }
+        self.put(state, run, item);
+    }
+
+    fn put(&self, mut state: MutexGuard<'_, State<D>>, run: u64, item: Uploaded<D>) {
+        let unwanted = if state.is_closed || state.run != run {
+            Some(item)
+        } else {
+            state.uploaded.push_back(item);
+            None
+        };
+        drop(state);
+        self.changed.notify_all();
+        drop(unwanted);
+    }
+
+    /// For the trainer: what comes next; sleeps until it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Exhausted`] if nothing can come, because all slots are in the caller's hands for `lease_wait`.
+    pub(super) fn next(&self, device: &D) -> Result<Uploaded<D>> {
+        let mut state = self.state.lock();
+        let mut deadline = None;
+        loop {
+            if let Some(mut item) = state.uploaded.pop_front() {
+                if let Some((Ok(batch), _)) = &mut item {
+                    batch.mark_held();
+                    state.held += 1;
+                }
+                drop(state);
+                self.changed.notify_all();
+                return Ok(item);
+            }
+            if state.is_over {
+                return Err(ended());
+            }
+            state = if state.is_starved && state.held >= self.count {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
+                if Instant::now() >= deadline {
+                    return Err(self.exhausted(device, state.held));
+                }
+                self.changed.wait_until(state, deadline)
+            } else {
+                deadline = None;
+                self.changed.wait(state)
+            };
+        }
+    }
+
+    /// For the trainer: waits while all slots are in the caller's hands.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Exhausted`] after `lease_wait`.
+    pub(super) fn wait_for_one(&self, device: &D) -> Result<()> {
+        let deadline = Instant::now() + self.lease_wait;
+        let mut state = self.state.lock();
+        while state.held >= self.count {
+            if Instant::now() >= deadline {
+                return Err(self.exhausted(device, state.held));
+            }
+            state = self.changed.wait_until(state, deadline);
+        }
+        Ok(())
+    }
+
+    fn exhausted(&self, device: &D, held: usize) -> Error {
+        let message = format!(
+            "{held} of {}'s {} slots are held by batches that were not dropped, so nothing can be uploaded; drop batches \
+             before asking for more, or raise the number of slots",
+            device.name(),
+            self.count,
+        );
+        Error::new(ErrorKind::Exhausted, message)
+    }
+
+    /// Brings a slot home, or frees it if it has no home any more.
+    pub(super) fn give_back(&self, slot: Slot<D>, was_held: bool) {
+        let mut state = self.state.lock();
+        if was_held {
+            state.held -= 1;
+        }
+        let homeless = if state.is_closed {
+            Some(slot)
+        } else {
+            state.home.push_back(slot);
+            None
+        };
+        drop(state);
+        self.changed.notify_all();
+        drop(homeless);
+    }
+
+    /// From now on only items of this run are wanted. Others are dropped, except for those in the caller's hands.
+    pub(super) fn begin_run(&self, run: u64) {
+        let mut state = self.state.lock();
+        state.run = run;
+        let unwanted = (std::mem::take(&mut state.uploaded), state.loaded.take());
+        drop(state);
+        self.changed.notify_all();
+        drop(unwanted);
+    }
+
+    /// No item is wanted any more; slots are freed.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let homeless = std::mem::take(&mut state.home);
+        let unwanted = (std::mem::take(&mut state.uploaded), state.loaded.take());
+        drop(state);
+        self.changed.notify_all();
+        drop((unwanted, homeless));
+    }
+
+    /// The upload thread has ended: nobody waits for it any more.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let unwanted = state.loaded.take();
+        drop(state);
+        self.changed.notify_all();
+        drop(unwanted);
+    }
+}
+
+/// The error of an upload stage without a thread.
+pub(super) fn ended() -> Error {
+    Error::new(ErrorKind::Device, "the upload thread has ended")
+}

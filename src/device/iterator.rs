@@ -1,0 +1,281 @@
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::dataset::{BadRecord, DataSetIterator, State, caught};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Schema;
+use crate::stats::Stats;
+use crate::sync::Mutex;
+
+use super::Device;
+use super::aboard::Aboard;
+use super::batch::DeviceDataSet;
+use super::exchange::{Exchange, Loaded};
+use super::lane::Lane;
+use super::upload::UploadStats;
+
+/// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
+///
+/// Two threads work for it: one calls the iterator's `next`, another starts copies and sends host slots home when they have
+/// landed. Where the iterator's ring has no slot to spare for the copies under way (`prefetch` below 2), batches are made
+/// and copied in turn.
+///
+/// `next` gives a batch as soon as its copy is queued; the trainer's stream waits for the copy, not the trainer. Errors, the
+/// end of an epoch, [`reset`](Self::reset), [`seek`](Self::seek) and [`state`](Self::state) are those of the iterator inside,
+/// as if it were called directly. Keeping as many batches as there are device slots meets [`ErrorKind::Exhausted`]: drop one
+/// and go on.
+pub struct DeviceDataSetIterator<D: Device> {
+    /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
+    feeder: Option<Receiver<()>>,
+    batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
+    schema: Arc<Schema>,
+    batches_per_epoch: Option<u64>,
+    lanes: Vec<Lane<D>>,
+    aboard: Arc<Aboard>,
+    /// Counts from reset to reset: what was uploaded before is not wanted after.
+    run: u64,
+    /// Items of this run that came out.
+    taken: usize,
+    /// Whether the epoch has given anything, so that a reset begins the next one.
+    has_begun: bool,
+    has_ended: bool,
+    state: State,
+    waited: Duration,
+    close_wait: Duration,
+}
+
+impl<D: Device> DeviceDataSetIterator<D> {
+    pub(super) fn new(batches: Box<dyn DataSetIterator>, lanes: Vec<Lane<D>>, close_wait: Duration) -> Result<Self> {
+        let mut iterator = Self {
+            feeder: None,
+            schema: batches.schema().clone(),
+            batches_per_epoch: batches.batches_per_epoch(),
+            state: batches.state(),
+            batches: Arc::new(Mutex::new(batches)),
+            lanes,
+            aboard: Aboard::new(),
+            run: 0,
+            taken: 0,
+            has_begun: false,
+            has_ended: false,
+            waited: Duration::ZERO,
+            close_wait,
+        };
+        iterator.feed()?;
+        Ok(iterator)
+    }
+
+    /// Begins a run, unless one goes on.
+    fn feed(&mut self) -> Result<()> {
+        if self.feeder.is_some() {
+            return Ok(());
+        }
+        self.begin_run();
+        self.taken = 0;
+        let mut feed = Feed {
+            batches: self.batches.clone(),
+            lanes: self.lanes.iter().map(|lane| lane.exchange().clone()).collect(),
+            aboard: self.aboard.clone(),
+            run: self.run,
+            state: self.state,
+        };
+        let (alive, ended) = bounded(0);
+        thread::Builder::new()
+            .name("ringfeed-feed".to_owned())
+            .spawn(move || {
+                feed.run();
+                drop((feed, alive));
+            })
+            .map_err(|error| Error::new(ErrorKind::Device, format!("no thread that feeds the upload: {error}")))?;
+        self.feeder = Some(ended);
+        Ok(())
+    }
+
+    /// Ends the run: nothing that it has uploaded or loaded is wanted any more.
+    fn stop(&mut self) -> Result<()> {
+        self.has_ended = true;
+        let Some(ended) = self.feeder.clone() else { return Ok(()) };
+        self.begin_run();
+        if ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
+            let message = format!("the loader did not finish its batch within {:?}", self.close_wait);
+            return Err(Error::new(ErrorKind::TimedOut, message));
+        }
+        self.feeder = None;
+        Ok(())
+    }
+
+    fn begin_run(&mut self) {
+        self.run += 1;
+        self.aboard.begin_run(self.run);
+        self.lanes.iter().for_each(|lane| lane.exchange().begin_run(self.run));
+    }
+
+    /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// What [`DataSetIterator::reset`] of the iterator inside says.
+    pub fn reset(&mut self) -> Result<()> {
+        if !self.has_begun {
+            return Ok(());
+        }
+        self.stop()?;
+        self.with_batches(|batches| batches.reset())?;
+        self.go_on()
+    }
+
+    /// Goes on with the very next position after `state`; see [`DataSetIterator::seek`].
+    ///
+    /// # Errors
+    ///
+    /// What [`DataSetIterator::seek`] of the iterator inside says; nothing more comes then before a seek or reset that
+    /// goes well.
+    pub fn seek(&mut self, state: &State) -> Result<()> {
+        self.stop()?;
+        self.has_begun = true;
+        self.with_batches(|batches| batches.seek(state))?;
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        self.state = self.batches.lock().state();
+        self.has_begun = false;
+        self.has_ended = false;
+        self.feed()
+    }
+
+    fn with_batches<R>(&self, work: impl FnOnce(&mut dyn DataSetIterator) -> Result<R>) -> Result<R> {
+        work(&mut **self.batches.lock())
+    }
+
+    /// What a sample is made of on the host, before conversions.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Where the iterator stands: after the last batch that `next` returned.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Number of batches an epoch, where it is known before reading them.
+    pub fn batches_per_epoch(&self) -> Option<u64> {
+        self.batches_per_epoch
+    }
+
+    /// The figures of the iterator inside, of which the trainer's wait is that of the thread that feeds the upload. Waits
+    /// while that thread is in `next`.
+    pub fn stats(&self) -> Stats {
+        self.batches.lock().stats()
+    }
+
+    /// The figures of the upload.
+    pub fn upload_stats(&self) -> UploadStats {
+        UploadStats::read(self.lanes.iter().map(Lane::counters), self.waited.as_secs_f64())
+    }
+
+    /// The first bad records that were left out or replaced, by name. Waits as [`stats`](Self::stats) does.
+    pub fn bad_records(&self) -> Vec<BadRecord> {
+        self.batches.lock().bad_records()
+    }
+}
+
+/// What the feeding thread works with.
+struct Feed<D: Device> {
+    batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
+    lanes: Vec<Arc<Exchange<D>>>,
+    aboard: Arc<Aboard>,
+    run: u64,
+    /// Where the iterator stood after its last item.
+    state: State,
+}
+
+impl<D: Device> Feed<D> {
+    /// Hands batches to the lanes in turn until the epoch ends, or nobody wants more.
+    fn run(&mut self) {
+        for turn in 0.. {
+            let lane = self.lanes[turn % self.lanes.len()].clone();
+            // First: a batch that waits here is one that the loader can't fill.
+            if !lane.wait_to_load(self.run) {
+                return;
+            }
+            let item = self.next();
+            let is_last = item.is_none();
+            lane.load(self.run, item);
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn next(&mut self) -> Loaded {
+        loop {
+            let landed = self.aboard.landed();
+            // A panic is an item of the stream, too: somebody waits for one.
+            let next = caught(|| {
+                let mut batches = self.batches.lock();
+                let next = batches.next();
+                let state = match &next {
+                    Some(Ok(batch)) => batch.state_after(),
+                    _ => batches.state(),
+                };
+                Ok(next.map(|item| (item, state)))
+            });
+            match next.unwrap_or_else(|panic| Some((Err(panic), self.state))) {
+                Some((Err(error), _))
+                    if error.kind() == ErrorKind::Exhausted && self.aboard.wait_for_more(landed, self.run) => {}
+                item => {
+                    self.state = item.as_ref().map_or(self.state, |(_, state)| *state);
+                    return item.map(|(item, state)| (item.map(|batch| self.aboard.take(batch)), state));
+                }
+            }
+        }
+    }
+}
+
+impl<D: Device> Iterator for DeviceDataSetIterator<D> {
+    type Item = Result<DeviceDataSet<D>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let begin = Instant::now();
+        let next = self.lanes[self.taken % self.lanes.len()].next();
+        self.waited += begin.elapsed();
+        match next {
+            // No item of the epoch: it takes nobody's place.
+            Err(error) => Some(Err(error)),
+            Ok(None) => {
+                self.has_begun = true;
+                self.has_ended = true;
+                None
+            }
+            Ok(Some((item, state))) => {
+                self.taken += 1;
+                self.has_begun = true;
+                self.state = state;
+                Some(item)
+            }
+        }
+    }
+}
+
+impl<D: Device> Drop for DeviceDataSetIterator<D> {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::warn!(%error, "the thread that feeds the upload is left behind");
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for DeviceDataSetIterator<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let devices: Vec<String> = self.lanes.iter().map(|lane| lane.device.name()).collect();
+        write!(f, "DeviceDataSetIterator({devices:?}, {:?})", self.state)
+    }
+}

@@ -1,0 +1,238 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::dataset::caught;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicU64, Ordering};
+
+use super::Device;
+use super::aboard::HostBatch;
+use super::batch::DeviceDataSet;
+use super::exchange::{Exchange, Loaded, Uploaded};
+use super::flight::Flight;
+use super::plan::Plan;
+use super::slot::Slot;
+
+/// How a lane is set up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneConfig {
+    /// Places on the device.
+    pub(super) slots: usize,
+    /// Copies that may be under way at once.
+    pub(super) queued: usize,
+    pub(super) lease_wait: Duration,
+    pub(super) close_wait: Duration,
+}
+
+/// Figures of a lane, written by its thread.
+#[derive(Debug, Default)]
+pub(super) struct LaneCounters {
+    pub(super) batches: AtomicU64,
+    pub(super) samples: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) grown: AtomicU64,
+    /// Time that the thread waited for host batches, for device slots, and for copies to land.
+    pub(super) load_wait_ns: AtomicU64,
+    pub(super) slot_wait_ns: AtomicU64,
+    pub(super) copy_wait_ns: AtomicU64,
+}
+
+/// One device's way: a thread that starts copies and sends host slots home, and what it gives.
+pub(super) struct Lane<D: Device> {
+    pub(super) device: D,
+    exchange: Arc<Exchange<D>>,
+    counters: Arc<LaneCounters>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+    close_wait: Duration,
+}
+
+impl<D: Device> Lane<D> {
+    pub(super) fn start(device: D, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
+        let exchange = Exchange::new(&device, &plan, config.slots, config.lease_wait)?;
+        // One more than there may be copies, so that a batch can start while the oldest is being waited for.
+        let events = (0..=config.queued).map(|_| device.event()).collect::<Result<Vec<_>>>()?;
+        let counters = Arc::new(LaneCounters::default());
+        let (alive, ended) = bounded(0);
+        let thread = Thread {
+            exchange: exchange.clone(),
+            plan,
+            counters: counters.clone(),
+            flights: VecDeque::with_capacity(config.queued),
+            events,
+            queued: config.queued,
+        };
+        thread::Builder::new()
+            .name("ringfeed-upload".to_owned())
+            .spawn(move || {
+                let exchange = thread.exchange.clone();
+                // A panic is that of a device, or a bug here: nobody may wait for this thread then.
+                if let Err(error) = caught(|| {
+                    thread.run();
+                    Ok(())
+                }) {
+                    tracing::error!(%error, "the upload thread panicked");
+                }
+                exchange.end();
+                drop(alive);
+            })
+            .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;
+        Ok(Self { device, exchange, counters, ended, close_wait: config.close_wait })
+    }
+
+    /// What the lane's threads and its users hand one another.
+    pub(super) fn exchange(&self) -> &Arc<Exchange<D>> {
+        &self.exchange
+    }
+
+    pub(super) fn counters(&self) -> &LaneCounters {
+        &self.counters
+    }
+
+    /// What comes next of this run; sleeps until it is there. Errors are [`ErrorKind::Exhausted`], which is not an item of
+    /// the run, and [`ErrorKind::Device`] of a thread that has ended.
+    pub(super) fn next(&self) -> Result<Uploaded<D>> {
+        self.exchange.next(&self.device)
+    }
+
+    /// Sleeps while all slots are in the caller's hands; [`ErrorKind::Exhausted`] after `lease_wait`.
+    pub(super) fn wait_for_slot(&self) -> Result<()> {
+        self.exchange.wait_for_one(&self.device)
+    }
+}
+
+impl<D: Device> Drop for Lane<D> {
+    fn drop(&mut self) {
+        self.exchange.close();
+        if self.ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
+            let device = self.device.name();
+            tracing::warn!(device, "an upload did not end in time; its thread ends when its copies do");
+        }
+    }
+}
+
+/// The upload thread. It owns the batches whose copies are under way, oldest first, and sleeps until the oldest has landed;
+/// it waits for a new batch only when none is.
+struct Thread<D: Device> {
+    exchange: Arc<Exchange<D>>,
+    plan: Arc<Plan>,
+    counters: Arc<LaneCounters>,
+    flights: VecDeque<Flight<D>>,
+    /// Spare events of flights.
+    events: Vec<D::Event>,
+    queued: usize,
+}
+
+impl<D: Device> Thread<D> {
+    fn run(mut self) {
+        while let Some((run, item)) = self.next() {
+            let item = match item {
+                None => None,
+                Some((Err(error), state)) => Some((Err(error), state)),
+                Some((Ok(batch), state)) => {
+                    let Some(slot) = self.slot(run) else { continue };
+                    Some((self.upload(batch, slot), state))
+                }
+            };
+            self.give(run, item);
+        }
+        self.land_all();
+    }
+
+    /// The next item; `None` when there will be none any more.
+    fn next(&mut self) -> Option<(u64, Loaded)> {
+        loop {
+            if self.flights.is_empty() {
+                let begin = Instant::now();
+                let item = self.exchange.receive();
+                add(&self.counters.load_wait_ns, begin);
+                return item;
+            }
+            if self.flights.len() < self.queued
+                && let Some(item) = self.exchange.try_receive()
+            {
+                return Some(item);
+            }
+            self.land_oldest();
+        }
+    }
+
+    /// A free slot; `None` when the batch that it is for is not wanted any more. Meanwhile no host batch is kept.
+    fn slot(&mut self, run: u64) -> Option<Slot<D>> {
+        loop {
+            if let Some(slot) = self.exchange.try_take() {
+                return Some(slot);
+            }
+            if self.flights.is_empty() {
+                let begin = Instant::now();
+                let slot = self.exchange.take(run);
+                add(&self.counters.slot_wait_ns, begin);
+                return slot;
+            }
+            self.land_oldest();
+        }
+    }
+
+    fn upload(&mut self, batch: HostBatch, mut slot: Slot<D>) -> Result<DeviceDataSet<D>> {
+        match self.start(batch, &mut slot) {
+            Ok(()) => Ok(DeviceDataSet::new(slot, self.exchange.clone(), self.plan.clone())),
+            Err(error) => {
+                self.exchange.give_back(slot, false);
+                Err(error)
+            }
+        }
+    }
+
+    fn start(&mut self, batch: HostBatch, slot: &mut Slot<D>) -> Result<()> {
+        self.plan.describe(&batch.batch, &mut slot.about)?;
+        if slot.begin(slot.about.bytes)? {
+            self.counters.grown.fetch_add(1, Ordering::Relaxed);
+        }
+        let landed = match self.events.pop() {
+            Some(event) => event,
+            None => slot.device.event()?,
+        };
+        let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
+        self.flights.push_back(Flight::start(batch, slot, landed)?);
+        if let Some(flight) = self.flights.back() {
+            flight.convert(slot)?;
+        }
+        slot.device.record(&slot.ready, &slot.converts)?;
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.samples.fetch_add(samples, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn land_oldest(&mut self) {
+        let Some(flight) = self.flights.pop_front() else { return };
+        let begin = Instant::now();
+        // A device that breaks here says so when the next batch is started, and to everybody who uses this one.
+        if let Ok(event) = flight.land() {
+            self.events.push(event);
+        }
+        add(&self.counters.copy_wait_ns, begin);
+    }
+
+    fn land_all(&mut self) {
+        while !self.flights.is_empty() {
+            self.land_oldest();
+        }
+    }
+
+    fn give(&mut self, run: u64, item: Uploaded<D>) {
+        if let Some(item) = self.exchange.try_give(run, item) {
+            // The trainer takes nothing, for as long as may be: no host batch is kept meanwhile.
+            self.land_all();
+            self.exchange.give(run, item);
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, since: Instant) {
+    counter.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,76 @@
+//! Batches on a device: an upload stage behind any iterator.
+//!
+//! A host batch is copied by a stream of its own into one of a few recycled device slots, and handed on at once; what
+//! the trainer computes with it is ordered after the copy by an event, on the device. The host's slot goes home when its
+//! copy has landed. A device slot is written again only after everything that the trainer ran on it, and it is the copy
+//! stream that waits for that, never the host.
+//!
+//! Read `slot.rs` for the life of a device slot, `exchange.rs` for what the threads hand one another, `flight.rs` for who owns a host batch during its copy, `lane.rs` for
+//! the upload thread, `iterator.rs` for what the trainer sees. `engine.rs` says what a device must be able to do, and
+//! `host.rs` is the device that every machine has.
+
+mod aboard;
+mod batch;
+mod convert;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod dlpack;
+mod engine;
+mod exchange;
+mod flight;
+mod host;
+mod iterator;
+mod lane;
+mod measure;
+#[cfg(any(test, feature = "cuda"))]
+mod pages;
+mod plan;
+mod slot;
+mod upload;
+
+use crate::error::Result;
+use crate::memory::PageSource;
+
+use engine::Engine;
+
+pub use batch::{DeviceDataSet, DeviceTensor, OnStream};
+pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
+#[cfg(feature = "cuda")]
+pub use cuda::{CudaDevice, CudaStream, HostPages};
+pub use dlpack::DlpackTensor;
+pub use host::{HostDevice, HostStream};
+pub use iterator::DeviceDataSetIterator;
+pub use measure::{convert_rate, copy_rate};
+#[cfg(feature = "cuda")]
+pub use pages::LockedPages;
+pub use plan::DeviceDType;
+pub use upload::{Upload, UploadStats, Uploader};
+
+/// Where batches are uploaded to: memory, and streams of work on it.
+///
+/// There are two: [`HostDevice`] on every machine, and `CudaDevice` with the feature `cuda`. Both keep the same rules, those
+/// of CUDA: work of one stream runs in order, work of two streams in any order unless an event stands between them, and a
+/// call that gives work to a stream returns before the work is done.
+///
+/// The trait can't be implemented outside of this crate.
+pub trait Device: Engine {
+    /// Host memory that the device copies from fastest.
+    type Pages: PageSource + 'static;
+
+    /// `host`, or `cuda:` and the device's number.
+    fn name(&self) -> String {
+        self.label()
+    }
+
+    /// A new stream, which waits for no other one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device refuses.
+    fn stream(&self) -> Result<Self::Stream> {
+        self.new_stream()
+    }
+
+    /// Host memory for the ring that is uploaded from; see [`WorkspaceBuilder::pages`](crate::WorkspaceBuilder::pages).
+    fn pages(&self) -> Self::Pages;
+}

@@ -1,0 +1,150 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dataset::{DataSet, State};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::TENSOR_ALIGNMENT;
+use crate::schema::{Role, Schema, Shape};
+
+use super::convert::{Conversion, Prepared, Work};
+
+/// Element type of a tensor on the device: those of host batches, and two more that conversions give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceDType {
+    /// As in a host batch.
+    Host(DType),
+    /// 16-bit IEEE 754 number.
+    F16,
+    /// The upper half of a 32-bit IEEE 754 number.
+    Bf16,
+}
+
+impl DeviceDType {
+    /// Bytes an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Host(dtype) => dtype.bytes(),
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+}
+
+impl fmt::Display for DeviceDType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(dtype) => dtype.fmt(f),
+            Self::F16 => f.write_str("f16"),
+            Self::Bf16 => f.write_str("bf16"),
+        }
+    }
+}
+
+/// What is the same for all batches: the tensors, and what becomes of each on its way.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) tensors: Vec<PlannedTensor>,
+    conversions: Vec<Prepared>,
+}
+
+#[derive(Debug)]
+pub(super) struct PlannedTensor {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) classes: Option<Arc<[String]>>,
+    pub(super) dtype: DeviceDType,
+}
+
+/// What a batch on the device says of itself; kept in its slot, and recycled with it.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    pub(super) epoch: u64,
+    pub(super) index: u64,
+    pub(super) positions: Vec<u64>,
+    pub(super) samples: Vec<u64>,
+    pub(super) padding: usize,
+    pub(super) after: Option<State>,
+    /// Where each tensor lies, in the plan's order.
+    pub(super) places: Vec<Place>,
+    outputs: Vec<Place>,
+    /// What is computed there.
+    pub(super) works: Vec<Work>,
+    /// Bytes that are copied to the slot's beginning.
+    pub(super) copied: usize,
+    /// Bytes that the slot must have.
+    pub(super) bytes: usize,
+}
+
+/// Where one tensor lies in its slot, row-major and without gaps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+    pub(super) shape: Shape,
+}
+
+impl Plan {
+    pub(super) fn new(schema: &Schema, conversions: &[(String, Conversion)]) -> Result<Self> {
+        let mut tensors: Vec<PlannedTensor> = schema
+            .tensors()
+            .iter()
+            .map(|spec| PlannedTensor {
+                name: spec.name.clone(),
+                role: spec.role,
+                classes: spec.classes.clone(),
+                dtype: DeviceDType::Host(spec.dtype),
+            })
+            .collect();
+        let mut prepared: Vec<Prepared> = Vec::with_capacity(conversions.len());
+        for (name, conversion) in conversions {
+            let conversion = Prepared::new(schema, name, conversion)?;
+            if prepared.iter().any(|other| other.tensor() == conversion.tensor()) {
+                let message = "two conversions of one tensor; it can become one thing only";
+                return Err(Error::new(ErrorKind::Config, message).at_column(name));
+            }
+            tensors[conversion.tensor()].dtype = conversion.dtype();
+            prepared.push(conversion);
+        }
+        Ok(Self { tensors, conversions: prepared })
+    }
+
+    /// Whether anything is computed on the way.
+    pub(super) fn converts(&self) -> bool {
+        !self.conversions.is_empty()
+    }
+
+    /// Describes `batch` as it will be on the device.
+    pub(super) fn describe(&self, batch: &DataSet, about: &mut About) -> Result<()> {
+        about.epoch = batch.epoch();
+        about.index = batch.index();
+        about.positions.clear();
+        about.positions.extend_from_slice(batch.positions());
+        about.samples.clear();
+        about.samples.extend_from_slice(batch.sample_ids());
+        about.padding = batch.padding();
+        about.after = Some(batch.state_after());
+        about.places.clear();
+        let rows = batch.len();
+        for tensor in batch.layout().tensors() {
+            let mut shape = Shape::new(&[rows]);
+            tensor.row_shape().iter().for_each(|dim| shape.push(*dim));
+            about.places.push(Place { offset: tensor.offset(), bytes: rows * tensor.row_bytes(), shape });
+        }
+        about.copied = batch.slot_bytes().len();
+        about.bytes = about.copied.next_multiple_of(TENSOR_ALIGNMENT);
+        about.works.clear();
+        about.outputs.clear();
+        for conversion in &self.conversions {
+            let (place, work) = conversion.work(&about.places, about.bytes)?;
+            about.bytes = (place.offset + place.bytes).next_multiple_of(TENSOR_ALIGNMENT);
+            about.outputs.push(place);
+            about.works.push(work);
+        }
+        // Only now: a conversion may read what another one converts.
+        for (conversion, place) in self.conversions.iter().zip(&about.outputs) {
+            about.places[conversion.tensor()] = *place;
+        }
+        Ok(())
+    }
+}

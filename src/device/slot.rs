@@ -1,0 +1,127 @@
+use crate::error::Result;
+
+use super::Device;
+use super::plan::About;
+
+/// One of the few places on the device that batches are copied to, in turn.
+///
+/// It is at home, in the upload thread's hand, or in a batch's; whoever has it may use it alone. What the trainer's streams
+/// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
+pub(super) struct Slot<D: Device> {
+    pub(super) device: D,
+    /// The one stream that copies to it.
+    pub(super) copies: D::Stream,
+    /// The one stream that converts what was copied, so that the next copy need not wait for that; without conversions the
+    /// same one.
+    pub(super) converts: D::Stream,
+    memory: Option<D::Memory>,
+    bytes: usize,
+    /// Behind the latest copy and what was computed from it.
+    pub(super) ready: D::Event,
+    pub(super) traces: Traces<D>,
+    /// Whether a stream uses the memory in a way that no event tells the end of.
+    pub(super) untraced: bool,
+    pub(super) about: About,
+}
+
+/// The trainer's streams that work with a slot.
+pub(super) struct Traces<D: Device> {
+    pub(super) uses: Vec<Use<D>>,
+    /// Events of past uses, to be used again.
+    spare: Vec<D::Event>,
+}
+
+impl<D: Device> Default for Traces<D> {
+    fn default() -> Self {
+        Self { uses: Vec::new(), spare: Vec::new() }
+    }
+}
+
+impl<D: Device> Traces<D> {
+    /// Remembers that `stream` works with the slot. Whether it is the first time.
+    pub(super) fn add(&mut self, stream: &D::Stream, device: &D) -> Result<bool> {
+        if self.uses.iter().any(|used| used.stream == *stream) {
+            return Ok(false);
+        }
+        let end = match self.spare.pop() {
+            Some(event) => event,
+            None => device.event()?,
+        };
+        self.uses.push(Use { stream: stream.clone(), end });
+        Ok(true)
+    }
+}
+
+/// A trainer's stream that works with a slot, and the end of that work once it is recorded.
+pub(super) struct Use<D: Device> {
+    pub(super) stream: D::Stream,
+    pub(super) end: D::Event,
+}
+
+impl<D: Device> Slot<D> {
+    pub(super) fn new(device: &D, copies: &D::Stream, converts: &D::Stream) -> Result<Self> {
+        Ok(Self {
+            ready: device.event()?,
+            device: device.clone(),
+            copies: copies.clone(),
+            converts: converts.clone(),
+            memory: None,
+            bytes: 0,
+            traces: Traces::default(),
+            untraced: false,
+            about: About::default(),
+        })
+    }
+
+    /// Orders what the copy stream does from now on after all past uses, and makes the slot hold `bytes` bytes. Whether it
+    /// was given other memory for that. Waits for nothing, unless a use could not be traced.
+    pub(super) fn begin(&mut self, bytes: usize) -> Result<bool> {
+        if self.untraced {
+            self.device.settle()?;
+            self.untraced = false;
+        }
+        self.order_after_uses()?;
+        if self.memory.is_some() && bytes <= self.bytes {
+            return Ok(false);
+        }
+        if let Some(memory) = self.memory.take() {
+            self.device.free(memory, &self.copies);
+        }
+        // As the host's slots do: creeping lengths do not grow the slot at every batch.
+        let grown = if self.bytes == 0 { bytes } else { bytes.max(self.bytes / 4 * 5) };
+        self.bytes = 0;
+        self.memory = Some(self.device.allocate(grown, &self.copies)?);
+        self.bytes = grown;
+        Ok(true)
+    }
+
+    fn order_after_uses(&mut self) -> Result<()> {
+        if self.converts != self.copies {
+            self.device.order_after(&self.ready, &self.copies)?;
+        }
+        while let Some(used) = self.traces.uses.pop() {
+            self.device.order_after(&used.end, &self.copies)?;
+            self.traces.spare.push(used.end);
+        }
+        Ok(())
+    }
+
+    /// The memory; there is some once [`begin`](Self::begin) went well.
+    pub(super) fn memory(&self) -> &D::Memory {
+        self.memory.as_ref().expect("a slot that holds a batch has memory")
+    }
+}
+
+impl<D: Device> Drop for Slot<D> {
+    fn drop(&mut self) {
+        let ordered = self.order_after_uses();
+        let Some(memory) = self.memory.take() else { return };
+        if self.untraced || ordered.is_err() {
+            // Freeing what a stream may still write would give that memory to somebody else.
+            tracing::warn!(bytes = self.bytes, "device memory is left behind, because the device is broken");
+            std::mem::forget(memory);
+            return;
+        }
+        self.device.free(memory, &self.copies);
+    }
+}

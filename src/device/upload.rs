@@ -1,0 +1,268 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::dataset::{DataSet, DataSetIterator};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Schema;
+use crate::sync::Ordering;
+
+use super::Device;
+use super::aboard::Aboard;
+use super::batch::DeviceDataSet;
+use super::convert::Conversion;
+use super::exchange::ended;
+use super::iterator::DeviceDataSetIterator;
+use super::lane::{Lane, LaneConfig, LaneCounters};
+use super::plan::Plan;
+
+/// Longest wait that a clock can be moved on by.
+const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
+
+/// Settings of an upload stage.
+///
+/// ```
+/// use ringfeed::{HostDevice, Loader, Upload};
+///
+/// let device = HostDevice::new();
+/// let loader = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50);
+/// let mut batches = Upload::to(device.clone()).start(loader.build()?)?;
+/// let step = ringfeed::Device::stream(&device)?;
+/// for batch in &mut batches {
+///     let batch = batch?;
+///     let on = batch.on(&step)?; // the stream `step` goes on after the copy
+///     on.run(|tensors| assert_eq!(tensors[0].len(), 50 * 4 * 4))?;
+/// } // the batch's place is written again after what `step` was given
+/// batches.reset()?;
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+///
+/// A batch that is uploaded can't be touched on the host any more:
+///
+/// ```compile_fail,E0382
+/// # fn main() -> ringfeed::Result<()> {
+/// # let mut batches = ringfeed::Loader::csv("fixtures/iris.csv").build()?;
+/// let mut uploader = ringfeed::Upload::to(ringfeed::HostDevice::new()).uploader(batches.schema())?;
+/// let batch = batches.next().unwrap()?;
+/// let uploaded = uploader.upload(batch)?;
+/// println!("{:?}", batch.features()?.bytes()); // moved into the upload, which may be reading it now
+/// # Ok(())
+/// # }
+/// ```
+///
+/// nor can what was borrowed from it before:
+///
+/// ```compile_fail,E0505
+/// # fn main() -> ringfeed::Result<()> {
+/// # let mut batches = ringfeed::Loader::csv("fixtures/iris.csv").build()?;
+/// let mut uploader = ringfeed::Upload::to(ringfeed::HostDevice::new()).uploader(batches.schema())?;
+/// let batch = batches.next().unwrap()?;
+/// let features = batch.features()?;
+/// let uploaded = uploader.upload(batch)?;
+/// println!("{:?}", features.bytes());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// and a tensor on the device can't outlive its batch:
+///
+/// ```compile_fail,E0505
+/// # fn main() -> ringfeed::Result<()> {
+/// # let device = ringfeed::HostDevice::new();
+/// # let mut batches = ringfeed::Upload::to(device.clone()).start(ringfeed::Loader::csv("fixtures/iris.csv").build()?)?;
+/// # let step = ringfeed::Device::stream(&device)?;
+/// let batch = batches.next().unwrap()?;
+/// let on = batch.on(&step)?;
+/// drop(batch);
+/// println!("{}", on.features()?.address());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Upload<D: Device> {
+    devices: Vec<D>,
+    lane: LaneConfig,
+    conversions: Vec<(String, Conversion)>,
+}
+
+impl<D: Device> Upload<D> {
+    /// Uploads to one device.
+    pub fn to(device: D) -> Self {
+        Self::to_each([device])
+    }
+
+    /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo their number. Each has an upload
+    /// thread of its own.
+    ///
+    /// For a process a device, give each process its [`Shard`](crate::Shard) and one device instead.
+    pub fn to_each(devices: impl IntoIterator<Item = D>) -> Self {
+        let wait = Duration::from_secs(10);
+        Self {
+            devices: devices.into_iter().collect(),
+            lane: LaneConfig { slots: 3, queued: 2, lease_wait: wait, close_wait: wait },
+            conversions: Vec::new(),
+        }
+    }
+
+    /// Places on each device that batches are uploaded to in turn. Default: 3, one in the trainer's hand, one ready, one
+    /// being copied to.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.lane.slots = slots;
+        self
+    }
+
+    /// Copies that may be under way to each device. Default: 2, so that one follows the other without a gap. Each holds a
+    /// slot of the host's ring, beside the one that waits for its turn.
+    #[must_use]
+    pub fn queued(mut self, copies: usize) -> Self {
+        self.lane.queued = copies;
+        self
+    }
+
+    /// Converts the tensor of this name on the device. Default: every tensor arrives as it is.
+    #[must_use]
+    pub fn convert(mut self, tensor: impl Into<String>, conversion: impl Into<Conversion>) -> Self {
+        self.conversions.push((tensor.into(), conversion.into()));
+        self
+    }
+
+    /// How long `next` waits when every device slot is in the caller's hands. Default: 10 s.
+    #[must_use]
+    pub fn lease_wait(mut self, time: Duration) -> Self {
+        self.lane.lease_wait = time.min(LONGEST_WAIT);
+        self
+    }
+
+    /// How long `reset`, `seek` and dropping wait for work in progress. Default: 10 s.
+    #[must_use]
+    pub fn close_wait(mut self, time: Duration) -> Self {
+        self.lane.close_wait = time.min(LONGEST_WAIT);
+        self
+    }
+
+    /// Begins to upload the batches of `batches`, ahead of the trainer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for settings that make no sense, [`ErrorKind::Device`] if a device refuses.
+    pub fn start(&self, batches: impl DataSetIterator + 'static) -> Result<DeviceDataSetIterator<D>> {
+        let lanes = self.lanes(batches.schema())?;
+        DeviceDataSetIterator::new(Box::new(batches), lanes, self.lane.close_wait)
+    }
+
+    /// An upload stage without an iterator, for batches of this schema that you bring yourself. For one device.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn uploader(&self, schema: &Schema) -> Result<Uploader<D>> {
+        let mut lanes = self.lanes(schema)?;
+        match (lanes.pop(), lanes.is_empty()) {
+            (Some(lane), true) => Ok(Uploader { lane, aboard: Aboard::new() }),
+            _ => Err(Error::new(ErrorKind::Config, "an uploader has one device; make one for each")),
+        }
+    }
+
+    fn lanes(&self, schema: &Schema) -> Result<Vec<Lane<D>>> {
+        let fault = if self.devices.is_empty() {
+            "devices: there is none to upload to"
+        } else if !(1..=64).contains(&self.lane.slots) {
+            "slots: a device has 1 to 64 of them"
+        } else if !(1..=64).contains(&self.lane.queued) {
+            "queued: 1 to 64 copies may be under way"
+        } else {
+            let plan = Arc::new(Plan::new(schema, &self.conversions)?);
+            return self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect();
+        };
+        Err(Error::new(ErrorKind::Config, fault))
+    }
+}
+
+/// Uploads batches one by one, for those who have a loop of their own; [`Upload::start`] wraps a whole iterator.
+pub struct Uploader<D: Device> {
+    lane: Lane<D>,
+    aboard: Arc<Aboard>,
+}
+
+impl<D: Device> Uploader<D> {
+    /// Starts the copy of `batch`, and gives what it will be on the device. The batch's slot goes home when the copy has
+    /// landed, also if you wait for nothing. Sleeps while as many copies are under way as may be.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Exhausted`] if every device slot is in the caller's hands for `lease_wait`, [`ErrorKind::Device`] if the
+    /// device refuses; the batch is dropped then.
+    pub fn upload(&mut self, batch: DataSet) -> Result<DeviceDataSet<D>> {
+        self.lane.wait_for_slot()?;
+        let state = batch.state_after();
+        self.lane.exchange().load(0, Some((Ok(self.aboard.take(batch)), state)));
+        self.lane.next()?.map_or_else(|| Err(ended()), |(batch, _)| batch)
+    }
+
+    /// The figures so far.
+    pub fn stats(&self) -> UploadStats {
+        UploadStats::read(std::iter::once(self.lane.counters()), 0.0)
+    }
+}
+
+/// The figures of an upload stage, over all its devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct UploadStats {
+    /// Batches whose copies were started.
+    pub batches: u64,
+    /// Samples in them.
+    pub samples: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// How often a device slot was given memory: once for each slot, and when batches grew.
+    pub grown: u64,
+    /// Time that upload threads waited for a host batch while no copy was under way, in seconds: the loader was late.
+    pub load_wait_seconds: f64,
+    /// Time that they waited for a device slot, in seconds: the trainer was late.
+    pub slot_wait_seconds: f64,
+    /// Time that they waited for copies to land, in seconds.
+    pub copy_wait_seconds: f64,
+    /// Time that the trainer waited in `next`, in seconds.
+    pub trainer_wait_seconds: f64,
+}
+
+impl UploadStats {
+    pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wait_seconds: f64) -> Self {
+        let mut all = Self { trainer_wait_seconds, ..Self::default() };
+        let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
+        for lane in lanes {
+            all.batches += load(&lane.batches);
+            all.samples += load(&lane.samples);
+            all.bytes += load(&lane.bytes);
+            all.grown += load(&lane.grown);
+            all.load_wait_seconds += load(&lane.load_wait_ns) as f64 / 1e9;
+            all.slot_wait_seconds += load(&lane.slot_wait_ns) as f64 / 1e9;
+            all.copy_wait_seconds += load(&lane.copy_wait_ns) as f64 / 1e9;
+        }
+        all
+    }
+
+    /// What happened since `earlier` figures of the same stage.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            batches: self.batches - earlier.batches,
+            samples: self.samples - earlier.samples,
+            bytes: self.bytes - earlier.bytes,
+            grown: self.grown - earlier.grown,
+            load_wait_seconds: self.load_wait_seconds - earlier.load_wait_seconds,
+            slot_wait_seconds: self.slot_wait_seconds - earlier.slot_wait_seconds,
+            copy_wait_seconds: self.copy_wait_seconds - earlier.copy_wait_seconds,
+            trainer_wait_seconds: self.trainer_wait_seconds - earlier.trainer_wait_seconds,
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for Uploader<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uploader({})", self.lane.device.name())
+    }
+}

@@ -1,0 +1,312 @@
+//! The upload stage on a CUDA device: what `device.rs` and `device_convert.rs` show on the host, and what only a GPU has.
+//!
+//! Without a device each test says so and passes; with `RINGFEED_REQUIRE_GPU` set it fails.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+#[path = "common/given.rs"]
+mod given;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use common::{Flaky, Seen, Trouble, Waves, see_all};
+use cudarc::driver::sys::{self, CUresult};
+use given::Given;
+use ringfeed::{
+    AsyncDataSetIterator, Conversion, CudaDevice, CudaStream, DType, DataSetIterator, Device, DeviceDataSet, ErrorKind,
+    FloatType, HostDevice, Normaliser, PageSource, PixelOrder, RandomKey, ReaderSource, Role, TensorSpec, Upload,
+    Workspace,
+};
+
+fn device() -> Option<CudaDevice> {
+    match CudaDevice::open(0) {
+        Ok(device) => Some(device),
+        Err(error) if std::env::var_os("RINGFEED_REQUIRE_GPU").is_some() => panic!("{error}"),
+        Err(error) => {
+            println!("skipped: no device ({error})");
+            None
+        }
+    }
+}
+
+fn workspace(device: &CudaDevice) -> Workspace {
+    Workspace::builder().workers(2).prefetch(2).poison(0xa5).pages(device.pages()).build().unwrap()
+}
+
+fn loaded(source: ReaderSource, device: &CudaDevice) -> AsyncDataSetIterator {
+    AsyncDataSetIterator::new(source, &workspace(device)).unwrap()
+}
+
+fn see<D: Device>(batch: &DeviceDataSet<D>) -> Seen {
+    let stream = batch.device().stream().unwrap();
+    let on = batch.on(&stream).unwrap();
+    Seen {
+        epoch: batch.epoch(),
+        index: batch.index(),
+        positions: batch.positions().to_vec(),
+        samples: batch.sample_ids().to_vec(),
+        padding: batch.padding(),
+        shapes: on.tensors().map(|tensor| tensor.shape().to_vec()).collect(),
+        tensors: on.tensors().map(|tensor| tensor.to_host().unwrap()).collect(),
+    }
+}
+
+fn current_context() -> usize {
+    let mut context = null_mut();
+    // SAFETY: writes one handle.
+    let result = unsafe { sys::cuCtxGetCurrent(&raw mut context) };
+    assert_eq!(result, CUresult::CUDA_SUCCESS);
+    context.addr()
+}
+
+/// Work of a stream waits here until the test opens it.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn close_on(self: &Arc<Self>, stream: &CudaStream) {
+        unsafe extern "C" fn wait(gate: *mut c_void) {
+            // SAFETY: one count of the gate was given away for this call.
+            let gate = unsafe { Arc::from_raw(gate.cast_const().cast::<Gate>()) };
+            let mut open = gate.open.lock().unwrap();
+            while !*open {
+                open = gate.changed.wait(open).unwrap();
+            }
+        }
+        let gate = Arc::into_raw(self.clone()).cast_mut().cast();
+        // SAFETY: the stream lives until its work is done; `wait` calls nothing of CUDA.
+        let result = unsafe { sys::cuLaunchHostFunc(stream.as_raw().cast(), Some(wait), gate) };
+        assert_eq!(result, CUresult::CUDA_SUCCESS);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_ordinary_error() {
+    let error = CudaDevice::open(9999).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Device);
+    let text = error.to_string();
+    assert!(text.contains("libcuda.so.1") || text.contains("no CUDA device 9999") || text.contains("cuInit"), "{text}");
+}
+
+#[test]
+fn batches_on_the_device_are_those_of_the_iterator_inside() {
+    let Some(device) = device() else { return };
+    for (slots, queued) in [(1, 1), (3, 2), (4, 3)] {
+        let source = || ReaderSource::new(Waves::new(300, 40)).batch_size(7).shuffle(3);
+        let mut host = loaded(source(), &device);
+        let upload = Upload::to(device.clone()).slots(slots).queued(queued);
+        let mut uploaded = upload.start(loaded(source(), &device)).unwrap();
+        for _ in 0..3 {
+            let seen: Vec<Seen> = uploaded.by_ref().map(|batch| see(&batch.unwrap())).collect();
+            assert!(seen == see_all(&mut host));
+            uploaded.reset().unwrap();
+            host.reset().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_slot_is_not_written_before_every_stream_has_read_it() {
+    let Some(device) = device() else { return };
+    for streams in 1..4 {
+        let gates: Vec<Arc<Gate>> = (0..streams).map(|_| Arc::default()).collect();
+        let steps: Vec<CudaStream> = (0..streams).map(|_| device.stream().unwrap()).collect();
+        let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+        let mut uploaded = Upload::to(device.clone()).slots(2).start(loaded(source, &device)).unwrap();
+        let mut read = vec![[0i64; 10]; streams];
+        let first = uploaded.next().unwrap().unwrap();
+        let mut pinned: Vec<_> = (0..streams).map(|_| device.pages().allocate(80).unwrap()).collect();
+        for ((step, gate), target) in steps.iter().zip(&gates).zip(&mut pinned) {
+            let on = first.on(step).unwrap();
+            gate.close_on(step);
+            let target = target.as_mut_slice()[..80].as_mut_ptr();
+            // SAFETY: the target is page-locked and lives until the stream is synchronised below.
+            let result = unsafe {
+                sys::cuMemcpyDtoHAsync_v2(target.cast(), on.features().unwrap().address(), 80, step.as_raw().cast())
+            };
+            assert_eq!(result, CUresult::CUDA_SUCCESS);
+        }
+        drop(first);
+        // The other slot goes on; then the next copy to the first one is queued.
+        for index in 1..3 {
+            let batch = uploaded.next().unwrap().unwrap();
+            assert_eq!(batch.index(), index);
+        }
+        // Gives a copy that does not wait the time to do its damage; one that waits does none in any time.
+        std::thread::sleep(Duration::from_millis(20));
+        for ((gate, step), (pinned, read)) in gates.iter().zip(&steps).zip(pinned.iter().zip(&mut read)) {
+            gate.open();
+            step.synchronize().unwrap();
+            for (number, bytes) in read.iter_mut().zip(pinned.as_slice().as_chunks::<8>().0) {
+                *number = i64::from_ne_bytes(*bytes);
+            }
+            assert_eq!(*read, std::array::from_fn(|index| index as i64));
+        }
+        let rest: Vec<_> = uploaded.map(|batch| batch.unwrap().index()).collect();
+        assert_eq!(rest, (3..100).collect::<Vec<_>>());
+    }
+}
+
+/// What the host device gives is checked against a naive loop in `device_convert.rs`.
+#[test]
+fn conversions_give_the_bits_of_the_host_device() {
+    let Some(cuda) = device() else { return };
+    let bytes = |seed: u64, count: usize| -> Vec<u8> {
+        (0..count as u64).map(|index| RandomKey::new(seed).bits(index) as u8).collect()
+    };
+    let both = |given: &Given, conversion: Conversion| {
+        fn run<D: Device>(device: &D, given: &Given, conversion: Conversion) -> Seen {
+            let workspace = Workspace::builder().workers(1).pages(device.pages()).build().unwrap();
+            let source = ReaderSource::new(given.clone()).batch_size(given.rows.len());
+            let upload = Upload::to(device.clone()).convert("x", conversion);
+            let mut uploaded = upload.start(AsyncDataSetIterator::new(source, &workspace).unwrap()).unwrap();
+            see(&uploaded.next().unwrap().unwrap())
+        }
+        let expected = run(&HostDevice::new(), given, conversion.clone());
+        assert!(run(&cuda, given, conversion.clone()) == expected, "{conversion:?}");
+    };
+    for to in [FloatType::F32, FloatType::F16, FloatType::Bf16] {
+        for (channels, height, width) in [(1, 5, 7), (2, 6, 8), (3, 224, 224), (3, 33, 31), (4, 9, 12)] {
+            for (from, order) in [
+                (PixelOrder::Nchw, PixelOrder::Nchw),
+                (PixelOrder::Nchw, PixelOrder::Nhwc),
+                (PixelOrder::Nhwc, PixelOrder::Nchw),
+                (PixelOrder::Nhwc, PixelOrder::Nhwc),
+            ] {
+                let shape = match from {
+                    PixelOrder::Nchw => [channels, height, width],
+                    PixelOrder::Nhwc => [height, width, channels],
+                };
+                let rows = (0..5).map(|row| vec![bytes(row, channels * height * width), vec![row as u8 % 2]]).collect();
+                let given = Given {
+                    tensors: vec![
+                        TensorSpec::new("x", Role::Feature, DType::U8, &shape),
+                        TensorSpec::new("flip", Role::Mask, DType::U8, &[]),
+                    ],
+                    rows: Arc::new(rows),
+                };
+                let mean = vec![0.485; channels];
+                let deviation = vec![0.229; channels];
+                let normaliser = Normaliser::Channels { axis: None, mean, deviation };
+                let plain = Conversion::image(to).from_order(from).order(order);
+                both(&given, plain.clone().into());
+                both(&given, plain.normalise(normaliser).flip_by("flip").into());
+            }
+        }
+        for dtype in [DType::U8, DType::I8, DType::U16, DType::I16] {
+            let given = Given {
+                tensors: vec![TensorSpec::new("x", Role::Feature, dtype, &[1001])],
+                rows: Arc::new((0..3).map(|row| vec![bytes(row, 1001 * dtype.bytes())]).collect()),
+            };
+            both(&given, Conversion::Scale { to, scale: 1.0 / 257.0, bias: -3.7 });
+        }
+        for dtype in [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64] {
+            let label = |row: u64| {
+                let mut bytes = ((row as i64) - 3).to_le_bytes().to_vec();
+                bytes.truncate(dtype.bytes());
+                bytes
+            };
+            let given = Given {
+                tensors: vec![TensorSpec::new("x", Role::Label, dtype, &[])],
+                rows: Arc::new((0..40).map(|row| vec![label(row)]).collect()),
+            };
+            both(&given, Conversion::OneHot { to, classes: 30 });
+        }
+        let entries = 300u32;
+        let row = |row: u32| {
+            let values = (0..entries).flat_map(|entry| (entry as f32 * 1.7 - row as f32).to_ne_bytes()).collect();
+            let columns = (0..entries).flat_map(|entry| (entry as i32 * 7 - 14).to_ne_bytes()).collect();
+            let mask = (0..entries).map(|entry| u8::from(entry % 3 != row % 3)).collect();
+            vec![values, columns, mask]
+        };
+        let given = Given {
+            tensors: vec![
+                TensorSpec::new("x", Role::Feature, DType::F32, &[entries as usize]),
+                TensorSpec::new("at", Role::Feature, DType::I32, &[entries as usize]),
+                TensorSpec::new("mask", Role::Mask, DType::U8, &[entries as usize]),
+            ],
+            rows: Arc::new((0..9).map(row).collect()),
+        };
+        both(&given, Conversion::dense(to, 2000, "at").into());
+        both(&given, Conversion::dense(to, 2000, "at").masked_by("mask").into());
+    }
+}
+
+#[test]
+fn a_thread_keeps_its_current_context_whatever_is_called_or_dropped_on_it() {
+    let Some(device) = device() else { return };
+    let before = current_context();
+    let source = ReaderSource::new(Waves::new(60, 40)).batch_size(7);
+    let mut uploaded = Upload::to(device.clone()).start(loaded(source, &device)).unwrap();
+    let step = device.stream().unwrap();
+    let batch = uploaded.next().unwrap().unwrap();
+    batch.on(&step).unwrap().tensors().for_each(|tensor| drop(tensor.to_host().unwrap()));
+    assert_eq!(current_context(), before);
+    std::thread::spawn(move || {
+        assert_eq!(current_context(), 0);
+        drop((batch, uploaded, step));
+        assert_eq!(current_context(), 0);
+        drop(device);
+        assert_eq!(current_context(), 0);
+    })
+    .join()
+    .unwrap();
+    assert_eq!(current_context(), before);
+}
+
+#[test]
+fn ring_slots_are_page_locked() {
+    let Some(device) = device() else { return };
+    for pages in [device.pages(), device.registered_pages(), device.write_combined_pages()] {
+        let mut block = pages.allocate(5 << 20).unwrap();
+        assert!(!pages.was_refused());
+        assert!(block.as_slice().iter().all(|byte| *byte == 0));
+        block.as_mut_slice()[4096] = 7;
+        let (mut flags, address) = (0, block.as_mut_slice().as_mut_ptr());
+        // SAFETY: writes one number.
+        let result = unsafe { sys::cuMemHostGetFlags(&raw mut flags, address.cast()) };
+        assert_eq!(result, CUresult::CUDA_SUCCESS);
+        assert_ne!(flags & sys::CU_MEMHOSTALLOC_PORTABLE, 0);
+    }
+}
+
+#[test]
+fn device_memory_is_taken_once_for_each_slot() {
+    let Some(device) = device() else { return };
+    let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+    let mut uploaded = Upload::to(device.clone()).start(loaded(source, &device)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(uploaded.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 1000);
+        uploaded.reset().unwrap();
+    }
+    assert!(uploaded.upload_stats().grown <= 3);
+}
+
+#[test]
+fn everything_can_be_dropped_in_every_state() {
+    let Some(device) = device() else { return };
+    for taken in 0..4 {
+        let (gate, step) = (Arc::<Gate>::default(), device.stream().unwrap());
+        let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+        let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
+        let mut uploaded = upload.start(loaded(source, &device)).unwrap();
+        gate.close_on(&step);
+        for _ in 0..taken {
+            uploaded.next().unwrap().unwrap().on(&step).unwrap();
+        }
+        drop((uploaded, upload));
+        gate.open();
+        step.synchronize().unwrap();
+    }
+}

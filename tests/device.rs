@@ -1,0 +1,472 @@
+//! The upload stage on the host device: the same batches, never overwritten, whatever is dropped when.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::Duration;
+
+use common::{Flaky, Seen, Trouble, Waves, see_all, workspace, xs};
+use proptest::prelude::*;
+use ringfeed::{
+    AsyncDataSetIterator, DataSetIterator, Device, DeviceDataSet, DeviceDataSetIterator, ErrorKind, HostDevice,
+    HostStream, ReaderSource, Upload, Workspace, shield, wrap,
+};
+
+type Batch = DeviceDataSet<HostDevice>;
+
+fn numbers(len: u64) -> ReaderSource {
+    ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)
+}
+
+fn loaded(source: ReaderSource, workspace: &Workspace) -> AsyncDataSetIterator {
+    AsyncDataSetIterator::new(source, workspace).unwrap()
+}
+
+fn upload() -> Upload<HostDevice> {
+    Upload::to(HostDevice::new()).lease_wait(Duration::ZERO).close_wait(Duration::from_secs(20))
+}
+
+/// Everything that a trainer could see of a batch.
+fn see(batch: &Batch) -> Seen {
+    let stream = batch.device().stream().unwrap();
+    let on = batch.on(&stream).unwrap();
+    Seen {
+        epoch: batch.epoch(),
+        index: batch.index(),
+        positions: batch.positions().to_vec(),
+        samples: batch.sample_ids().to_vec(),
+        padding: batch.padding(),
+        shapes: on.tensors().map(|tensor| tensor.shape().to_vec()).collect(),
+        tensors: on.tensors().map(|tensor| tensor.to_host().unwrap()).collect(),
+    }
+}
+
+fn xs_of(batch: &Batch) -> Vec<i64> {
+    bytemuck_i64(&see(batch).tensors[0])
+}
+
+fn bytemuck_i64(bytes: &[u8]) -> Vec<i64> {
+    bytes.as_chunks::<8>().0.iter().map(|value| i64::from_ne_bytes(*value)).collect()
+}
+
+fn range(start: i64, end: i64) -> Vec<i64> {
+    (start..end).collect()
+}
+
+/// Work of a stream waits here until the test opens it.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn close_on(&self, stream: &HostStream) {
+        let gate = self.0.clone();
+        stream
+            .run(move || {
+                let mut open = gate.0.lock().unwrap();
+                while !*open {
+                    open = gate.1.wait(open).unwrap();
+                }
+            })
+            .unwrap();
+    }
+}
+
+/// Sleeps until `condition` holds; it always comes to hold, or the test hangs.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn batches_on_devices_are_those_of_the_iterator_inside(
+        len in 1u64..60,
+        prefetch in 0usize..4,
+        slots in 1usize..5,
+        queued in 1usize..4,
+        devices in 1usize..4,
+        shielded in any::<bool>(),
+        shuffled in any::<bool>(),
+    ) {
+        let source = || {
+            let source = ReaderSource::new(Waves::new(len, 40)).batch_size(7);
+            if shuffled { source.shuffle(3) } else { source }
+        };
+        let mut host = wrap(source(), &workspace(1, 1)).unwrap();
+        let workspace = workspace(2, prefetch);
+        let inside =
+            if shielded { wrap(shield(source()), &workspace) } else { wrap(source(), &workspace) }.unwrap();
+        let upload = Upload::to_each((0..devices).map(|_| HostDevice::new())).slots(slots).queued(queued);
+        let mut uploaded = upload.start(inside).unwrap();
+        prop_assert_eq!(uploaded.batches_per_epoch(), host.batches_per_epoch());
+        for _ in 0..3 {
+            prop_assert_eq!(uploaded.state(), host.state());
+            let seen: Vec<Seen> = uploaded.by_ref().map(|batch| see(&batch.unwrap())).collect();
+            prop_assert_eq!(seen, see_all(&mut *host));
+            prop_assert_eq!(uploaded.state(), host.state());
+            prop_assert!(uploaded.next().is_none());
+            uploaded.reset().unwrap();
+            host.reset().unwrap();
+        }
+        prop_assert_eq!(workspace.ring().spilled, 0);
+    }
+}
+
+#[test]
+fn devices_take_turns() {
+    let devices = [HostDevice::new(), HostDevice::new()];
+    let mut uploaded = Upload::to_each(devices).start(loaded(numbers(60), &workspace(1, 2))).unwrap();
+    let batches: Vec<_> = uploaded.by_ref().map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(DeviceDataSet::index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    let broken = batches[0].device().stream().unwrap();
+    broken.run(|| panic!("on the first device")).unwrap();
+    until(|| broken.run(|| {}).is_err());
+    let works: Vec<bool> = batches.iter().map(|batch| batch.wait().is_ok()).collect();
+    assert_eq!(works, [false, true, false, true, false, true]);
+}
+
+/// The race that naive code has: the next copy starts when the batch is dropped, while a stream still reads it.
+#[test]
+fn a_slot_is_not_written_before_every_stream_has_read_it() {
+    let device = HostDevice::new();
+    for streams in 1..4 {
+        let gates: Vec<Gate> = (0..streams).map(|_| Gate::default()).collect();
+        let steps: Vec<HostStream> = (0..streams).map(|_| device.stream().unwrap()).collect();
+        let workspace = workspace(2, 2);
+        let mut uploaded = Upload::to(device.clone()).slots(2).start(loaded(numbers(1000), &workspace)).unwrap();
+        let (send, seen) = mpsc::channel();
+        let first = uploaded.next().unwrap().unwrap();
+        for (step, gate) in steps.iter().zip(&gates) {
+            let on = first.on(step).unwrap();
+            gate.close_on(step);
+            let send = send.clone();
+            on.run(move |tensors| send.send(bytemuck_i64(tensors[0])).unwrap()).unwrap();
+        }
+        drop(first);
+        // The other slot goes on; then the next copy to the first one is queued.
+        for index in 1..3 {
+            let batch = uploaded.next().unwrap().unwrap();
+            assert_eq!(batch.index(), index);
+        }
+        // Gives a copy that does not wait the time to do its damage; one that waits does none in any time.
+        std::thread::sleep(Duration::from_millis(20));
+        for gate in &gates {
+            assert!(seen.try_recv().is_err());
+            gate.open();
+            assert_eq!(seen.recv().unwrap(), range(0, 10));
+        }
+        assert_eq!(uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())[0]).collect::<Vec<_>>()[0], 30);
+    }
+}
+
+#[test]
+fn a_step_on_a_stream_sees_its_batch_whole_under_load() {
+    let device = HostDevice::new();
+    let step = device.stream().unwrap();
+    let workspace = workspace(2, 2);
+    let source = ReaderSource::new(Waves::new(400, 200)).batch_size(8);
+    let mut uploaded = Upload::to(device).start(loaded(source, &workspace)).unwrap();
+    let (send, seen) = mpsc::channel();
+    for _ in 0..5 {
+        for batch in uploaded.by_ref() {
+            let batch = batch.unwrap();
+            let (send, samples) = (send.clone(), batch.sample_ids().to_vec());
+            batch
+                .on(&step)
+                .unwrap()
+                .run(move |tensors| {
+                    let tensors: Vec<Vec<u8>> = tensors.iter().map(|tensor| tensor.to_vec()).collect();
+                    send.send((samples, tensors)).unwrap();
+                })
+                .unwrap();
+        }
+        uploaded.reset().unwrap();
+    }
+    step.synchronize().unwrap();
+    let waves = Waves::new(400, 200);
+    let all: Vec<_> = seen.try_iter().collect();
+    assert_eq!(all.len(), 5 * 50);
+    assert!(all.iter().all(|(samples, tensors)| waves.naive(samples) == *tensors));
+}
+
+#[test]
+fn host_slots_go_home_while_batches_stay_on_the_device() {
+    let workspace = workspace(2, 2);
+    let mut uploaded = upload().start(loaded(numbers(1000), &workspace)).unwrap();
+    let held: Vec<_> = uploaded.by_ref().take(3).map(Result::unwrap).collect();
+    // One batch waits for a device slot, and one for the upload thread.
+    until(|| workspace.ring().leased <= 2);
+    drop(uploaded);
+    until(|| workspace.ring().leased == 0);
+    assert_eq!(held.iter().flat_map(xs_of).collect::<Vec<_>>(), range(0, 30));
+}
+
+#[test]
+fn holding_every_device_slot_is_a_named_error_that_takes_no_place() {
+    let mut uploaded = upload().start(loaded(numbers(100), &workspace(2, 2))).unwrap();
+    let mut held: Vec<_> = uploaded.by_ref().take(3).map(Result::unwrap).collect();
+    for _ in 0..2 {
+        let error = uploaded.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        assert!(error.to_string().contains("3 of host's 3 slots"), "{error}");
+    }
+    held.remove(1);
+    assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(30, 40));
+    drop(held);
+    assert_eq!(uploaded.map(|batch| batch.unwrap().len()).sum::<usize>(), 60);
+}
+
+#[test]
+fn a_forgotten_batch_only_shrinks_the_number_of_slots() {
+    let mut uploaded = upload().start(loaded(numbers(100), &workspace(2, 2))).unwrap();
+    std::mem::forget(uploaded.next().unwrap().unwrap());
+    assert_eq!(uploaded.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 90);
+    uploaded.reset().unwrap();
+    assert_eq!(uploaded.map(|batch| batch.unwrap().len()).sum::<usize>(), 100);
+}
+
+#[test]
+fn errors_and_panics_of_the_loader_arrive_in_their_place() {
+    for (trouble, kind) in [(Trouble::FailInFetch, ErrorKind::Data), (Trouble::PanicInDecode, ErrorKind::Panicked)] {
+        for devices in 1..3 {
+            let source = ReaderSource::new(Flaky::new(100, &[35], trouble)).batch_size(10);
+            let upload = Upload::to_each((0..devices).map(|_| HostDevice::new()));
+            let mut uploaded = upload.start(loaded(source, &workspace(2, 2))).unwrap();
+            for epoch in 0..2 {
+                let good: Vec<_> = uploaded.by_ref().take(3).map(|batch| xs_of(&batch.unwrap())).collect();
+                assert_eq!(good.concat(), range(0, 30));
+                let error = uploaded.next().unwrap().unwrap_err();
+                assert_eq!((error.kind(), error.location().record), (kind, Some(35)));
+                assert_eq!(uploaded.state().epoch, epoch);
+                assert!(uploaded.next().is_none());
+                assert!(uploaded.next().is_none());
+                uploaded.reset().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reset_in_the_middle_of_an_epoch_begins_the_next_and_one_before_it_does_nothing() {
+    let source = || numbers(200).shuffle(9);
+    let mut host = wrap(source(), &workspace(1, 1)).unwrap();
+    let mut uploaded = upload().start(loaded(source(), &workspace(2, 3))).unwrap();
+    for taken in [0, 1, 3, 20] {
+        for _ in 0..taken {
+            assert_eq!(see(&uploaded.next().unwrap().unwrap()), common::see(&host.next().unwrap().unwrap()));
+        }
+        uploaded.reset().unwrap();
+        uploaded.reset().unwrap();
+        host.reset().unwrap();
+        assert_eq!(uploaded.state(), host.state());
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_a_state_in_the_middle() {
+    let source = || numbers(200).shuffle(9);
+    let mut uploaded = upload().start(loaded(source(), &workspace(2, 3))).unwrap();
+    let states: Vec<_> = uploaded.by_ref().take(7).map(|batch| batch.unwrap().state_after()).collect();
+    let rest: Vec<_> = uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())).collect();
+    assert_eq!(rest.len(), 13);
+    uploaded.seek(&states[6]).unwrap();
+    assert_eq!(uploaded.state(), states[6]);
+    assert_eq!(uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())).collect::<Vec<_>>(), rest);
+
+    let wrong = ringfeed::State::new(1);
+    assert_eq!(uploaded.seek(&wrong).unwrap_err().kind(), ErrorKind::Config);
+    assert!(uploaded.next().is_none());
+    uploaded.seek(&states[6]).unwrap();
+    assert_eq!(uploaded.map(|batch| xs_of(&batch.unwrap())).collect::<Vec<_>>(), rest);
+}
+
+#[test]
+fn a_broken_device_says_so_in_band_and_gives_every_host_slot_back() {
+    let device = HostDevice::new();
+    let step = device.stream().unwrap();
+    let workspace = workspace(2, 2);
+    let mut uploaded = Upload::to(device.clone()).start(loaded(numbers(1000), &workspace)).unwrap();
+    let batch = uploaded.next().unwrap().unwrap();
+    batch.on(&step).unwrap().run(|_| panic!("an illegal address")).unwrap();
+    until(|| step.synchronize().is_err());
+    drop(batch);
+    let error = uploaded.by_ref().find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Device);
+    assert!(error.to_string().contains("an illegal address"), "{error}");
+    assert!(device.stream().is_err());
+    drop(uploaded);
+    until(|| workspace.ring().leased == 0);
+}
+
+#[test]
+fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
+    struct Panicking(Box<dyn DataSetIterator>);
+
+    impl Iterator for Panicking {
+        type Item = ringfeed::Result<ringfeed::DataSet>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            let batch = self.0.next()?;
+            assert_ne!(xs(batch.as_ref().unwrap())[0], 20, "batch 2");
+            Some(batch)
+        }
+    }
+
+    impl DataSetIterator for Panicking {
+        fn reset(&mut self) -> ringfeed::Result<()> {
+            self.0.reset()
+        }
+
+        fn seek(&mut self, state: &ringfeed::State) -> ringfeed::Result<()> {
+            self.0.seek(state)
+        }
+
+        fn schema(&self) -> &Arc<ringfeed::Schema> {
+            self.0.schema()
+        }
+
+        fn state(&self) -> ringfeed::State {
+            self.0.state()
+        }
+
+        fn batches_per_epoch(&self) -> Option<u64> {
+            self.0.batches_per_epoch()
+        }
+
+        fn stats(&self) -> ringfeed::Stats {
+            self.0.stats()
+        }
+
+        fn bad_records(&self) -> Vec<ringfeed::BadRecord> {
+            self.0.bad_records()
+        }
+    }
+
+    let mut uploaded = upload().start(Panicking(wrap(numbers(50), &workspace(1, 1)).unwrap())).unwrap();
+    let items: Vec<_> =
+        uploaded.by_ref().map(|item| item.map_err(|error| error.kind()).map(|b| xs_of(&b)[0])).collect();
+    assert_eq!(items, [Ok(0), Ok(10), Err(ErrorKind::Panicked), Ok(30), Ok(40)]);
+    assert_eq!(uploaded.state().position, 50);
+}
+
+/// Streams that never come to an end, slots held, threads in the middle of things: dropping ends, and nothing is freed that
+/// somebody still uses.
+#[test]
+fn everything_can_be_dropped_in_every_state() {
+    for close_first in [false, true] {
+        for taken in 0..4 {
+            let device = HostDevice::new();
+            let (gate, step) = (Gate::default(), device.stream().unwrap());
+            let workspace = workspace(2, 2);
+            let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
+            let mut uploaded = upload.start(loaded(numbers(1000), &workspace)).unwrap();
+            let (send, seen) = mpsc::channel();
+            gate.close_on(&step);
+            for _ in 0..taken {
+                let batch = uploaded.next().unwrap().unwrap();
+                let send = send.clone();
+                let on = batch.on(&step).unwrap();
+                on.run(move |tensors| send.send(bytemuck_i64(tensors[0])).unwrap()).unwrap();
+            }
+            if close_first {
+                gate.open();
+            }
+            drop((uploaded, upload, device));
+            gate.open();
+            step.synchronize().unwrap();
+            assert_eq!(seen.try_iter().flatten().collect::<Vec<_>>(), range(0, 10 * taken));
+            until(|| workspace.ring().leased == 0);
+        }
+    }
+}
+
+#[test]
+fn batches_outlive_iterator_workspace_and_device() {
+    let workspace = workspace(2, 2);
+    let mut uploaded = upload().start(loaded(numbers(100), &workspace)).unwrap();
+    let batches: Vec<_> = uploaded.by_ref().take(2).map(Result::unwrap).collect();
+    drop((uploaded, workspace));
+    assert_eq!(batches.iter().flat_map(xs_of).collect::<Vec<_>>(), range(0, 20));
+    std::thread::spawn(move || drop(batches)).join().unwrap();
+}
+
+#[test]
+fn a_loader_that_hangs_does_not_keep_a_drop_waiting() {
+    let reader = Flaky::new(100, &[25], Trouble::Stall);
+    let gate = reader.gate.clone();
+    let workspace = Workspace::builder().workers(1).prefetch(2).close_wait(Duration::from_secs(20)).build().unwrap();
+    let inside = loaded(ReaderSource::new(reader).batch_size(10), &workspace);
+    let mut uploaded = Upload::to(HostDevice::new()).close_wait(Duration::from_millis(1)).start(inside).unwrap();
+    assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(0, 10));
+    until(|| gate.waiting.load(std::sync::atomic::Ordering::SeqCst));
+    assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(10, 20));
+    assert_eq!(uploaded.reset().unwrap_err().kind(), ErrorKind::TimedOut);
+    assert!(uploaded.next().is_none());
+    drop(uploaded);
+    gate.open();
+}
+
+#[test]
+fn batches_can_be_uploaded_one_by_one() {
+    let workspace = workspace(2, 2);
+    let mut host = loaded(numbers(100), &workspace);
+    let mut uploader = upload().uploader(host.schema()).unwrap();
+    let mut all = Vec::new();
+    for batch in host.by_ref() {
+        all.extend(xs_of(&uploader.upload(batch.unwrap()).unwrap()));
+    }
+    assert_eq!(all, range(0, 100));
+    host.reset().unwrap();
+    let mut next = || uploader.upload(host.next().unwrap().unwrap());
+    let held: Vec<_> = (0..3).map(|_| next().unwrap()).collect();
+    assert_eq!(next().unwrap_err().kind(), ErrorKind::Exhausted);
+    drop(held);
+    assert_eq!(xs_of(&next().unwrap()), range(40, 50));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let start = |upload: Upload<HostDevice>| upload.start(loaded(numbers(10), &workspace(1, 1))).err().unwrap().kind();
+    assert_eq!(start(Upload::to_each([])), ErrorKind::Config);
+    assert_eq!(start(upload().slots(0)), ErrorKind::Config);
+    assert_eq!(start(upload().queued(0)), ErrorKind::Config);
+    let two = Upload::to_each([HostDevice::new(), HostDevice::new()]);
+    assert_eq!(two.uploader(loaded(numbers(10), &workspace(1, 1)).schema()).err().unwrap().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn figures_count_what_was_uploaded() {
+    let mut uploaded = upload().start(loaded(numbers(95), &workspace(2, 2))).unwrap();
+    assert_eq!(uploaded.by_ref().count(), 10);
+    let stats = uploaded.upload_stats();
+    assert_eq!((stats.batches, stats.samples, stats.bytes), (10, 95, 95 * 8));
+    assert!((1..=3).contains(&stats.grown));
+    assert_eq!(uploaded.stats().batches, 10);
+    assert!(uploaded.bad_records().is_empty());
+    uploaded.reset().unwrap();
+    assert_eq!(uploaded.by_ref().count(), 10);
+    assert_eq!(uploaded.upload_stats().since(&stats).batches, 10);
+}
+
+#[test]
+fn a_tensor_of_another_name_is_an_error_that_helps() {
+    let mut uploaded: DeviceDataSetIterator<HostDevice> =
+        upload().start(loaded(numbers(10), &workspace(1, 1))).unwrap();
+    let batch = uploaded.next().unwrap().unwrap();
+    let stream = batch.device().stream().unwrap();
+    let on = batch.on(&stream).unwrap();
+    assert_eq!(on.features().unwrap().name(), "x");
+    assert_eq!(on.features().unwrap().address() % 256, 0);
+    assert_eq!(on.tensor("y").err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(on.labels().err().unwrap().kind(), ErrorKind::Schema);
+    assert!(format!("{batch:?}").contains("DeviceDataSet(host, epoch 0, batch 0, 10 samples, x: i64 [10]"));
+}

@@ -1,0 +1,332 @@
+//! Conversions on a device, against one naive loop in plain arithmetic.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/given.rs"]
+mod given;
+
+use std::sync::Arc;
+
+use given::Given;
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+use ringfeed::{
+    AsyncDataSetIterator, Conversion, DType, Device, DeviceDType, Element, ErrorKind, FloatType, HostDevice,
+    Normaliser, PixelOrder, ReaderSource, Result, Role, TensorSpec, Upload, Workspace,
+};
+
+fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
+    bytemuck::cast_slice(values).to_vec()
+}
+
+fn start(given: &Given, upload: &Upload<HostDevice>) -> Result<ringfeed::DeviceDataSetIterator<HostDevice>> {
+    let workspace = Workspace::builder().workers(1).poison(0xa5).build()?;
+    let source = ReaderSource::new(given.clone()).batch_size(given.rows.len());
+    upload.start(AsyncDataSetIterator::new(source, &workspace)?)
+}
+
+/// Type, shape and bytes of the tensor called `x`, after `conversion`.
+fn converted(given: &Given, conversion: Conversion) -> (DeviceDType, Vec<usize>, Vec<u8>) {
+    let device = HostDevice::new();
+    let upload = Upload::to(device.clone()).convert("x", conversion);
+    let batch = start(given, &upload).unwrap().next().unwrap().unwrap();
+    let stream = device.stream().unwrap();
+    let on = batch.on(&stream).unwrap();
+    let x = on.tensor("x").unwrap();
+    (x.dtype(), x.shape().to_vec(), x.to_host().unwrap())
+}
+
+fn refusal(tensors: &[TensorSpec], conversion: impl Into<Conversion>) -> ringfeed::Error {
+    let rows = tensors.iter().map(|spec| {
+        let elements: usize = spec.row_shape(&ringfeed::Extents::default()).elements().unwrap();
+        vec![0; elements * spec.dtype.bytes()]
+    });
+    let given = Given { tensors: tensors.to_vec(), rows: Arc::new(vec![rows.collect()]) };
+    start(&given, &Upload::to(HostDevice::new()).convert("x", conversion)).err().unwrap()
+}
+
+/// The bytes of `numbers` as this type.
+fn rounded(to: FloatType, numbers: &[f32]) -> Vec<u8> {
+    match to {
+        FloatType::F32 => bytes_of(numbers),
+        FloatType::F16 => numbers.iter().flat_map(|x| nearest_f16(*x).to_ne_bytes()).collect(),
+        FloatType::Bf16 => numbers.iter().flat_map(|x| nearest_bf16(*x).to_ne_bytes()).collect(),
+    }
+}
+
+/// The nearest of all 16-bit numbers, found by looking at every one of them; ties go to the even one.
+fn nearest_of_all(number: f32, to_f64: impl Fn(u16) -> f64, infinity: u16, beyond: f64) -> u16 {
+    let sign = if number.is_sign_negative() { 0x8000 } else { 0 };
+    let wanted = f64::from(number.abs());
+    if wanted >= beyond {
+        return sign | infinity;
+    }
+    // Positive numbers are ordered as their bits are.
+    let (mut below, mut above) = (0, infinity - 1);
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if to_f64(middle) <= wanted { below = middle } else { above = middle }
+    }
+    let (to_below, to_above) = (wanted - to_f64(below), to_f64(above) - wanted);
+    let takes_below = if to_below == to_above { below % 2 == 0 } else { to_below < to_above };
+    sign | if takes_below { below } else { above }
+}
+
+fn nearest_f16(number: f32) -> u16 {
+    // Half way from the largest number, 65504, to what the next one would be.
+    nearest_of_all(number, |bits| f16::from_bits(bits).to_f64(), 0x7c00, 65520.0)
+}
+
+fn nearest_bf16(number: f32) -> u16 {
+    let largest = bf16::from_bits(0x7f7f).to_f64();
+    let beyond = largest + (largest - bf16::from_bits(0x7f7e).to_f64()) / 2.0;
+    nearest_of_all(number, |bits| bf16::from_bits(bits).to_f64(), 0x7f80, beyond)
+}
+
+fn float() -> impl Strategy<Value = FloatType> {
+    prop_oneof![Just(FloatType::F32), Just(FloatType::F16), Just(FloatType::Bf16)]
+}
+
+fn order() -> impl Strategy<Value = PixelOrder> {
+    prop_oneof![Just(PixelOrder::Nchw), Just(PixelOrder::Nhwc)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn images_are_those_of_the_naive_loop(
+        seed in any::<u64>(),
+        (images, channels) in (1usize..4, 1usize..5),
+        (height, width) in (5usize..9, prop_oneof![5usize..20, 250usize..530]),
+        (from, order, to) in (order(), order(), float()),
+        normalised in any::<bool>(),
+        flipped in any::<bool>(),
+    ) {
+        let shape = match from {
+            PixelOrder::Nchw => [channels, height, width],
+            PixelOrder::Nhwc => [height, width, channels],
+        };
+        let key = ringfeed::RandomKey::new(seed);
+        let pixel = |image: usize, c: usize, y: usize, x: usize| {
+            key.bits((((image * channels + c) * height + y) * width + x) as u64) as u8
+        };
+        let flag = |image: usize| (key.bits(u64::MAX - image as u64) % 3) as u8;
+        let rows = (0..images).map(|image| {
+            let pixels = match from {
+                PixelOrder::Nchw => (0..channels)
+                    .flat_map(|c| (0..height).flat_map(move |y| (0..width).map(move |x| (c, y, x))))
+                    .map(|(c, y, x)| pixel(image, c, y, x))
+                    .collect(),
+                PixelOrder::Nhwc => (0..height)
+                    .flat_map(|y| (0..width).flat_map(move |x| (0..channels).map(move |c| (c, y, x))))
+                    .map(|(c, y, x)| pixel(image, c, y, x))
+                    .collect(),
+            };
+            vec![pixels, vec![flag(image)]]
+        });
+        let given = Given {
+            tensors: vec![
+                TensorSpec::new("x", Role::Feature, DType::U8, &shape),
+                TensorSpec::new("flip", Role::Mask, DType::U8, &[]),
+            ],
+            rows: Arc::new(rows.collect()),
+        };
+        let mean: Vec<f64> = (0..channels).map(|c| 0.1 + c as f64 / 7.0).collect();
+        let deviation: Vec<f64> = (0..channels).map(|c| 0.3 - c as f64 / 40.0).collect();
+        let mut conversion = Conversion::image(to).order(order);
+        if normalised {
+            let (mean, deviation) = (mean.clone(), deviation.clone());
+            conversion = conversion.normalise(Normaliser::Channels { axis: None, mean, deviation });
+        }
+        if flipped {
+            conversion = conversion.flip_by("flip");
+        }
+        let (dtype, shape, bytes) = converted(&given, conversion.into());
+        prop_assert_eq!(dtype, DeviceDType::from(to));
+
+        let number = |image: usize, c: usize, y: usize, x: usize| {
+            let x = if flipped && flag(image) != 0 { width - 1 - x } else { x };
+            let (scale, bias) = match normalised {
+                true => ((1.0 / (255.0 * deviation[c])) as f32, (-mean[c] / deviation[c]) as f32),
+                false => (1.0, 0.0),
+            };
+            f32::from(pixel(image, c, y, x)).mul_add(scale, bias)
+        };
+        let mut expected = Vec::new();
+        let expected_shape = match order {
+            PixelOrder::Nchw => [images, channels, height, width],
+            PixelOrder::Nhwc => [images, height, width, channels],
+        };
+        for image in 0..images {
+            for a in 0..expected_shape[1] {
+                for b in 0..expected_shape[2] {
+                    for c in 0..expected_shape[3] {
+                        expected.push(match order {
+                            PixelOrder::Nchw => number(image, a, b, c),
+                            PixelOrder::Nhwc => number(image, c, a, b),
+                        });
+                    }
+                }
+            }
+        }
+        prop_assert_eq!(shape, expected_shape);
+        prop_assert!(bytes == rounded(to, &expected));
+    }
+
+    #[test]
+    fn scaled_integers_are_those_of_the_naive_loop(
+        values in proptest::collection::vec(any::<u16>(), 1..600),
+        (scale, bias) in (-1e3f32..1e3, -1e3f32..1e3),
+        to in float(),
+        kind in 0..4,
+    ) {
+        let (dtype, bytes, numbers): (DType, Vec<u8>, Vec<f32>) = match kind {
+            0 => (DType::U16, bytes_of(&values), values.iter().map(|x| f32::from(*x)).collect()),
+            1 => {
+                let values: Vec<i16> = values.iter().map(|x| *x as i16).collect();
+                (DType::I16, bytes_of(&values), values.iter().map(|x| f32::from(*x)).collect())
+            }
+            2 => {
+                let values: Vec<u8> = values.iter().map(|x| *x as u8).collect();
+                (DType::U8, bytes_of(&values), values.iter().map(|x| f32::from(*x)).collect())
+            }
+            _ => {
+                let values: Vec<i8> = values.iter().map(|x| *x as i8).collect();
+                (DType::I8, bytes_of(&values), values.iter().map(|x| f32::from(*x)).collect())
+            }
+        };
+        let given = Given {
+            tensors: vec![TensorSpec::new("x", Role::Feature, dtype, &[values.len()])],
+            rows: Arc::new(vec![vec![bytes]]),
+        };
+        let (_, shape, bytes) = converted(&given, Conversion::Scale { to, scale, bias });
+        let expected: Vec<f32> = numbers.iter().map(|x| x.mul_add(scale, bias)).collect();
+        prop_assert_eq!(shape, [1, values.len()]);
+        prop_assert!(bytes == rounded(to, &expected));
+    }
+
+    #[test]
+    fn classes_become_one_hot_rows(labels in proptest::collection::vec(-2i64..9, 1..40), classes in 1usize..8, to in float()) {
+        let given = Given {
+            tensors: vec![TensorSpec::new("x", Role::Label, DType::I64, &[])],
+            rows: Arc::new(labels.iter().map(|label| vec![bytes_of(&[*label])]).collect()),
+        };
+        let (_, shape, bytes) = converted(&given, Conversion::OneHot { to, classes });
+        let expected: Vec<f32> = labels
+            .iter()
+            .flat_map(|label| (0..classes).map(move |class| if class as i64 == *label { 1.0 } else { 0.0 }))
+            .collect();
+        prop_assert_eq!(shape, [labels.len(), classes]);
+        prop_assert!(bytes == rounded(to, &expected));
+    }
+
+    #[test]
+    fn sparse_rows_become_dense(
+        rows in proptest::collection::vec(proptest::collection::btree_map(-1i32..12, (any::<bool>(), -1e5f32..1e5), 6), 1..9),
+        masked in any::<bool>(),
+        to in float(),
+    ) {
+        let columns = 10;
+        let given = Given {
+            tensors: vec![
+                TensorSpec::new("x", Role::Feature, DType::F32, &[6]),
+                TensorSpec::new("at", Role::Feature, DType::I32, &[6]),
+                TensorSpec::new("mask", Role::Mask, DType::U8, &[6]),
+            ],
+            rows: Arc::new(rows.iter().map(|row| vec![
+                row.values().flat_map(|(_, value)| value.to_ne_bytes()).collect(),
+                row.keys().flat_map(|column| column.to_ne_bytes()).collect(),
+                row.values().map(|(there, _)| u8::from(*there)).collect(),
+            ]).collect()),
+        };
+        let conversion = Conversion::dense(to, columns, "at");
+        let conversion = if masked { conversion.masked_by("mask") } else { conversion };
+        let (_, shape, bytes) = converted(&given, conversion.into());
+        let expected: Vec<f32> = rows
+            .iter()
+            .flat_map(|row| {
+                (0..columns as i32).map(move |column| match row.get(&column) {
+                    Some((there, value)) if *there || !masked => *value,
+                    _ => 0.0,
+                })
+            })
+            .collect();
+        prop_assert_eq!(shape, [rows.len(), columns]);
+        prop_assert!(bytes == rounded(to, &expected));
+    }
+}
+
+#[test]
+fn every_16_bit_value_is_rounded_correctly_at_the_edges() {
+    let edges = [0.0, -0.0, 1.0, 65504.0, 65519.996, 65520.0, 6.0e-8, 2.9802322e-8, 2.98e-8, 3.3e38, 3.4e38, -1e-41];
+    let given = Given {
+        tensors: vec![
+            TensorSpec::new("x", Role::Feature, DType::F32, &[edges.len()]),
+            TensorSpec::new("at", Role::Feature, DType::U32, &[edges.len()]),
+        ],
+        rows: Arc::new(vec![vec![bytes_of(&edges), bytes_of(&(0..edges.len() as u32).collect::<Vec<_>>())]]),
+    };
+    for to in [FloatType::F32, FloatType::F16, FloatType::Bf16] {
+        let (_, _, bytes) = converted(&given, Conversion::dense(to, edges.len(), "at").into());
+        assert_eq!(bytes, rounded(to, &edges));
+    }
+}
+
+#[test]
+fn other_tensors_arrive_as_they_are() {
+    let given = Given {
+        tensors: vec![
+            TensorSpec::new("x", Role::Label, DType::U8, &[]),
+            TensorSpec::new("y", Role::Feature, DType::F32, &[2]),
+        ],
+        rows: Arc::new(vec![vec![vec![1], bytes_of(&[1.5f32, 2.5])], vec![vec![0], bytes_of(&[3.5f32, 4.5])]]),
+    };
+    let device = HostDevice::new();
+    let upload = Upload::to(device.clone()).convert("x", Conversion::OneHot { to: FloatType::F32, classes: 2 });
+    let batch = start(&given, &upload).unwrap().next().unwrap().unwrap();
+    let stream = device.stream().unwrap();
+    let on = batch.on(&stream).unwrap();
+    let y = on.features().unwrap();
+    assert_eq!((y.dtype(), y.shape()), (DeviceDType::Host(DType::F32), &[2, 2][..]));
+    assert_eq!(y.to_host().unwrap(), bytes_of(&[1.5f32, 2.5, 3.5, 4.5]));
+    assert_eq!(on.labels().unwrap().address() % 256, 0);
+}
+
+#[test]
+fn what_can_not_be_converted_is_refused_by_name() {
+    let x = |dtype, shape: &[usize]| TensorSpec::new("x", Role::Feature, dtype, shape);
+    let image = || Conversion::image(FloatType::F32);
+    let cases = [
+        (refusal(&[x(DType::F32, &[3, 8, 8])], image()), "may hold u8"),
+        (refusal(&[x(DType::U8, &[8, 8])], image()), "three dimensions"),
+        (refusal(&[x(DType::U8, &[3, 8, 3])], image()), "give `from_order`"),
+        (refusal(&[x(DType::U8, &[8, 8, 8])], image()), "no dimension is 1 to 4 channels"),
+        (refusal(&[x(DType::U8, &[4, 8, 8])], image().normalise(Normaliser::imagenet())), "3 channels"),
+        (refusal(&[x(DType::I64, &[])], Conversion::Scale { to: FloatType::F32, scale: 1.0, bias: 0.0 }), "holds i64"),
+        (refusal(&[x(DType::F32, &[])], Conversion::OneHot { to: FloatType::F32, classes: 3 }), "holds f32"),
+        (refusal(&[x(DType::F32, &[3])], Conversion::dense(FloatType::F32, 3, "at")), "no tensor \"at\""),
+    ];
+    for (error, part) in cases {
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Schema | ErrorKind::NotFound), "{error}");
+    }
+    let flag = TensorSpec::new("flag", Role::Mask, DType::I64, &[]);
+    let error = refusal(&[x(DType::U8, &[3, 8, 8]), flag], image().flip_by("flag"));
+    assert_eq!(error.location().column.as_deref(), Some("flag"));
+    let twice = Upload::to(HostDevice::new()).convert("x", image()).convert("x", image());
+    let given = Given { tensors: vec![x(DType::U8, &[3, 8, 8])], rows: Arc::new(vec![vec![vec![0; 192]]]) };
+    assert_eq!(start(&given, &twice).err().unwrap().kind(), ErrorKind::Config);
+    let none = Upload::to(HostDevice::new()).convert("y", image());
+    assert_eq!(start(&given, &none).err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_huge_result_is_an_error_in_its_place() {
+    let given =
+        Given { tensors: vec![TensorSpec::new("x", Role::Label, DType::U8, &[])], rows: Arc::new(vec![vec![vec![1]]]) };
+    let upload =
+        Upload::to(HostDevice::new()).convert("x", Conversion::OneHot { to: FloatType::F32, classes: usize::MAX / 2 });
+    let error = start(&given, &upload).unwrap().next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+}
