@@ -57,7 +57,7 @@ const IMAGES: usize = 200;
 /// Images that instructions are counted for, which is slow.
 const COUNTED: usize = 24;
 
-const STAGES: [&str; 12] = [
+const STAGES: [&str; 13] = [
     "headers",
     "tables",
     "tables with steps",
@@ -70,6 +70,7 @@ const STAGES: [&str; 12] = [
     "crop",
     "whole",
     "libjpeg-turbo-rs, crop",
+    "libjpeg-turbo-rs, whole",
 ];
 
 /// What a file is not decoded for. (The library's own type is private.)
@@ -235,7 +236,8 @@ impl Bench {
                 "pixels" | "pixels, portable code" => self.only_pixels(&frame, *whole).expect("a baseline file"),
                 "crop" => self.decode(bytes, *crop).expect("a baseline file"),
                 "whole" => self.decode(bytes, *whole).expect("a baseline file"),
-                _ => self.library(bytes, *whole, *crop),
+                "libjpeg-turbo-rs, crop" => self.library(bytes, *whole, Some(*crop)),
+                _ => self.library(bytes, *whole, None),
             }
         }
     }
@@ -291,14 +293,16 @@ impl Bench {
         self.picture.prepare(frame, area)
     }
 
-    fn library(&mut self, bytes: &[u8], whole: Region, crop: Region) {
+    fn library(&mut self, bytes: &[u8], whole: Region, crop: Option<Region>) {
         let mut decoder = libjpeg_turbo_rs::Decoder::new(bytes).expect("a whole file");
         decoder.set_output_format(PixelFormat::Rgb);
         decoder.set_stop_on_warning(true);
-        let (left, top) = (crop.x.saturating_sub(32), crop.y.saturating_sub(32));
-        let width = (crop.x + crop.width + 32).min(whole.width) - left;
-        let height = (crop.y + crop.height + 32).min(whole.height) - top;
-        decoder.set_crop_region(left as usize, top as usize, width as usize, height as usize);
+        if let Some(crop) = crop {
+            let (left, top) = (crop.x.saturating_sub(32), crop.y.saturating_sub(32));
+            let width = (crop.x + crop.width + 32).min(whole.width) - left;
+            let height = (crop.y + crop.height + 32).min(whole.height) - top;
+            decoder.set_crop_region(left as usize, top as usize, width as usize, height as usize);
+        }
         let len = decoder.output_buffer_size().expect("a region of the image");
         self.pixels.resize(self.pixels.len().max(len), 0);
         decoder.decode_image_into(&mut self.pixels[..len]).expect("a whole file");
