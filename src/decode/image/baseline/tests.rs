@@ -185,6 +185,26 @@ fn ten_thousand_kinds_of_files_are_those_of_the_library() {
     }
 }
 
+/// The judge's judge: C's libjpeg-turbo.
+#[cfg(feature = "turbojpeg")]
+#[test]
+fn all_kinds_of_files_are_those_of_c() {
+    use crate::decode::image::turbojpeg::TurboJpeg;
+
+    let (key, mut decoders, mut c) = (RandomKey::new(7), decoders(), TurboJpeg::default());
+    for index in 0..400 {
+        let kind = Kind::draw(key.with(index), (90, 70));
+        let bytes = kind.encode();
+        let header = header(&bytes).unwrap();
+        let whole = Region::whole(&header);
+        let mut expected = vec![0; whole.bytes()];
+        c.decode(&bytes, &header, Scale::FULL, whole, &mut expected).unwrap();
+        for (what, decoder) in decoders.iter_mut().filter(|_| !kind.is_too_narrow()) {
+            assert!(decode(decoder, &bytes, whole).unwrap() == expected, "{what} {kind:?}");
+        }
+    }
+}
+
 #[test]
 fn other_kinds_of_files_go_to_another_decoder() {
     let pixels = picture(40, 40, 3);
