@@ -114,7 +114,7 @@ fn lossless_formats_give_the_picture_exactly() {
 #[test]
 fn all_eight_orientations_stand_upright_with_both_jpeg_decoders() {
     let expected = picture();
-    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+    for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
         for orientation in 1..=8u8 {
             let path = fixture(&format!("images/orientation-{orientation}.jpg"));
             let (shape, pixels) = pixels_of(&path, jpeg).unwrap();
@@ -616,7 +616,7 @@ fn a_file_cut_anywhere_is_an_error_that_names_it() {
         let cuts = bytes.len();
         (bytes, cuts)
     });
-    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+    for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
         let mut bench = Bench::new(jpeg);
         for (bytes, cuts) in photos.iter().chain(&small) {
             bench.decode(bytes).unwrap();
@@ -640,7 +640,7 @@ fn damaged_files_never_panic() {
     }
     files.sort();
     let key = RandomKey::new(11);
-    for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+    for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
         let mut bench = Bench::new(jpeg);
         let mut refused = 0;
         for round in 0..1500u64 {
@@ -682,7 +682,7 @@ fn tables_and_scans_that_no_jpeg_has_are_refused() {
         for (offset, value) in changes {
             bytes[at + offset] = *value;
         }
-        for jpeg in [JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+        for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
             let error = Bench::new(jpeg).decode(&bytes).err().unwrap();
             assert_eq!(error.location().byte, Some(at as u64 + 2), "{name} {changes:?}: {error}");
         }

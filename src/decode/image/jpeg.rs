@@ -15,6 +15,10 @@ const MAX_SCANS: usize = 256;
 /// colour reads its neighbours. A row or column of blocks has at most 32 pixels.
 const MARGIN: u32 = 32;
 
+/// Whether the library has code for more of this kind of processor than our own decoder (which has it for AVX2): that is
+/// worth more than all that ours spares. Where neither has any, ours is the faster one.
+const LIBRARY_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
+
 /// Our own decoder where it takes the file, and the library behind it.
 #[derive(Default)]
 pub(super) struct Auto {
@@ -34,6 +38,9 @@ impl DecodeImage for Auto {
         #[cfg(feature = "turbojpeg")]
         if scale != Scale::FULL {
             return self.c.decode(bytes, header, scale, region, into);
+        }
+        if LIBRARY_HAS_VECTORS && !self.baseline.has_vectors() {
+            return self.turbo.decode(bytes, header, Scale::FULL, region, into);
         }
         match self.baseline.decode(bytes, region, into, 3 * region.width as usize) {
             Ok(()) => Ok(()),

@@ -91,6 +91,11 @@ impl Area {
         Ok(area)
     }
 
+    /// The parts that restart markers divide the image's data into, with so many MCUs in each; 0 for all of them.
+    pub(super) fn intervals(&self, restart: usize) -> usize {
+        if restart == 0 { 1 } else { (self.mcus.0 * self.mcus.1).div_ceil(restart) }
+    }
+
     /// Whether any block is passed over on the way to those that are needed.
     pub(super) fn has_blocks_outside(&self) -> bool {
         let (across, down) = (self.mcus.0, self.mcu_rows.end);

@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::entropy::Block;
-use super::portable::Quantisation;
 use super::portable::factors::*;
+use super::portable::{MAX_BETWEEN, Quantisation};
 
 #[inline(always)]
 fn load_bytes(bytes: &[u8; 32]) -> __m256i {
@@ -29,7 +29,13 @@ pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &
             rows[2 * i] = _mm256_permute2x128_si256::<0x20>(first, second);
             rows[2 * i + 1] = _mm256_permute2x128_si256::<0x31>(first, second);
         }
-        let rows = inverse_dct_of_two(rows);
+        let rows = one_dimension::<{ (BITS - KEPT) as i32 }>(rows);
+        let mut largest = _mm256_abs_epi16(rows[0]);
+        for row in &rows[1..] {
+            largest = _mm256_max_epu16(largest, _mm256_abs_epi16(*row));
+        }
+        beyond = _mm256_or_si256(beyond, _mm256_subs_epu16(largest, _mm256_set1_epi16(MAX_BETWEEN)));
+        let rows = samples_of_two(rows);
         let into = &mut into[16 * x..];
         for (y, row) in rows.as_flattened().iter().enumerate() {
             into[y * stride..][..16].copy_from_slice(row);
@@ -45,12 +51,12 @@ fn vectors(block: &Block) -> [__m256i; 4] {
     bytemuck::cast(*block)
 }
 
-/// Two blocks side by side, a row of each in a vector. Gives pairs of rows of 16 samples.
+/// The second half of the inverse DCT for two blocks side by side, a row of each in a vector. Gives pairs of rows of 16
+/// samples.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn inverse_dct_of_two(rows: [__m256i; 8]) -> [[[u8; 16]; 2]; 4] {
-    let columns = transpose(one_dimension::<{ (BITS - KEPT) as i32 }>(rows));
-    let columns = one_dimension::<{ (BITS + KEPT + 3) as i32 }>(columns);
+fn samples_of_two(rows: [__m256i; 8]) -> [[[u8; 16]; 2]; 4] {
+    let columns = one_dimension::<{ (BITS + KEPT + 3) as i32 }>(transpose(rows));
 
     // Packed to bytes, the second transposition needs half of the steps.
     let pack = |a, b| _mm256_add_epi8(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-128));
@@ -172,21 +178,11 @@ fn transpose(x: [__m256i; 8]) -> [__m256i; 8] {
     ]
 }
 
-/// 16 bytes from `at` on, as 16 bits each.
+/// Bytes as 16 bits each.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn widen(bytes: &[u8; 16]) -> __m256i {
     _mm256_cvtepu8_epi16(bytemuck::cast(*bytes))
-}
-
-/// The 16 samples before, at and behind each of 16.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn neighbours(row: &[u8; 18]) -> [__m256i; 3] {
-    let [left @ .., _, _] = row;
-    let [_, this @ .., _] = row;
-    let [_, _, right @ ..] = row;
-    [widen(left), widen(this), widen(right)]
 }
 
 /// Three times `x`, and `y`.
@@ -196,12 +192,22 @@ fn weigh(x: __m256i, y: __m256i) -> __m256i {
     _mm256_add_epi16(_mm256_add_epi16(_mm256_add_epi16(x, x), x), y)
 }
 
-/// See [`super::portable::upsample_width`]; `into` has a multiple of 32 samples.
+/// Of 32 numbers, those that have a left and a right neighbour among the first 18: left neighbours, themselves, right ones.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn neighbours(first: __m256i, second: __m256i) -> [__m256i; 3] {
+    let middle = _mm256_permute2x128_si256::<0x21>(first, second);
+    [first, _mm256_alignr_epi8::<2>(middle, first), _mm256_alignr_epi8::<4>(middle, first)]
+}
+
+/// See [`super::portable::upsample_width`].
 #[target_feature(enable = "avx2")]
 pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
-    for (x, into) in into.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let Some(from) = from[16 * x..].first_chunk() else { return };
-        let [left, this, right] = neighbours(from);
+    let mut pieces = from.as_chunks::<16>().0.iter().map(|piece| widen(piece));
+    let Some(mut next) = pieces.next() else { return };
+    for (into, piece) in into.as_chunks_mut::<32>().0.iter_mut().zip(pieces) {
+        let first = std::mem::replace(&mut next, piece);
+        let [left, this, right] = neighbours(first, next);
         let even = _mm256_add_epi16(weigh(this, left), _mm256_set1_epi16(1));
         let odd = _mm256_add_epi16(weigh(this, right), _mm256_set1_epi16(2));
         let odd = _mm256_slli_epi16::<8>(_mm256_srli_epi16::<2>(odd));
@@ -209,15 +215,15 @@ pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
     }
 }
 
-/// See [`super::portable::upsample_both`]; `into` has a multiple of 32 samples.
+/// See [`super::portable::upsample_both`].
 #[target_feature(enable = "avx2")]
 pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
-    for (x, into) in into.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (Some(near), Some(far)) = (near[16 * x..].first_chunk(), far[16 * x..].first_chunk()) else { return };
-        let (near, far) = (neighbours(near), neighbours(far));
-        let left = weigh(near[0], far[0]);
-        let this = weigh(near[1], far[1]);
-        let right = weigh(near[2], far[2]);
+    let rows = near.as_chunks::<16>().0.iter().zip(far.as_chunks::<16>().0);
+    let mut pieces = rows.map(|(near, far)| weigh(widen(near), widen(far)));
+    let Some(mut next) = pieces.next() else { return };
+    for (into, piece) in into.as_chunks_mut::<32>().0.iter_mut().zip(pieces) {
+        let first = std::mem::replace(&mut next, piece);
+        let [left, this, right] = neighbours(first, next);
         let even = _mm256_add_epi16(weigh(this, left), _mm256_set1_epi16(8));
         let odd = _mm256_add_epi16(weigh(this, right), _mm256_set1_epi16(7));
         let odd = _mm256_slli_epi16::<8>(_mm256_srli_epi16::<4>(odd));

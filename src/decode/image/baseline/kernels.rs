@@ -34,6 +34,14 @@ impl Kernels {
         }
     }
 
+    /// Whether this is other than the portable code.
+    pub(super) fn has_vectors(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.has_avx2;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The code for every processor, also on this one.
     #[cfg(test)]
     pub(super) fn portable() -> Self {
@@ -48,12 +56,12 @@ impl Kernels {
         dispatch!(self, inverse_dct(blocks, quant, into, stride))
     }
 
-    /// See [`portable::upsample_width`]; `into` has a multiple of 32 samples.
+    /// See [`portable::upsample_width`].
     pub(super) fn upsample_width(self, from: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_width(from, into))
     }
 
-    /// See [`portable::upsample_both`]; `into` has a multiple of 32 samples.
+    /// See [`portable::upsample_both`].
     pub(super) fn upsample_both(self, near: &[u8], far: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_both(near, far, into))
     }

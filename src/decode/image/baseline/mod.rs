@@ -28,6 +28,7 @@
 //!    are passed over, several symbols at a time, but for their mean values. It ends with the last MCU that is needed.
 //! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the size
 //!    of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and that for AVX2.
+//!    (There is none for NEON: on ARM, the library does it all, which has.)
 //!
 //! # What makes it fast
 //!
@@ -97,6 +98,11 @@ impl Decoder {
         }
     }
 
+    /// Whether there is code for this processor in particular.
+    pub(super) fn has_vectors(&self) -> bool {
+        self.picture.has_vectors()
+    }
+
     /// Decodes the pixels in `region` as 8-bit RGB into `into`, whose rows begin `stride` bytes after each other.
     ///
     /// # Errors
@@ -118,7 +124,7 @@ impl Decoder {
                 table.build_steps();
             }
         }
-        self.scan.unstuff(frame.scan, frame.restart > 0)?;
+        self.scan.unstuff(frame.scan, area.intervals(frame.restart))?;
         if self.blocks.len() < area.blocks {
             self.blocks.resize(area.blocks, [0; 64]);
         }

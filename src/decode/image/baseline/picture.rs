@@ -14,6 +14,8 @@ use super::{NotOurs, Ours};
 const BEFORE: usize = 32;
 /// Samples behind the last one of a row, which are written and read in vectors.
 const BEHIND: usize = 64;
+/// What interpolation reads in front of its first sample, behind its last, and to the end of its vectors.
+const READ_BEHIND: usize = 32;
 
 /// The samples of one component: the last row of the MCUs above, then those of the present row of MCUs.
 #[derive(Default)]
@@ -84,6 +86,15 @@ impl Picture {
         }
     }
 
+    pub(super) fn has_vectors(&self) -> bool {
+        self.kernels.has_vectors()
+    }
+
+    /// Makes room for a region.
+    ///
+    /// # Errors
+    ///
+    /// If a component has no quantisation.
     pub(super) fn prepare(&mut self, frame: &Frame<'_>, area: &Area) -> Ours<()> {
         for (plane, span) in self.planes.iter_mut().zip(area.spans()) {
             plane.prepare(span);
@@ -169,12 +180,12 @@ impl Picture {
         for (plane, colours) in [blue, red].into_iter().zip(&mut self.colours) {
             let colours = &mut colours[..2 * count];
             if area.sampling == Sampling::HalfWidth {
-                kernels.upsample_width(&plane.row(half, 1, y, mcus)[..count + 2], colours);
+                kernels.upsample_width(&plane.row(half, 1, y, mcus)[..count + READ_BEHIND], colours);
             } else {
                 let near = y / 2;
                 let last = area.spans()[1].size.1 - 1;
                 let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(last) };
-                let [near, far] = [near, far].map(|y| &plane.row(half, 1, y, mcus)[..count + 2]);
+                let [near, far] = [near, far].map(|y| &plane.row(half, 1, y, mcus)[..count + READ_BEHIND]);
                 kernels.upsample_both(near, far, colours);
             }
         }

@@ -24,9 +24,13 @@ pub(super) mod factors {
 
 use factors::*;
 
-/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Beyond, decoders
-/// differ in where they wrap or saturate.
+/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Sums of four
+/// times two of them fit 16 bits.
 const MAX_COEFFICIENT: i16 = 8191;
+
+/// Largest number between columns and rows, of which two fit 16 bits. Beyond, decoders differ in where they wrap or
+/// saturate; up to here, all compute the same.
+pub(super) const MAX_BETWEEN: i16 = 16383;
 
 /// Quantisation of a component, row by row as in a [`Block`].
 #[derive(Clone, Copy)]
@@ -51,73 +55,81 @@ impl Quantisation {
 }
 
 /// Turns each block of a row of blocks into 8 x 8 samples: the first one at the start of `into`, each 8 columns behind the
-/// one before, with `stride` between rows. May write up to 8 columns more. False if a coefficient is beyond its limit.
+/// one before, with `stride` between rows. May write up to 8 columns more. False if a number is beyond its limit.
 pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &mut [u8], stride: usize) -> bool {
     let Quantisation { steps, limits } = quantisation;
     for (x, block) in blocks.iter().enumerate() {
-        if block.iter().zip(limits).any(|(value, limit)| i32::from(*value).abs() > i32::from(*limit)) {
+        let is_beyond = |any: bool, (value, limit): (&i16, &i16)| any | (i32::from(*value).abs() > i32::from(*limit));
+        if block.iter().zip(limits).fold(false, is_beyond) {
             return false;
         }
-        let block: Block = std::array::from_fn(|i| block[i] * steps[i]);
-        let mut columns = block;
-        for x in 0..8 {
-            let column = one_dimension(std::array::from_fn(|y| block[8 * y + x]), BITS - KEPT);
-            for (y, value) in column.into_iter().enumerate() {
-                columns[8 * y + x] = value;
-            }
+        let rows =
+            std::array::from_fn(|y| std::array::from_fn(|x| i32::from(block[8 * y + x]) * i32::from(steps[8 * y + x])));
+        let rows = one_dimension::<{ BITS - KEPT }>(&rows);
+        if rows.as_flattened().iter().fold(false, |any, value| any | (value.abs() > i32::from(MAX_BETWEEN))) {
+            return false;
         }
-        for (y, row) in columns.as_chunks::<8>().0.iter().enumerate() {
-            let into = &mut into[y * stride + 8 * x..][..8];
-            // The sum over both dimensions is 8 times too large.
-            for (into, value) in into.iter_mut().zip(one_dimension(*row, BITS + KEPT + 3)) {
-                *into = (value.clamp(-128, 127) + 128) as u8;
-            }
+        let columns = std::array::from_fn(|x| std::array::from_fn(|y| rows[y][x]));
+        // The sum over both dimensions is 8 times too large.
+        let columns = one_dimension::<{ BITS + KEPT + 3 }>(&columns);
+        for y in 0..8 {
+            let row: [u8; 8] = std::array::from_fn(|x| (columns[x][y].clamp(-128, 127) + 128) as u8);
+            into[y * stride + 8 * x..][..8].copy_from_slice(&row);
         }
     }
     true
 }
 
-/// The inverse DCT of 8 values by Loeffler, Ligtenberg and Moschytz, as libjpeg's "islow" computes it; the result is
-/// rounded to `shift` bits less. Sums wrap and results saturate at 16 bits, which no real picture comes near.
-fn one_dimension(x: [i16; 8], shift: u32) -> [i16; 8] {
-    let product = |a: i16, fa: i16, b: i16, fb: i16| i32::from(a) * i32::from(fa) + i32::from(b) * i32::from(fb);
-    let t3 = product(x[2], F_0_541 + F_0_765, x[6], F_0_541);
-    let t2 = product(x[2], F_0_541, x[6], F_0_541 - F_1_847);
-    let t0 = i32::from(x[0].wrapping_add(x[4])) << BITS;
-    let t1 = i32::from(x[0].wrapping_sub(x[4])) << BITS;
-    let even = [t0 + t3, t1 + t2, t1 - t2, t0 - t3];
+/// The inverse DCT by Loeffler, Ligtenberg and Moschytz, as libjpeg's "islow" computes it: of the first numbers of all
+/// eight rows, of the second ones, and so on, so that a compiler can do several at once. Rounded to `SHIFT` bits less.
+fn one_dimension<const SHIFT: u32>(x: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
+    let mut result = [[0; 8]; 8];
+    for i in 0..8 {
+        let product = |a: i32, fa: i16, b: i32, fb: i16| a * i32::from(fa) + b * i32::from(fb);
+        let t3 = product(x[2][i], F_0_541 + F_0_765, x[6][i], F_0_541);
+        let t2 = product(x[2][i], F_0_541, x[6][i], F_0_541 - F_1_847);
+        let t0 = (x[0][i] + x[4][i]) << BITS;
+        let t1 = (x[0][i] - x[4][i]) << BITS;
+        let even = [t0 + t3, t1 + t2, t1 - t2, t0 - t3];
 
-    let z3 = x[7].wrapping_add(x[3]);
-    let z4 = x[5].wrapping_add(x[1]);
-    let sum3 = product(z3, F_1_175 - F_1_961, z4, F_1_175);
-    let sum4 = product(z3, F_1_175, z4, F_1_175 - F_0_390);
-    let odd = [
-        product(x[7], -F_0_899, x[1], F_1_501 - F_0_899) + sum4,
-        product(x[5], -F_2_562, x[3], F_3_072 - F_2_562) + sum3,
-        product(x[5], F_2_053 - F_2_562, x[3], -F_2_562) + sum4,
-        product(x[7], F_0_298 - F_0_899, x[1], -F_0_899) + sum3,
-    ];
-    let round = |sum: i32| (sum.wrapping_add(1 << (shift - 1)) >> shift).clamp(-32768, 32767) as i16;
-    std::array::from_fn(|i| match i {
-        0..4 => round(even[i].wrapping_add(odd[i])),
-        _ => round(even[7 - i].wrapping_sub(odd[7 - i])),
-    })
+        let z3 = x[7][i] + x[3][i];
+        let z4 = x[5][i] + x[1][i];
+        let sum3 = product(z3, F_1_175 - F_1_961, z4, F_1_175);
+        let sum4 = product(z3, F_1_175, z4, F_1_175 - F_0_390);
+        let odd = [
+            product(x[7][i], -F_0_899, x[1][i], F_1_501 - F_0_899) + sum4,
+            product(x[5][i], -F_2_562, x[3][i], F_3_072 - F_2_562) + sum3,
+            product(x[5][i], F_2_053 - F_2_562, x[3][i], -F_2_562) + sum4,
+            product(x[7][i], F_0_298 - F_0_899, x[1][i], -F_0_899) + sum3,
+        ];
+        for (k, (even, odd)) in even.into_iter().zip(odd).enumerate() {
+            let round = 1 << (SHIFT - 1);
+            result[k][i] = (even + odd + round) >> SHIFT;
+            result[7 - k][i] = (even - odd + round) >> SHIFT;
+        }
+    }
+    result
 }
 
 /// Doubles the columns of a row of colour: each new sample is three quarters of the nearer old one and a quarter of the
-/// other. `from` begins one sample before the first, and has one more at its end.
+/// other. `from` begins one sample before the first, and has at least 31 more behind the last, of which one matters; `into`
+/// has a multiple of 32 samples.
 pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
-    for (from, into) in from.windows(3).zip(into.as_chunks_mut::<2>().0) {
-        let (left, this, right) = (u16::from(from[0]), u16::from(from[1]), u16::from(from[2]));
-        *into = [((3 * this + left + 1) >> 2) as u8, ((3 * this + right + 2) >> 2) as u8];
+    let (right, this) = (from.get(2..).unwrap_or_default(), from.get(1..).unwrap_or_default());
+    let samples = from.iter().zip(this).zip(right);
+    for (((left, this), right), into) in samples.zip(into.as_chunks_mut::<2>().0) {
+        let (left, this, right) = (u16::from(*left), 3 * u16::from(*this), u16::from(*right));
+        *into = [((this + left + 1) >> 2) as u8, ((this + right + 2) >> 2) as u8];
     }
 }
 
 /// As [`upsample_width`], between two rows: three quarters of `near` and one of `far`.
 pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
-    let sum = |at: usize| 3 * u16::from(near[at]) + u16::from(far[at]);
-    for (at, into) in into.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let (left, this, right) = (sum(at), sum(at + 1), sum(at + 2));
+    let sums = |from: usize| {
+        let rows = near.iter().zip(far).skip(from);
+        rows.map(|(near, far)| 3 * u16::from(*near) + u16::from(*far))
+    };
+    for (((left, this), right), into) in sums(0).zip(sums(1)).zip(sums(2)).zip(into.as_chunks_mut::<2>().0) {
         *into = [((3 * this + left + 8) >> 4) as u8, ((3 * this + right + 7) >> 4) as u8];
     }
 }

@@ -1,11 +1,14 @@
 //! Entropy-coded data without what markers put into it.
 
-use memchr::memchr_iter;
+use memchr::memchr;
 
 use super::{NotOurs, Ours};
 
 /// Zeros behind the data, so that eight bytes can be read anywhere before its end.
 const PADDING: usize = 16;
+
+/// Bytes that are looked at together.
+const PIECE: usize = 32;
 
 /// The scan's bytes in one piece. In the file, a zero follows each byte 0xff (so that no marker appears inside of the
 /// data), and markers stand between restart intervals.
@@ -17,37 +20,54 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Copies the data of a scan up to the end-of-image marker, which must follow it.
-    pub(super) fn unstuff(&mut self, data: &[u8], has_restarts: bool) -> Ours<()> {
+    /// Copies the data of a scan up to the end-of-image marker, which must follow it, with restart markers between its
+    /// `intervals`.
+    pub(super) fn unstuff(&mut self, data: &[u8], intervals: usize) -> Ours<()> {
         if self.bytes.len() < data.len() + PADDING {
             self.bytes.resize(data.len() + PADDING, 0);
         }
         self.ends.clear();
-        // Bytes copied up to here, and where they went.
         let (mut from, mut to) = (0, 0);
-        for at in memchr_iter(0xff, data) {
-            // The zero or the marker behind the last one found is never 0xff.
-            let (piece, skip) = match data.get(at + 1) {
-                Some(0) => (&data[from..=at], 2),
-                Some(0xd9) => {
-                    let piece = &data[from..at];
-                    self.bytes[to..to + piece.len()].copy_from_slice(piece);
-                    to += piece.len();
+        loop {
+            let len = self.copy(&data[from..], to)?;
+            (from, to) = (from + len, to + len);
+            match data.get(from + 1) {
+                Some(0) => {
+                    self.bytes[to] = 0xff;
+                    to += 1;
+                }
+                Some(marker @ 0xd0..=0xd7)
+                    if self.ends.len() + 1 < intervals && usize::from(marker & 7) == self.ends.len() % 8 =>
+                {
+                    self.ends.push(to);
+                }
+                Some(0xd9) if self.ends.len() + 1 == intervals => {
                     self.ends.push(to);
                     self.bytes[to..to + PADDING].fill(0);
                     return Ok(());
                 }
-                Some(marker @ 0xd0..=0xd7) if has_restarts && usize::from(marker & 7) == self.ends.len() % 8 => {
-                    self.ends.push(to + at - from);
-                    (&data[from..at], 2)
-                }
-                _ => return Err(NotOurs("a marker inside of the scan, or none at its end")),
-            };
-            self.bytes[to..to + piece.len()].copy_from_slice(piece);
-            to += piece.len();
-            from = at + skip;
+                _ => return Err(NotOurs("a marker out of turn, or no end of the image")),
+            }
+            from += 2;
         }
-        Err(NotOurs("no end-of-image marker"))
+    }
+
+    /// Copies what stands before the next byte 0xff to the place `to`, and says how much that is.
+    fn copy(&mut self, data: &[u8], to: usize) -> Ours<usize> {
+        // Whole pieces, also where such a byte is inside: most have none, and the length of a copy is known.
+        let into = &mut self.bytes[to..];
+        let (pieces, rest) = data.as_chunks::<PIECE>();
+        let mut len = 0;
+        for (from, into) in pieces.iter().zip(into.as_chunks_mut::<PIECE>().0) {
+            *into = *from;
+            if from.iter().fold(false, |any, byte| any | (*byte == 0xff)) {
+                return memchr(0xff, from).map(|at| len + at).ok_or(NotOurs("no marker"));
+            }
+            len += PIECE;
+        }
+        let at = memchr(0xff, rest).ok_or(NotOurs("no end-of-image marker"))?;
+        into[len..len + at].copy_from_slice(&rest[..at]);
+        Ok(len + at)
     }
 
     pub(super) fn ends(&self) -> &[usize] {

@@ -1,5 +1,7 @@
 //! The judge is the library decoder, which gives the pixels of libjpeg-turbo.
 
+use std::ops::Range;
+
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 
 use super::portable::Quantisation;
@@ -268,15 +270,16 @@ fn mutate(bytes: &[u8], key: RandomKey) -> Vec<u8> {
 }
 
 /// Whatever we decode of damaged files, the library decodes, and to the same pixels.
-fn check_damaged(count: u64, seed: u64) -> (u64, u64) {
+fn check_damaged(indices: Range<u64>, seed: u64) -> (u64, u64) {
     let key = RandomKey::new(seed);
     let (mut decoder, mut files) = (Decoder::default(), Vec::new());
     let (mut wholes, mut parts) = (0, 0);
-    for index in 0..count {
-        let key = key.with(index);
-        if index % 64 == 0 {
+    for index in indices {
+        if index % 64 == 0 || files.is_empty() {
+            let key = key.with(index / 64 * 64);
             files = (0..8).map(|file| Kind::draw(key.with(1000 + file), (80, 60)).encode()).collect();
         }
+        let key = key.with(index);
         let bytes = mutate(&files[index as usize % 8], key);
         // The sizes that a loader would have looked at before. (The library panics on some damage.)
         let Ok(header) = header(&bytes) else { continue };
@@ -302,8 +305,14 @@ fn check_damaged(count: u64, seed: u64) -> (u64, u64) {
 }
 
 #[test]
+fn numbers_that_leave_the_common_range_are_not_ours() {
+    // A block whose rows below the first are zero: the library computes it in 32 bits, C's libjpeg-turbo in 16.
+    check_damaged(317_956..317_957, 2);
+}
+
+#[test]
 fn damaged_files_have_the_pixels_of_the_library_or_are_not_ours() {
-    let (wholes, parts) = check_damaged(4000, 1);
+    let (wholes, parts) = check_damaged(0..4000, 1);
     assert!(wholes > 50 && parts > 50, "{wholes} wholes and {parts} parts were compared");
 }
 
@@ -311,7 +320,7 @@ fn damaged_files_have_the_pixels_of_the_library_or_are_not_ours() {
 #[test]
 #[ignore = "takes minutes"]
 fn a_million_damaged_files_have_the_pixels_of_the_library_or_are_not_ours() {
-    let (wholes, parts) = check_damaged(1_000_000, 2);
+    let (wholes, parts) = check_damaged(0..1_000_000, 2);
     println!("{wholes} wholes and {parts} parts were compared");
 }
 
@@ -319,6 +328,7 @@ fn a_million_damaged_files_have_the_pixels_of_the_library_or_are_not_ours() {
 fn every_processor_gives_the_same_samples() {
     let key = RandomKey::new(4);
     let (portable, dispatched) = (Kernels::portable(), Kernels::detect());
+    let mut in_range = 0;
     for index in 0..3000 {
         let key = key.with(index);
         // From flat blocks to numbers that saturate everywhere.
@@ -337,8 +347,12 @@ fn every_processor_gives_the_same_samples() {
             .collect();
         let stride = 8 * blocks.len() + 8;
         let [mut a, mut b] = [(); 2].map(|()| vec![0; 8 * stride]);
-        assert!(portable.inverse_dct(&blocks, &quantisation, &mut a, stride));
-        assert!(dispatched.inverse_dct(&blocks, &quantisation, &mut b, stride));
+        let is_in_range = portable.inverse_dct(&blocks, &quantisation, &mut a, stride);
+        assert_eq!(dispatched.inverse_dct(&blocks, &quantisation, &mut b, stride), is_in_range);
+        in_range += u32::from(is_in_range);
+        if !is_in_range {
+            continue;
+        }
         for (a, b) in a.chunks(stride).zip(b.chunks(stride)) {
             assert_eq!(a[..8 * blocks.len()], b[..8 * blocks.len()], "blocks {index}");
         }
@@ -353,7 +367,7 @@ fn every_processor_gives_the_same_samples() {
             (0..len).map(|i| key.with(counter).bits(i as u64) as u8).collect()
         };
         let count = 16 * (1 + index as usize % 5);
-        let (near, far) = (row(90, count + 2), row(91, count + 2));
+        let (near, far) = (row(90, count + 32), row(91, count + 32));
         let [mut a, mut b] = [(); 2].map(|()| vec![0; 2 * count]);
         portable.upsample_width(&near, &mut a);
         dispatched.upsample_width(&near, &mut b);
@@ -362,6 +376,7 @@ fn every_processor_gives_the_same_samples() {
         dispatched.upsample_both(&near, &far, &mut b);
         assert_eq!(a, b);
     }
+    assert!((1000..3000).contains(&in_range), "{in_range}");
 }
 
 #[test]
