@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
@@ -8,7 +8,7 @@ use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, State, caught,
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 use super::delivery::Taken;
 use super::fetch_limit::{FetchLimit, Fetchers};
@@ -30,7 +30,7 @@ pub(super) struct Session {
     /// Workers and the planning thread abandon what they do.
     pub(super) stop: AtomicBool,
     /// The planning thread stops waiting for a slot: to abandon its batch, or to spill it.
-    pub(super) interrupt: crate::sync::AtomicBool,
+    pub(super) interrupt: AtomicBool,
     window: Mutex<Window>,
     /// The consumer's: a batch is ready, or nothing will be.
     ready: Condvar,
@@ -152,7 +152,7 @@ impl Session {
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             row_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            interrupt: crate::sync::AtomicBool::new(false),
+            interrupt: AtomicBool::new(false),
             window: Mutex::new(window),
             ready: Condvar::new(),
             go: Condvar::new(),
