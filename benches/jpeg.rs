@@ -290,7 +290,7 @@ impl Bench {
     fn prepare(&mut self, frame: &Frame<'_>, area: &Area) -> Ours<()> {
         self.blocks.resize(self.blocks.len().max(area.blocks), [0; 64]);
         self.pixels.resize(self.pixels.len().max(3 * area.x.len() * area.y.len()), 0);
-        self.picture.prepare(frame, area)
+        self.picture.prepare(frame, area, 3)
     }
 
     fn library(&mut self, bytes: &[u8], whole: Region, crop: Option<Region>) {

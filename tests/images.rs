@@ -218,6 +218,58 @@ fn both_jpeg_decoders_see_the_same_picture() {
 }
 
 #[test]
+fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
+    use libjpeg_turbo_rs::{Encoder, PixelFormat};
+    use ringfeed::ImageAugment;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (width, height) = (83, 61);
+    let pixels: Vec<u8> = (0..width * height).map(|i| (i % width * 3 ^ i / width * 2) as u8).collect();
+    let jpeg = Encoder::new(&pixels, width, height, PixelFormat::Grayscale).quality(90).encode().unwrap();
+    let path = folder.path().join("grey.jpg");
+    fs::write(&path, jpeg).unwrap();
+    let flips =
+        vec![ImageAugment::HorizontalFlip { probability: 0.5 }, ImageAugment::VerticalFlip { probability: 0.5 }];
+    let crop = [vec![ImageAugment::random_resized_crop()], flips.clone()].concat();
+    for augment in [Vec::new(), flips, crop] {
+        for (size, fit) in [
+            (Some((20, 31)), CropFit::Stretch),
+            (Some((61, 83)), CropFit::Stretch),
+            (Some((100, 90)), CropFit::Stretch),
+            (Some((24, 24)), CropFit::CenterCrop { shorter: 32 }),
+        ] {
+            // A picture is cut once.
+            if fit != CropFit::Stretch && augment.len() == 3 {
+                continue;
+            }
+            for dtype in [DType::U8, DType::F32] {
+                let of = |jpeg| {
+                    let (colour, augment) = (ImageColour::Grey, augment.clone());
+                    let options = ImageOptions { size, fit, dtype, colour, augment, jpeg, ..ImageOptions::default() };
+                    let reader = ImageFolder::from_paths([&path], ImageLabels::None, &options).unwrap();
+                    let keys = (0..8).map(|seed| Sample { id: 0, key: RandomKey::new(seed) });
+                    let filled = keys.map(|sample| fill_keyed(&reader, sample).unwrap().slot);
+                    filled.collect::<Vec<_>>()
+                };
+                assert!(of(JpegDecoder::Auto) == of(JpegDecoder::LibjpegTurbo), "{augment:?} {size:?} {dtype}");
+            }
+        }
+    }
+}
+
+/// A row under a key of its own, for random operations.
+fn fill_keyed(reader: &dyn RecordReader, sample: Sample) -> Result<Filled> {
+    let mut layout = Layout::default();
+    layout.compute(&Schema::new(reader.tensors().to_vec())?, 1, Extents::default())?;
+    let mut slot = vec![0xaaaa_aaaa_aaaa_aaaau64; layout.bytes().div_ceil(8)];
+    let mut scratch = Scratch::default();
+    reader.fetch(&[sample.id], 0, &mut scratch)?;
+    let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), reader.tensors(), &layout, 0);
+    reader.decode(sample, 0, &mut scratch, &mut row)?;
+    Ok(Filled { slot, layout })
+}
+
+#[test]
 fn layouts_types_and_colours_are_the_same_pixels() {
     let path = fixture("images/rgb.png");
     let rgb = picture();

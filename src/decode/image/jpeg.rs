@@ -33,6 +33,11 @@ impl DecodeImage for Auto {
         cfg!(feature = "turbojpeg")
     }
 
+    fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
+        let is_ours = self.baseline.has_vectors() || !LIBRARY_HAS_VECTORS;
+        is_ours && self.baseline.decode(bytes, region, 1, into, region.width as usize).is_ok()
+    }
+
     #[cfg_attr(not(feature = "turbojpeg"), expect(unused_variables, reason = "without C, there is one scale"))]
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         #[cfg(feature = "turbojpeg")]
@@ -42,7 +47,7 @@ impl DecodeImage for Auto {
         if LIBRARY_HAS_VECTORS && !self.baseline.has_vectors() {
             return self.turbo.decode(bytes, header, Scale::FULL, region, into);
         }
-        match self.baseline.decode(bytes, region, into, 3 * region.width as usize) {
+        match self.baseline.decode(bytes, region, 3, into, 3 * region.width as usize) {
             Ok(()) => Ok(()),
             Err(NotOurs(why)) => {
                 tracing::trace!(why, "a JPEG that goes to the library decoder");

@@ -268,6 +268,13 @@ pub(crate) trait DecodeImage: Send {
         false
     }
 
+    /// Decodes the pixels in `region` of a grey image as one byte each. False if it can't: whatever the reason, `decode`
+    /// will tell.
+    fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
+        let _ = (bytes, region, into);
+        false
+    }
+
     /// Decodes the pixels in `region`, a box of the image at `scale`, as 8-bit RGB, row by row without gaps, into `into`, which has exactly their bytes
     /// and is reused from image to image. Alpha is dropped, not blended. The file is known to be whole, and its size was
     /// checked.

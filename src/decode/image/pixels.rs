@@ -9,10 +9,10 @@ use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 
-/// Turns the stored RGB pixels `from`, of `width`, upright.
-pub(super) fn turn_upright(from: &[u8], width: usize, orientation: Orientation, into: &mut [u8]) {
-    let (from, _) = from.as_chunks::<3>();
-    let (into, _) = into.as_chunks_mut::<3>();
+/// Turns the stored pixels `from`, of `N` bytes and `width` a row, upright.
+pub(super) fn turn_upright<const N: usize>(from: &[u8], width: usize, orientation: Orientation, into: &mut [u8]) {
+    let (from, _) = from.as_chunks::<N>();
+    let (into, _) = into.as_chunks_mut::<N>();
     let height = from.len() / width;
     let upright_width = if orientation.swap { height } else { width };
     for (y, row) in into.chunks_exact_mut(upright_width).enumerate() {

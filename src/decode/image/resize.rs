@@ -1,6 +1,6 @@
 use fast_image_resize::images::{TypedImage, TypedImageRef};
-use fast_image_resize::pixels::U8x3;
-use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::pixels::{U8, U8x3};
+use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
 use super::{CropFit, Header, Region};
 use crate::error::{Error, ErrorKind, Result};
@@ -128,6 +128,15 @@ impl Bilinear {
     ///
     /// With a cut, the filter reads beyond its edges, as it does when the whole image is resized and then cut.
     pub(super) fn resize(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
+        self.resize_as::<U8x3>(header, from, plan, into)
+    }
+
+    /// The same with pixels of one byte.
+    pub(super) fn resize_grey(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
+        self.resize_as::<U8>(header, from, plan, into)
+    }
+
+    fn resize_as<P: PixelTrait>(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
         let wrong = |error: &dyn std::fmt::Display| {
             let message = format!(
                 "{} x {} pixels do not resize to {} x {}: {error}",
@@ -135,8 +144,8 @@ impl Bilinear {
             );
             Error::new(ErrorKind::Format, message)
         };
-        let from = TypedImageRef::<U8x3>::from_buffer(header.width, header.height, from).map_err(|e| wrong(&e))?;
-        let mut into = TypedImage::<U8x3>::from_buffer(plan.width, plan.height, into).map_err(|e| wrong(&e))?;
+        let from = TypedImageRef::<P>::from_buffer(header.width, header.height, from).map_err(|e| wrong(&e))?;
+        let mut into = TypedImage::<P>::from_buffer(plan.width, plan.height, into).map_err(|e| wrong(&e))?;
         let mut options =
             ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
         if let Some([left, top, width, height]) = plan.taken {

@@ -59,7 +59,7 @@ mod walk;
 use super::Region;
 use area::Area;
 use entropy::{Block, Tables};
-use header::Frame;
+use header::{Frame, Sampling};
 use huffman::{AcTable, DcTable};
 use kernels::Kernels;
 use picture::Picture;
@@ -103,15 +103,26 @@ impl Decoder {
         self.picture.has_vectors()
     }
 
-    /// Decodes the pixels in `region` as 8-bit RGB into `into`, whose rows begin `stride` bytes after each other.
+    /// Decodes the pixels in `region` into `into`, whose rows begin `stride` bytes after each other: as 8-bit RGB with three
+    /// `channels`; a grey image also with one.
     ///
     /// # Errors
     ///
     /// [`NotOurs`] if the file has to go to another decoder. Whatever is in `into` then has no meaning.
-    pub(super) fn decode(&mut self, bytes: &[u8], region: Region, into: &mut [u8], stride: usize) -> Ours<()> {
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        region: Region,
+        channels: usize,
+        into: &mut [u8],
+        stride: usize,
+    ) -> Ours<()> {
         let frame = Frame::read(bytes)?;
         let area = Area::new(&frame, region)?;
-        let row = 3 * area.x.len();
+        if channels != 3 && area.sampling != Sampling::Grey {
+            return Err(NotOurs("colour, where one channel is wanted"));
+        }
+        let row = channels * area.x.len();
         if stride < row || into.len() < stride * (area.y.len() - 1) + row {
             return Err(NotOurs("too little room for the pixels"));
         }
@@ -128,7 +139,7 @@ impl Decoder {
         if self.blocks.len() < area.blocks {
             self.blocks.resize(area.blocks, [0; 64]);
         }
-        self.picture.prepare(&frame, &area)?;
+        self.picture.prepare(&frame, &area, channels)?;
 
         let components = frame.components();
         // A grey image's only component stands in for the others, which it has not.

@@ -74,6 +74,8 @@ pub(super) struct Picture {
     quantisation: [Quantisation; 3],
     /// A row of interpolated colour, for each of both components.
     colours: [Vec<u8>; 2],
+    /// Bytes of a pixel: three, or one of a grey image.
+    channels: usize,
 }
 
 impl Picture {
@@ -83,6 +85,7 @@ impl Picture {
             planes: Default::default(),
             quantisation: [Quantisation::new(&[1; 64]); 3],
             colours: Default::default(),
+            channels: 3,
         }
     }
 
@@ -95,7 +98,8 @@ impl Picture {
     /// # Errors
     ///
     /// If a component has no quantisation.
-    pub(super) fn prepare(&mut self, frame: &Frame<'_>, area: &Area) -> Ours<()> {
+    pub(super) fn prepare(&mut self, frame: &Frame<'_>, area: &Area, channels: usize) -> Ours<()> {
+        self.channels = channels;
         for (plane, span) in self.planes.iter_mut().zip(area.spans()) {
             plane.prepare(span);
         }
@@ -150,7 +154,7 @@ impl Picture {
             false => ((mcus + 1) * height - waiting).min(area.y.end),
         };
         for y in from..until {
-            let into = &mut into[(y - area.y.start) * stride..][..3 * area.x.len()];
+            let into = &mut into[(y - area.y.start) * stride..][..self.channels * area.x.len()];
             self.write_row(area, y, mcus, into);
         }
         if waiting > 0 {
@@ -168,7 +172,10 @@ impl Picture {
         let luma = luma.row(x, 0, y, mcus);
         let width = area.x.len().next_multiple_of(32);
         if area.sampling == Sampling::Grey {
-            return kernels.grey_to_rgb(&luma[..width], into);
+            return match self.channels {
+                1 => into.copy_from_slice(&luma[..into.len()]),
+                _ => kernels.grey_to_rgb(&luma[..width], into),
+            };
         }
         if area.sampling == Sampling::Full {
             let [blue, red] = [blue, red].map(|plane| &plane.row(x, 0, y, mcus)[..width]);

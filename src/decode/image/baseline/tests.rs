@@ -15,10 +15,16 @@ fn decode(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Ours<Vec<u8>> 
     let row = 3 * region.width as usize;
     let stride = row + 7;
     let mut into = vec![0xaa; stride * region.height as usize];
-    decoder.decode(bytes, region, &mut into, stride)?;
+    decoder.decode(bytes, region, 3, &mut into, stride)?;
     let rows = into.chunks_exact(stride);
     assert!(rows.clone().all(|into| into[row..] == [0xaa; 7]), "only the region is written");
-    Ok(rows.flat_map(|into| &into[..row]).copied().collect())
+    let pixels: Vec<u8> = rows.flat_map(|into| &into[..row]).copied().collect();
+    let mut grey = vec![0; region.pixels() as usize];
+    if decoder.decode(bytes, region, 1, &mut grey, region.width as usize).is_ok() {
+        let pixels = pixels.as_chunks::<3>().0;
+        assert!(pixels.iter().zip(&grey).all(|(pixel, grey)| *pixel == [*grey; 3]), "one channel is as three");
+    }
+    Ok(pixels)
 }
 
 /// What the library makes of a whole file.
@@ -229,7 +235,7 @@ fn other_kinds_of_files_go_to_another_decoder() {
     assert!(decode(&mut decoder, &ours, whole).is_ok());
     assert!(decode(&mut decoder, &ours, Region { x: 1, ..whole }).is_err(), "a region that leaves the image");
     assert!(decode(&mut decoder, &[], whole).is_err());
-    assert!(decoder.decode(&ours, whole, &mut vec![0; 4799], 120).is_err(), "too little room");
+    assert!(decoder.decode(&ours, whole, 3, &mut vec![0; 4799], 120).is_err(), "too little room");
 }
 
 #[test]
