@@ -224,7 +224,7 @@ fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
 
     let folder = tempfile::tempdir().unwrap();
     let (width, height) = (83, 61);
-    let pixels: Vec<u8> = (0..width * height).map(|i| (i % width * 3 ^ i / width * 2) as u8).collect();
+    let pixels: Vec<u8> = (0..width * height).map(|i| ((i % width * 3) ^ (i / width * 2)) as u8).collect();
     let jpeg = Encoder::new(&pixels, width, height, PixelFormat::Grayscale).quality(90).encode().unwrap();
     let path = folder.path().join("grey.jpg");
     fs::write(&path, jpeg).unwrap();

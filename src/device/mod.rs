@@ -23,6 +23,7 @@ mod iterator;
 mod lane;
 mod measure;
 #[cfg(any(test, feature = "cuda"))]
+#[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
 mod plan;
 mod slot;
