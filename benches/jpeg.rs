@@ -1,5 +1,8 @@
 //! The stages of decoding a JPEG, each by itself, and all of them.
 
+#[cfg(feature = "turbojpeg")]
+#[path = "common/c_turbojpeg.rs"]
+mod c_turbojpeg;
 mod common;
 #[path = "common/photos.rs"]
 mod photos;
@@ -50,7 +53,8 @@ Microseconds an image on one thread, for 200 images, and instructions an image a
 (NaN where it is not installed), which other work on the machine cannot move. The crop is a box as RandomResizedCrop draws it, the same for each image in \
 all rounds. 'entropy, only advancing' passes over all blocks but the last; 'pixels' turns as many blocks into pixels as \
 the whole image has, though always those of one row. 'libjpeg-turbo-rs' is the library decoder as Ringfeed calls it where a \
-file is not for its own: 32 pixels around the crop. Not shown: reading files, resizing.";
+file is not for its own: 32 pixels around the crop. 'C libjpeg-turbo' (with the feature `turbojpeg`) decodes no more than \
+the crop, from a column of blocks on, so that its edges are not those of the whole image. Not shown: reading files, resizing.";
 
 /// Images that are made where no folder is given, and most that are taken from one.
 const IMAGES: usize = 200;
@@ -72,6 +76,12 @@ const STAGES: [&str; 13] = [
     "libjpeg-turbo-rs, crop",
     "libjpeg-turbo-rs, whole",
 ];
+
+/// Those of C's library, which the feature `turbojpeg` builds.
+#[cfg(feature = "turbojpeg")]
+const C: &[&str] = &["C libjpeg-turbo, crop", "C libjpeg-turbo, whole"];
+#[cfg(not(feature = "turbojpeg"))]
+const C: &[&str] = &[];
 
 /// What a file is not decoded for. (The library's own type is private.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +122,17 @@ fn main() {
     });
     let images = images(&folder, IMAGES);
     let mut table = Table::new(ABOUT, &["stage"], &[("us", 1), ("instructions", 0)]);
-    let cases = STAGES.map(|stage| {
+    let stages = STAGES.iter().chain(C);
+    let cases = stages.map(|stage| {
         let (images, mut bench) = (&images, Bench::of(stage));
         let instructions = counted(stage, &folder) / COUNTED.min(images.len()) as f64;
-        Case::new(&[&stage], move || {
+        Case::new(&[stage], move || {
             let begin = Instant::now();
             bench.run(stage, images);
             vec![begin.elapsed().as_secs_f64() * 1e6 / images.len() as f64, instructions]
         })
     });
-    table.measure(options.rounds, cases.into());
+    table.measure(options.rounds, cases.collect());
     table.print(&options);
 }
 
@@ -196,6 +207,8 @@ struct Bench {
     blocks: Vec<Block>,
     picture: Picture,
     pixels: Vec<u8>,
+    #[cfg(feature = "turbojpeg")]
+    c: c_turbojpeg::Decompressor,
 }
 
 impl Bench {
@@ -210,6 +223,8 @@ impl Bench {
             blocks: Vec::new(),
             picture,
             pixels: Vec::new(),
+            #[cfg(feature = "turbojpeg")]
+            c: c_turbojpeg::Decompressor::default(),
         }
     }
 
@@ -236,6 +251,15 @@ impl Bench {
                 "pixels" | "pixels, portable code" => self.only_pixels(&frame, *whole).expect("a baseline file"),
                 "crop" => self.decode(bytes, *crop).expect("a baseline file"),
                 "whole" => self.decode(bytes, *whole).expect("a baseline file"),
+                #[cfg(feature = "turbojpeg")]
+                "C libjpeg-turbo, crop" => {
+                    let crop = [crop.x, crop.y, crop.width, crop.height];
+                    self.c.decode(bytes, (whole.width, whole.height), Some(crop), &mut self.pixels);
+                }
+                #[cfg(feature = "turbojpeg")]
+                "C libjpeg-turbo, whole" => {
+                    self.c.decode(bytes, (whole.width, whole.height), None, &mut self.pixels);
+                }
                 "libjpeg-turbo-rs, crop" => self.library(bytes, *whole, Some(*crop)),
                 _ => self.library(bytes, *whole, None),
             }

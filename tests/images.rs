@@ -217,6 +217,32 @@ fn both_jpeg_decoders_see_the_same_picture() {
     }
 }
 
+#[cfg(feature = "turbojpeg")]
+#[test]
+fn shrinking_while_decoding_changes_pixels_by_a_few_levels_and_only_large_images() {
+    for name in ["photos/china.jpg", "photos/flower.jpg"] {
+        for (size, fit) in [
+            ((100, 100), CropFit::Stretch),
+            ((56, 56), CropFit::CenterCrop { shorter: 64 }),
+            ((300, 500), CropFit::Stretch),
+        ] {
+            let of = |dct_scaling| {
+                let options = ImageOptions { size: Some(size), fit, dct_scaling, ..ImageOptions::default() };
+                let reader = ImageFolder::from_paths([fixture(name)], ImageLabels::None, &options).unwrap();
+                fill(&reader, 0).unwrap().tensor::<u8>(0).to_vec()
+            };
+            let (full, shrunk) = (of(false), of(true));
+            let sum: u64 = full.iter().zip(&shrunk).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+            let mean = sum as f64 / full.len() as f64;
+            // More than half of the image's own 640 x 427 pixels are not to be had from a half.
+            match size.0 {
+                300 => assert!(full == shrunk, "{name}"),
+                _ => assert!(full != shrunk && mean < 4.0, "{name} {size:?}: {mean}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
     use libjpeg_turbo_rs::{Encoder, PixelFormat};

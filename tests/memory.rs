@@ -65,7 +65,9 @@ fn memory_is_what_the_statistics_say_and_does_not_grow_over_fifty_epochs() {
         let mut epoch = || {
             let samples: usize = iterator.by_ref().map(|batch| batch.unwrap().len()).sum();
             assert!(samples >= 6);
-            let counted = iterator.stats().memory_bytes;
+            let stats = iterator.stats();
+            let counted = stats.memory_bytes;
+            assert!(counted >= (stats.ring.slots * stats.ring.slot_bytes) as u64, "{counted} bytes: {source}");
             iterator.reset().unwrap();
             counted
         };
