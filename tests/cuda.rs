@@ -6,6 +6,8 @@
 mod common;
 #[path = "common/given.rs"]
 mod given;
+#[path = "common/simulated.rs"]
+mod simulated;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -13,15 +15,17 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use common::{Flaky, Seen, Trouble, Waves, see_all};
-use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 use given::Given;
 use ringfeed::{
     AsyncDataSetIterator, Conversion, CudaDevice, CudaStream, DType, DataSetIterator, Device, DeviceDataSet, ErrorKind,
     FloatType, HostDevice, Normaliser, PageSource, PixelOrder, RandomKey, ReaderSource, Role, TensorSpec, Upload,
     Workspace,
 };
+use simulated::simulated;
 
 fn device() -> Option<CudaDevice> {
+    simulated();
     match CudaDevice::open(0) {
         Ok(device) => Some(device),
         Err(error) if std::env::var_os("RINGFEED_REQUIRE_GPU").is_some() => panic!("{error}"),
@@ -54,6 +58,19 @@ fn see<D: Device>(batch: &DeviceDataSet<D>) -> Seen {
     }
 }
 
+/// Makes calls of the driver in the device's context, and leaves the thread's as it was.
+fn in_context<R>(device: &CudaDevice, calls: impl FnOnce() -> R) -> R {
+    // SAFETY: the device holds the context.
+    let pushed = unsafe { sys::cuCtxPushCurrent_v2(device.context().cast()) };
+    assert_eq!(pushed, CUresult::CUDA_SUCCESS);
+    let result = calls();
+    let mut context = null_mut();
+    // SAFETY: takes back what was put there above.
+    let popped = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
+    assert_eq!(popped, CUresult::CUDA_SUCCESS);
+    result
+}
+
 fn current_context() -> usize {
     let mut context = null_mut();
     // SAFETY: writes one handle.
@@ -75,7 +92,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn close_on(self: &Arc<Self>, stream: &CudaStream) {
+    fn close_on(self: &Arc<Self>, device: &CudaDevice, stream: &CudaStream) {
         unsafe extern "C" fn wait(gate: *mut c_void) {
             // SAFETY: one count of the gate was given away for this call.
             let gate = unsafe { Arc::from_raw(gate.cast_const().cast::<Gate>()) };
@@ -85,8 +102,9 @@ impl Gate {
             }
         }
         let gate = Arc::into_raw(self.clone()).cast_mut().cast();
+        let stream = stream.as_raw().cast();
         // SAFETY: the stream lives until its work is done; `wait` calls nothing of CUDA.
-        let result = unsafe { sys::cuLaunchHostFunc(stream.as_raw().cast(), Some(wait), gate) };
+        let result = in_context(device, || unsafe { sys::cuLaunchHostFunc(stream, Some(wait), gate) });
         assert_eq!(result, CUresult::CUDA_SUCCESS);
     }
 }
@@ -129,12 +147,11 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
         let mut pinned: Vec<_> = (0..streams).map(|_| device.pages().allocate(80).unwrap()).collect();
         for ((step, gate), target) in steps.iter().zip(&gates).zip(&mut pinned) {
             let on = first.on(step).unwrap();
-            gate.close_on(step);
-            let target = target.as_mut_slice()[..80].as_mut_ptr();
+            gate.close_on(&device, step);
+            let target = target.as_mut_slice()[..80].as_mut_ptr().cast();
+            let (from, stream) = (on.features().unwrap().address(), step.as_raw().cast());
             // SAFETY: the target is page-locked and lives until the stream is synchronised below.
-            let result = unsafe {
-                sys::cuMemcpyDtoHAsync_v2(target.cast(), on.features().unwrap().address(), 80, step.as_raw().cast())
-            };
+            let result = in_context(&device, || unsafe { sys::cuMemcpyDtoHAsync_v2(target, from, 80, stream) });
             assert_eq!(result, CUresult::CUDA_SUCCESS);
         }
         drop(first);
@@ -268,16 +285,27 @@ fn a_thread_keeps_its_current_context_whatever_is_called_or_dropped_on_it() {
 #[test]
 fn ring_slots_are_page_locked() {
     let Some(device) = device() else { return };
-    for pages in [device.pages(), device.registered_pages(), device.write_combined_pages()] {
+    for (pages, is_allocated) in
+        [(device.pages(), true), (device.registered_pages(), false), (device.write_combined_pages(), true)]
+    {
         let mut block = pages.allocate(5 << 20).unwrap();
         assert!(!pages.was_refused());
         assert!(block.as_slice().iter().all(|byte| *byte == 0));
         block.as_mut_slice()[4096] = 7;
-        let (mut flags, address) = (0, block.as_mut_slice().as_mut_ptr());
+        let address = block.as_mut_slice().as_mut_ptr();
+        let (mut kind, mut flags) = (0u32, 0);
+        let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
         // SAFETY: writes one number.
-        let result = unsafe { sys::cuMemHostGetFlags(&raw mut flags, address.cast()) };
-        assert_eq!(result, CUresult::CUDA_SUCCESS);
-        assert_ne!(flags & sys::CU_MEMHOSTALLOC_PORTABLE, 0);
+        let asked = in_context(&device, || unsafe {
+            sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address.expose_provenance() as u64)
+        });
+        assert_eq!((asked, kind), (CUresult::CUDA_SUCCESS, CUmemorytype::CU_MEMORYTYPE_HOST as u32));
+        if is_allocated {
+            // SAFETY: writes one number.
+            let asked = in_context(&device, || unsafe { sys::cuMemHostGetFlags(&raw mut flags, address.cast()) });
+            assert_eq!(asked, CUresult::CUDA_SUCCESS);
+            assert_ne!(flags & sys::CU_MEMHOSTALLOC_PORTABLE, 0);
+        }
     }
 }
 
@@ -301,7 +329,7 @@ fn everything_can_be_dropped_in_every_state() {
         let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
         let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
         let mut uploaded = upload.start(loaded(source, &device)).unwrap();
-        gate.close_on(&step);
+        gate.close_on(&device, &step);
         for _ in 0..taken {
             uploaded.next().unwrap().unwrap().on(&step).unwrap();
         }

@@ -61,7 +61,8 @@ impl CudaDevice {
         self.0.raw()
     }
 
-    /// A stream of another library, a `CUstream` of this device's primary context; null is the default stream.
+    /// A stream of another library, a `CUstream` of this device's primary context; null is the default stream. Not the
+    /// default stream of each thread (`CU_STREAM_PER_THREAD`), which is another one on every thread.
     ///
     /// # Safety
     ///
@@ -170,6 +171,10 @@ impl Engine for CudaDevice {
     }
 
     fn order_after(&self, event: &Event, stream: &CudaStream) -> Result<()> {
+        if stream.0.ordinal() != self.0.ordinal {
+            let message = format!("a stream of cuda:{} can't use what lies on {}", stream.0.ordinal(), self.label());
+            return Err(Error::new(ErrorKind::Device, message));
+        }
         stream.0.wait_for(event)
     }
 
