@@ -125,10 +125,9 @@ impl<D: Device> Drop for Slot<D> {
         let Some(memory) = self.memory.take() else { return };
         if self.untraced {
             // Freeing what a stream may still write would give that memory to somebody else.
-            tracing::warn!(bytes = self.bytes, "device memory is left behind, because the device is broken");
-            std::mem::forget(memory);
-            return;
+            self.device.abandon(memory);
+        } else {
+            self.device.free(memory, &self.copies);
         }
-        self.device.free(memory, &self.copies);
     }
 }

@@ -1,5 +1,5 @@
 //! Builds the simulated CUDA driver and has it taken for the real one, where there is none.
-#![expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
+#![expect(unreachable_pub, clippy::unwrap_used, reason = "a module of several test files, which fail by panicking")]
 
 use std::ffi::{CString, OsStr, c_char};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use libloading::Library;
 
 /// The simulated driver, in this process.
 pub struct Simulated {
-    library: Library,
+    pub library: Library,
     /// The folder that it is in.
     pub folder: PathBuf,
     /// Whether it can run kernels.
@@ -57,29 +57,6 @@ impl Simulated {
         // SAFETY: a text that ends in a zero.
         unsafe { configure.unwrap()(settings.as_ptr()) };
     }
-
-    /// Lets the `nth` call of this name from now on fail with `code`; with 0 none.
-    pub fn fail(&self, call: &str, nth: u64, code: i32) {
-        let call = CString::new(call).unwrap();
-        // SAFETY: declared so there.
-        let fail = unsafe { self.library.get::<unsafe extern "C" fn(*const c_char, u64, i32)>("simulated_fail") };
-        // SAFETY: a text that ends in a zero.
-        unsafe { fail.unwrap()(call.as_ptr(), nth, code) };
-    }
-
-    /// Whether that call has failed.
-    pub fn has_failed(&self) -> bool {
-        // SAFETY: declared so there.
-        let has_failed = unsafe { self.library.get::<extern "C" fn() -> bool>("simulated_has_failed") };
-        has_failed.unwrap()()
-    }
-
-    /// How many things of the driver's are alive.
-    pub fn alive(&self) -> usize {
-        // SAFETY: declared so there.
-        let alive = unsafe { self.library.get::<extern "C" fn() -> usize>("simulated_alive") };
-        alive.unwrap()()
-    }
 }
 
 /// The folder of the driver, which is built if its sources have changed.
@@ -87,12 +64,18 @@ fn driver() -> Result<PathBuf, String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda_driver");
     let inputs = ["lib.rs", "driver.rs", "kernels.rs", "memory.rs", "queues.rs"].map(|name| sources.join(name));
     built("libcuda.so.1", &inputs, |to| {
-        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        rustc.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda", "-Dwarnings"]);
-        rustc.args(["-Copt-level=1", "-Cpanic=abort", "-Clink-arg=-Wl,-soname,libcuda.so"]);
-        rustc.arg(&inputs[0]).arg("-o").arg(to);
+        let mut rustc = rustc();
+        rustc.arg("-Clink-arg=-Wl,-soname,libcuda.so").arg(&inputs[0]).arg("-o").arg(to);
         rustc
     })
+}
+
+/// The compiler of libraries.
+pub fn rustc() -> Command {
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda", "-Dwarnings"]);
+    rustc.args(["-Copt-level=1", "-Cpanic=abort"]);
+    rustc
 }
 
 /// The library of kernels for the processor.
@@ -111,7 +94,7 @@ fn kernels() -> Result<PathBuf, String> {
 }
 
 /// The folder of a library, named by what it is built from. Several processes may build it at once.
-fn built(name: &str, inputs: &[PathBuf], command: impl Fn(&OsStr) -> Command) -> Result<PathBuf, String> {
+pub fn built(name: &str, inputs: &[PathBuf], command: impl Fn(&OsStr) -> Command) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     for input in inputs {
         std::fs::read(input).map_err(|error| format!("{}: {error}", input.display()))?.hash(&mut hasher);

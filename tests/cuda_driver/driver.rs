@@ -156,6 +156,7 @@ impl Driver {
     /// Lets the `nth` call of this name from now on fail.
     pub fn fail(&mut self, call: &str, nth: u64, code: Code) {
         self.calls.clear();
+        self.was_refused = false;
         self.fault = (nth > 0).then(|| Fault { call: call.to_owned(), nth, code });
     }
 

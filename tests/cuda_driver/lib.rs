@@ -362,11 +362,15 @@ calls! {
     ends fn cuMemFree_v2(address: u64) |mut driver| {
         let context = driver.current("cuMemFree");
         let memory = driver.memory_around(address, 0, "cuMemFree");
-        if memory.address() != address || memory.is_pooled {
-            violation("cuMemFree of what cuMemAlloc did not give");
+        if memory.address() != address {
+            violation("cuMemFree of what is not the beginning of device memory");
         }
         memory.is_freed = true;
-        // Waits for the device, as the manual lets one understand.
+        let (is_pooled, mut users) = (memory.is_pooled, memory.users().into_iter());
+        if is_pooled && users.any(|user| !driver.is_past(user)) {
+            violation("cuMemFree of pooled memory that work uses, for which it does not wait");
+        }
+        // For its own memory it waits for the device, as the manual lets one understand.
         driver = wait(driver, |driver| driver.queues.iter().all(|queue| queue.context != context || queue.is_idle()));
         if let Some(memory) = driver.memory.remove(&address) {
             memory.check();
@@ -607,7 +611,12 @@ fn end_context(driver: &mut Driver, handle: usize) {
     if !is_broken && driver.queues.iter().any(|queue| queue.context == handle && !queue.is_idle()) {
         violation("a context ends with work under way");
     }
+    let queues: Vec<bool> = driver.queues.iter().map(|queue| queue.context == handle).collect();
+    driver.streams.retain(|_, queue| !queues[*queue]);
+    driver.events.retain(|_, event| event.context != handle);
+    driver.modules.retain(|_, module| module.context != handle);
     driver.memory.retain(|_, memory| memory.context != handle);
+    driver.locked.retain(|_, locked| locked.context != handle);
     for queue in &mut driver.queues {
         if queue.context == handle {
             queue.context = 0;

@@ -112,6 +112,11 @@ impl Allocation {
         self.pages.clone()
     }
 
+    /// Work that touches it.
+    pub fn users(&self) -> Vec<Mark> {
+        self.accesses.iter().map(|access| access.mark).collect()
+    }
+
     /// Notes what work touches, and that it is ordered against all that touches the same.
     pub fn touch(&mut self, start: u64, end: u64, writes: bool, mark: Mark, clock: &Clock, call: &'static str) {
         self.accesses.retain(|old| {

@@ -264,6 +264,11 @@ impl Context {
         }
     }
 
+    /// Frees the memory after all work of the device. Does not wait for it.
+    pub(super) fn free_at_last(self: &Arc<Self>, memory: &Memory) {
+        self.give_back(Loan::Device(memory.address));
+    }
+
     /// Page-locked memory of our own, for all contexts.
     pub(super) fn allocate_host(self: &Arc<Self>, bytes: usize, write_combined: bool) -> Result<Block> {
         let _current = self.enter()?;
@@ -370,8 +375,13 @@ impl Context {
 
     fn give_back_now(&self, loan: Loan) {
         let given = self.enter().and_then(|_current| match &loan {
-            // SAFETY: allocated once, freed once; the driver waits for the work that uses it.
-            Loan::Device(address) => check(unsafe { sys::cuMemFree_v2(*address) }, "cuMemFree"),
+            Loan::Device(address) => {
+                // Of pooled memory, the driver does not wait for the work that uses it.
+                // SAFETY: waits for the current context, which is ours.
+                check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")?;
+                // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
+                check(unsafe { sys::cuMemFree_v2(*address) }, "cuMemFree")
+            }
             Loan::Locked(address) => {
                 // SAFETY: allocated once, freed once.
                 check(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(*address)) }, "cuMemFreeHost")

@@ -158,6 +158,10 @@ impl Engine for CudaDevice {
         self.0.free(&memory, &stream.0);
     }
 
+    fn abandon(&self, memory: Memory) {
+        self.0.free_at_last(&memory);
+    }
+
     fn address(&self, memory: &Memory) -> u64 {
         memory.address
     }
