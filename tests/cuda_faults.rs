@@ -237,7 +237,7 @@ fn bench(folder: Option<&Path>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     command.arg("bench").arg(root.join("fixtures/iris.csv")).args(["--json", "--epochs", "2", "--device", "cuda:1"]);
-    command.env_remove("LD_LIBRARY_PATH").env("SIMULATED_CUDA", "devices=2 late_us=0");
+    command.env_remove("LD_LIBRARY_PATH").env("SIMULATED_CUDA", "devices=2 late_us=2000 end=strict");
     if let Some(folder) = folder {
         command.env("LD_LIBRARY_PATH", folder);
     }

@@ -78,6 +78,8 @@ impl<D: Device> Lane<D> {
                     tracing::error!(%error, "the upload thread panicked");
                 }
                 exchange.end();
+                // Whoever waits for this thread is the last to hold the device.
+                drop(exchange);
                 drop(alive);
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;

@@ -36,6 +36,8 @@ pub struct Settings {
     pub late_us: u64,
     /// Whether copies to the device may read ordinary memory.
     pub takes_pageable: bool,
+    /// Whether nothing may be alive when `main` has ended.
+    pub ends_strictly: bool,
 }
 
 pub struct Context {
@@ -76,7 +78,7 @@ struct Fault {
 pub type Guard = MutexGuard<'static, Driver>;
 
 static DRIVER: Mutex<Driver> = Mutex::new(Driver {
-    settings: Settings { devices: 2, has_pools: true, late_us: 300, takes_pageable: false },
+    settings: Settings { devices: 2, has_pools: true, late_us: 300, takes_pageable: false, ends_strictly: false },
     is_initialised: false,
     last_handle: 0x5000_0000_0000,
     contexts: BTreeMap::new(),
@@ -141,6 +143,7 @@ impl Driver {
                 "pools" => self.settings.has_pools = number() != 0,
                 "late_us" => self.settings.late_us = number(),
                 "pageable" => self.settings.takes_pageable = number() != 0,
+                "end" => self.settings.ends_strictly = value == "strict",
                 "seed" => self.random = Random(number()),
                 "kernels" => kernels::load(value),
                 "fail" => {

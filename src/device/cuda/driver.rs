@@ -5,13 +5,13 @@ use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUstream_flags};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block, PageSource, whole_pages};
-use crate::sync::Mutex;
 
 /// The driver's library, by the names that it has, in the order in which the bindings try them.
 const LIBRARIES: [&str; 3] = ["libcuda.so", "libcuda.so.1", "nvcuda.dll"];
@@ -55,6 +55,9 @@ const CALLS: [&str; 33] = [
 
 /// Things that may wait to be given back.
 const GIVEN_BACK_LATER: usize = 64;
+
+/// How long who drops a device's last handle waits for the device.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// Makes sure that the driver is there and answers.
 ///
@@ -115,11 +118,13 @@ pub(super) struct Context {
     kernels: Vec<sys::CUfunction>,
     /// Whether memory can be taken and given in the order of a stream.
     has_pools: bool,
-    /// To the thread that gives back what the driver may wait for, once there is one.
-    giving_back: Mutex<Option<Sender<(Arc<Context>, Loan)>>>,
+    /// To the thread that gives back what the driver may wait for, and at last the context. None while it drops.
+    loans: Option<Sender<Loan>>,
+    /// Disconnected when that thread has ended.
+    ended: Receiver<()>,
 }
 
-/// The handles that end with a context.
+/// What a thread needs that gives things back, and ends with the context.
 #[derive(Clone, Copy)]
 struct Primary {
     device: sys::CUdevice,
@@ -163,32 +168,22 @@ impl Context {
         // SAFETY: writes one number. A driver that does not know the question has no pools.
         let _ = unsafe { sys::cuDeviceGetAttribute(&raw mut has_pools, pools, device) };
         let mut context = null_mut();
-        // SAFETY: writes one handle, which `drop` releases once.
+        // SAFETY: writes one handle, which `Primary::end` releases once.
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) }, "cuDevicePrimaryCtxRetain")?;
-        let mut this = Self {
-            ordinal,
-            primary: Primary { device, context, module: null_mut() },
-            kernels: Vec::with_capacity(kernels.len()),
-            has_pools: has_pools != 0,
-            giving_back: Mutex::new(None),
-        };
-        this.load(ptx, kernels)?;
-        Ok(Arc::new(this))
-    }
-
-    fn load(&mut self, ptx: &CStr, kernels: &[&CStr]) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: the text ends in a zero; writes one handle, which `drop` unloads once.
-        let loaded = unsafe { sys::cuModuleLoadData(&raw mut self.primary.module, ptx.as_ptr().cast()) };
-        check(loaded, "cuModuleLoadData")?;
-        for name in kernels {
-            let mut kernel = null_mut();
-            // SAFETY: the module is loaded, the name ends in a zero; writes one handle, valid as long as the module.
-            let found = unsafe { sys::cuModuleGetFunction(&raw mut kernel, self.primary.module, name.as_ptr()) };
-            check(found, "cuModuleGetFunction")?;
-            self.kernels.push(kernel);
+        let mut primary = Primary { device, context, module: null_mut() };
+        let kernels = primary.load(ptx, kernels).inspect_err(|_| primary.end())?;
+        let (loans, returned) = bounded(GIVEN_BACK_LATER);
+        let (alive, ended) = bounded(0);
+        let thread = std::thread::Builder::new().name("ringfeed-return".to_owned()).spawn(move || {
+            returned.into_iter().for_each(|loan| primary.take_back(loan));
+            primary.end();
+            drop::<Sender<()>>(alive);
+        });
+        if let Err(error) = thread {
+            primary.end();
+            return Err(Error::new(ErrorKind::Device, format!("no thread for cuda:{ordinal}: {error}")));
         }
-        Ok(())
+        Ok(Arc::new(Self { ordinal, primary, kernels, has_pools: has_pools != 0, loans: Some(loans), ended }))
     }
 
     fn enter(&self) -> Result<Current> {
@@ -250,7 +245,7 @@ impl Context {
     }
 
     /// Frees the memory after the stream's work; without memory pools, after all work of the device. Does not wait for it.
-    pub(super) fn free(self: &Arc<Self>, memory: &Memory, stream: &Stream) {
+    pub(super) fn free(&self, memory: &Memory, stream: &Stream) {
         if !self.has_pools {
             self.give_back(Loan::Device(memory.address));
             return;
@@ -265,8 +260,19 @@ impl Context {
     }
 
     /// Frees the memory after all work of the device. Does not wait for it.
-    pub(super) fn free_at_last(self: &Arc<Self>, memory: &Memory) {
+    pub(super) fn free_at_last(&self, memory: &Memory) {
         self.give_back(Loan::Device(memory.address));
+    }
+
+    /// Gives a loan back, on a thread of its own: who drops a batch or a ring does not wait for the device.
+    fn give_back(&self, loan: Loan) {
+        let left = match &self.loans {
+            Some(loans) => loans.try_send(loan).err().map(TrySendError::into_inner),
+            None => Some(loan),
+        };
+        if let Some(loan) = left {
+            self.primary.take_back(loan);
+        }
     }
 
     /// Page-locked memory of our own, for all contexts.
@@ -305,6 +311,16 @@ impl Context {
     }
 }
 
+impl Drop for Context {
+    /// Waits for all work of the device, so that a program whose end comes next does not end amid that; but not for ever.
+    fn drop(&mut self) {
+        self.loans = None;
+        if self.ended.recv_timeout(CLOSE_WAIT).is_err_and(|error| error.is_timeout()) {
+            tracing::warn!(ordinal = self.ordinal, "a device is given up when its work is done, which takes long");
+        }
+    }
+}
+
 impl Primary {
     fn enter(&self) -> Result<Current> {
         // SAFETY: the context is retained until `end`.
@@ -312,68 +328,21 @@ impl Primary {
         Ok(Current)
     }
 
-    fn end(self) {
-        if let Ok(_current) = self.enter() {
-            // Streams and events hold the context, but their work may outlive them.
-            // SAFETY: waits for the current context, which is ours.
-            let _ = unsafe { sys::cuCtxSynchronize() };
-            if !self.module.is_null() {
-                // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
-                let _ = unsafe { sys::cuModuleUnload(self.module) };
-            }
-        }
-        // SAFETY: retained once, released once.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
-    }
-}
-
-impl Drop for Context {
-    /// On a thread of its own: work may be under way, and who drops the last handle does not wait for it.
-    fn drop(&mut self) {
-        let primary = self.primary;
-        if std::thread::Builder::new().name("ringfeed-end".to_owned()).spawn(move || primary.end()).is_err() {
-            primary.end();
-        }
-    }
-}
-
-/// A piece of device memory. Whoever has it gives it back with [`Context::free`].
-pub struct Memory {
-    pub(super) address: sys::CUdeviceptr,
-    pub(super) bytes: usize,
-}
-
-/// What the driver lent, and may wait for all work of the device to take back.
-enum Loan {
-    Device(sys::CUdeviceptr),
-    Locked(usize),
-    Registered(Block),
-}
-
-impl Context {
-    /// Gives a loan back, on a thread of its own: who drops a batch or a ring does not wait for the device.
-    fn give_back(self: &Arc<Self>, loan: Loan) {
-        let mut giving_back = self.giving_back.lock();
-        if giving_back.is_none() {
-            let (give, queue) = bounded::<(Arc<Self>, Loan)>(GIVEN_BACK_LATER);
-            let thread = std::thread::Builder::new().name("ringfeed-give-back".to_owned()).spawn(move || {
-                // Ends with the context, whose last handle may be one of these.
-                queue.into_iter().for_each(|(context, loan)| context.give_back_now(loan));
-            });
-            *giving_back = thread.is_ok().then_some(give);
-        }
-        let queue = giving_back.clone();
-        drop(giving_back);
-        let left = match queue {
-            Some(queue) => queue.try_send((self.clone(), loan)).err().map(|error| error.into_inner().1),
-            None => Some(loan),
+    fn load(&mut self, ptx: &CStr, names: &[&CStr]) -> Result<Vec<sys::CUfunction>> {
+        let _current = self.enter()?;
+        // SAFETY: the text ends in a zero; writes one handle, which `end` unloads once.
+        let loaded = unsafe { sys::cuModuleLoadData(&raw mut self.module, ptx.as_ptr().cast()) };
+        check(loaded, "cuModuleLoadData")?;
+        let find = |name: &&CStr| {
+            let mut kernel = null_mut();
+            // SAFETY: the module is loaded, the name ends in a zero; writes one handle, valid as long as the module.
+            let found = unsafe { sys::cuModuleGetFunction(&raw mut kernel, self.module, name.as_ptr()) };
+            check(found, "cuModuleGetFunction").map(|()| kernel)
         };
-        if let Some(loan) = left {
-            self.give_back_now(loan);
-        }
+        names.iter().map(find).collect()
     }
 
-    fn give_back_now(&self, loan: Loan) {
+    fn take_back(&self, loan: Loan) {
         let given = self.enter().and_then(|_current| match &loan {
             Loan::Device(address) => {
                 // Of pooled memory, the driver does not wait for the work that uses it.
@@ -397,6 +366,33 @@ impl Context {
             std::mem::forget(loan);
         }
     }
+
+    fn end(&self) {
+        if let Ok(_current) = self.enter() {
+            // Streams and events hold the context, but their work may outlive them.
+            // SAFETY: waits for the current context, which is ours.
+            let _ = unsafe { sys::cuCtxSynchronize() };
+            if !self.module.is_null() {
+                // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
+                let _ = unsafe { sys::cuModuleUnload(self.module) };
+            }
+        }
+        // SAFETY: retained once, released once.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// A piece of device memory. Whoever has it gives it back with [`Context::free`].
+pub struct Memory {
+    pub(super) address: sys::CUdeviceptr,
+    pub(super) bytes: usize,
+}
+
+/// What the driver lent, and may wait for all work of the device to take back.
+enum Loan {
+    Device(sys::CUdeviceptr),
+    Locked(usize),
+    Registered(Block),
 }
 
 /// What a block of page-locked memory stands on.

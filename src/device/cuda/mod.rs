@@ -24,6 +24,8 @@ use kernels::Params;
 /// A CUDA device, in its primary context: the one that candle, burn, PyTorch and the CUDA runtime use, too.
 ///
 /// Clones are handles to the same one. Whatever is called or dropped on a thread, its current context stays what it was.
+/// Dropping the last handle, after all streams, batches and page-locked memory, waits for the device's work, for ten seconds at
+/// most: a program should not end while the driver is being called.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
