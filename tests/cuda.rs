@@ -472,7 +472,8 @@ fn a_batch_is_taken_over_for_a_stream_and_its_slot_waits_for_that_stream() {
     };
     let taken = take(Some(&step));
     // SAFETY: the tensor was not deleted yet.
-    let (address, place) = unsafe { ((*taken.0).data.addr() as u64, ((*taken.0).device_type, (*taken.0).device_id)) };
+    let managed = unsafe { &*taken.0 };
+    let (address, place) = (managed.data.addr() as u64, (managed.device_type, managed.device_id));
     assert_eq!(place, (2, 0));
     gate.close_on(&device, &step);
     let mut seen = device.pages().allocate(8).unwrap();
@@ -496,7 +497,8 @@ fn a_batch_is_taken_over_for_a_stream_and_its_slot_waits_for_that_stream() {
     assert_eq!(first_number(seen.as_slice()), 0);
     drop(uploaded);
     // SAFETY: the tensor was not deleted yet.
-    copy_out(&device, &step, unsafe { (*next.0).data.addr() as u64 }, seen.as_mut_slice());
+    let managed = unsafe { &*next.0 };
+    copy_out(&device, &step, managed.data.addr() as u64, seen.as_mut_slice());
     step.synchronize().unwrap();
     assert_eq!(first_number(seen.as_slice()), 10);
 }
