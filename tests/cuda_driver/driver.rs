@@ -128,7 +128,7 @@ pub fn call(name: &'static str, undoes: bool, work: impl FnOnce(Guard) -> Done) 
         violation(&format!("{name} before cuInit"));
     }
     match driver.failure_of(name) {
-        Some(code) if !undoes => return code,
+        Some(code) if !undoes => code,
         failure => work(driver).err().or(failure).unwrap_or(0),
     }
 }

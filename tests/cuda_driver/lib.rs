@@ -16,6 +16,8 @@
 //! Calls can be let fail (`simulated_fail`): those that make or use something do nothing then, those that end something do
 //! it and fail. A failure with 700 or 719 breaks the context for good, as on a GPU.
 //!
+//! Unsafe code trusts the pointers that a call is given, as the driver does.
+//!
 //! Not simulated: time, bandwidth, how much work fits into a stream, peer access, graphs, and the compilation of PTX (its
 //! text is searched for the kernels' names and sizes; what runs is `kernels.cu`, compiled for the processor by `kernels.cpp`).
 //!
@@ -77,25 +79,25 @@ extern "C" fn ending() {
 
 /// Changes settings; before `cuInit`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn simulated_configure(text: *const c_char) {
+unsafe extern "C" fn simulated_configure(text: *const c_char) {
     lock().configure(&unsafe { CStr::from_ptr(text) }.to_string_lossy());
 }
 
 /// Lets the `nth` call of this name from now on fail with `code`; with 0 none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn simulated_fail(name: *const c_char, nth: u64, code: Code) {
+unsafe extern "C" fn simulated_fail(name: *const c_char, nth: u64, code: Code) {
     lock().fail(&unsafe { CStr::from_ptr(name) }.to_string_lossy(), nth, code);
 }
 
 /// Whether that call has failed.
 #[unsafe(no_mangle)]
-pub extern "C" fn simulated_has_failed() -> bool {
+extern "C" fn simulated_has_failed() -> bool {
     lock().has_failed()
 }
 
 /// How many things are alive.
 #[unsafe(no_mangle)]
-pub extern "C" fn simulated_alive() -> usize {
+extern "C" fn simulated_alive() -> usize {
     let driver = lock();
     let memory = driver.memory.values().filter(|memory| !memory.is_freed).count();
     driver.contexts.len()
@@ -110,7 +112,7 @@ pub extern "C" fn simulated_alive() -> usize {
 macro_rules! calls {
     ($($kind:ident fn $name:ident($($arg:ident: $type:ty),*) |$($driver:ident)+| $body:block)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> Code {
+        unsafe extern "C" fn $name($($arg: $type),*) -> Code {
             call(stringify!($name), stringify!($kind) == "ends", move |$($driver)+| {
                 CALL.set(stringify!($name));
                 $body;
@@ -540,7 +542,7 @@ calls! {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorName(code: Code, to: *mut *const c_char) -> Code {
+unsafe extern "C" fn cuGetErrorName(code: Code, to: *mut *const c_char) -> Code {
     let name = match code {
         0 => c"CUDA_SUCCESS",
         1 => c"CUDA_ERROR_INVALID_VALUE",
@@ -562,7 +564,7 @@ pub unsafe extern "C" fn cuGetErrorName(code: Code, to: *mut *const c_char) -> C
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorString(_: Code, to: *mut *const c_char) -> Code {
+unsafe extern "C" fn cuGetErrorString(_: Code, to: *mut *const c_char) -> Code {
     unsafe { *to = c"simulated".as_ptr() };
     0
 }
