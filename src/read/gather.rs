@@ -29,15 +29,12 @@ const FEWEST_PIECES: u64 = 4;
 
 /// A mapping that is never looked into.
 #[derive(Debug)]
-pub(crate) struct Window {
-    map: MmapRaw,
-    file: File,
-}
+pub(crate) struct Window(MmapRaw);
 
 impl Window {
     /// `None` where the system can't do it; the file must then be read piece by piece.
     pub(crate) fn open(file: &File) -> Option<Self> {
-        Some(Self { map: system::open(file)?, file: file.try_clone().ok()? })
+        system::open(file).map(Self)
     }
 }
 
@@ -67,14 +64,17 @@ impl Gathered {
         if apart < FEWEST_PIECES || 2 * apart < count || bytes > count * PIECE_BYTES || self.refused {
             return false;
         }
-        let Some(window) = input.window().filter(|window| end <= window.map.len() as u64) else { return false };
+        let Some((file, Window(window))) = input.window() else { return false };
+        if end > window.len() as u64 {
+            return false;
+        }
         if self.memory.is_none() {
             self.memory = system::memory(MOST_BYTES);
             self.refused = self.memory.is_none();
         }
         let Some((memory, _)) = &self.memory else { return false };
         self.used = bytes as usize;
-        system::gather(&window.map, pieces, memory, bytes) && window.file.metadata().is_ok_and(|now| end <= now.len())
+        system::gather(window, pieces, memory, bytes) && file.metadata().is_ok_and(|now| end <= now.len())
     }
 
     /// What was gathered last.

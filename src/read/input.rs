@@ -16,10 +16,11 @@ use super::gather::Window;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// By positioned reads into reused buffers. The default of most formats.
+    /// By reading into reused buffers: neighbours together, and small records that lie apart many with one call (on
+    /// Linux). The default of most formats.
     #[default]
     Read,
-    /// By mapping the file: faster for small records in random order. **A promise that nobody changes or truncates the
+    /// By mapping the file: one copy less for records of fixed size. **A promise that nobody changes or truncates the
     /// file while it is open**: touching a page that is gone raises SIGBUS, which ends the process. What is not in memory
     /// yet is read while decoding, so that a limit of the time for reading does not bound it.
     Map,
@@ -140,10 +141,10 @@ impl Input {
         }
     }
 
-    /// What small pieces can be gathered from, if it is read from a file and the system can do that.
-    pub(crate) fn window(&self) -> Option<&Window> {
+    /// The file and what small pieces of it can be gathered from, if it is read and the system can do that.
+    pub(crate) fn window(&self) -> Option<(&File, &Window)> {
         match &self.held {
-            Held::File(file, window) => window.get_or_init(|| Window::open(file)).as_ref(),
+            Held::File(file, window) => Some((file, window.get_or_init(|| Window::open(file)).as_ref()?)),
             Held::Map(_) | Held::Memory(..) => None,
         }
     }
