@@ -31,14 +31,14 @@ pub use decode::{
     write_numbers,
 };
 pub use device::{
-    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor,
-    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
-    copy_rate,
+    Conversion, DenseConversion, Device, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor, FloatType,
+    HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate, copy_rate,
 };
 #[cfg(feature = "cuda")]
 pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
+pub use half::{bf16, f16};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use loader::{
     Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, PlannedSource, PlannedTensor, RunPlan,

@@ -299,6 +299,8 @@ enum ConvertArg {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DTypeArg {
     U8,
+    F16,
+    Bf16,
     F32,
 }
 
@@ -312,6 +314,8 @@ impl BenchArgs {
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.dtype.map(|dtype| match dtype {
             DTypeArg::U8 => DType::U8,
+            DTypeArg::F16 => DType::F16,
+            DTypeArg::Bf16 => DType::Bf16,
             DTypeArg::F32 => DType::F32,
         })
     }

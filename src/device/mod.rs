@@ -44,7 +44,6 @@ pub use iterator::DeviceDataSetIterator;
 pub use measure::{convert_rate, copy_rate};
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
-pub use plan::DeviceDType;
 pub use upload::{Upload, UploadStats, Uploader};
 
 /// Where batches are uploaded to: memory, and streams of work on it.
