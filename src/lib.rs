@@ -31,8 +31,9 @@ pub use decode::{
     write_numbers,
 };
 pub use device::{
-    Conversion, DenseConversion, Device, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor, FloatType,
-    HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate, copy_rate,
+    Conversion, DenseConversion, Device, DeviceDataSet, DeviceDataSetIterator, DeviceName, DeviceTensor, DlpackTensor,
+    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
+    copy_rate,
 };
 #[cfg(feature = "cuda")]
 pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};

@@ -22,6 +22,7 @@ mod host;
 mod iterator;
 mod lane;
 mod measure;
+mod name;
 #[cfg(any(test, feature = "cuda"))]
 #[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
@@ -42,6 +43,7 @@ pub use dlpack::DlpackTensor;
 pub use host::{HostDevice, HostStream};
 pub use iterator::DeviceDataSetIterator;
 pub use measure::{convert_rate, copy_rate};
+pub use name::DeviceName;
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
 pub use upload::{Upload, UploadStats, Uploader};
