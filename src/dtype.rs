@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bytemuck::cast_slice;
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind};
@@ -24,6 +26,10 @@ pub enum DType {
     I32,
     /// 64-bit signed integer.
     I64,
+    /// 16-bit IEEE 754 number.
+    F16,
+    /// The upper half of a 32-bit IEEE 754 number.
+    Bf16,
     /// 32-bit IEEE 754 number.
     F32,
     /// 64-bit IEEE 754 number.
@@ -32,14 +38,25 @@ pub enum DType {
 
 impl DType {
     /// Every element type, in declaration order.
-    pub const ALL: [Self; 9] =
-        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::I64, Self::F32, Self::F64];
+    pub const ALL: [Self; 11] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::I64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+    ];
 
     /// Bytes an element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
-            Self::U16 | Self::I16 => 2,
+            Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::I64 | Self::F64 => 8,
         }
@@ -47,7 +64,7 @@ impl DType {
 
     /// Whether it holds fractions.
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
     /// The smallest and largest integer it holds; `None` for floating point.
@@ -60,7 +77,7 @@ impl DType {
             Self::U32 => Some((0, u32::MAX as i64)),
             Self::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
             Self::I64 => Some((i64::MIN, i64::MAX)),
-            Self::F32 | Self::F64 => None,
+            Self::F16 | Self::Bf16 | Self::F32 | Self::F64 => None,
         }
     }
 
@@ -74,6 +91,8 @@ impl DType {
             Self::U32 => "u32",
             Self::I32 => "i32",
             Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
             Self::F32 => "f32",
             Self::F64 => "f64",
         }
@@ -108,11 +127,34 @@ pub enum Numbers<'a> {
     U32(&'a [u32]),
     I32(&'a [i32]),
     I64(&'a [i64]),
+    F16(&'a [f16]),
+    Bf16(&'a [bf16]),
     F32(&'a [f32]),
     F64(&'a [f64]),
 }
 
-impl Numbers<'_> {
+impl<'a> Numbers<'a> {
+    /// The numbers of this type in `bytes`.
+    ///
+    /// # Panics
+    ///
+    /// If they are not aligned for the type, or not whole numbers of it.
+    pub(crate) fn of(dtype: DType, bytes: &'a [u8]) -> Self {
+        match dtype {
+            DType::U8 => Self::U8(bytes),
+            DType::I8 => Self::I8(cast_slice(bytes)),
+            DType::U16 => Self::U16(cast_slice(bytes)),
+            DType::I16 => Self::I16(cast_slice(bytes)),
+            DType::U32 => Self::U32(cast_slice(bytes)),
+            DType::I32 => Self::I32(cast_slice(bytes)),
+            DType::I64 => Self::I64(cast_slice(bytes)),
+            DType::F16 => Self::F16(cast_slice(bytes)),
+            DType::Bf16 => Self::Bf16(cast_slice(bytes)),
+            DType::F32 => Self::F32(cast_slice(bytes)),
+            DType::F64 => Self::F64(cast_slice(bytes)),
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
@@ -123,6 +165,8 @@ impl Numbers<'_> {
             Self::U32(values) => values.len(),
             Self::I32(values) => values.len(),
             Self::I64(values) => values.len(),
+            Self::F16(values) => values.len(),
+            Self::Bf16(values) => values.len(),
             Self::F32(values) => values.len(),
             Self::F64(values) => values.len(),
         }
@@ -147,6 +191,8 @@ impl Numbers<'_> {
             Self::U32(values) => values[index].into(),
             Self::I32(values) => values[index].into(),
             Self::I64(values) => values[index] as f64,
+            Self::F16(values) => values[index].into(),
+            Self::Bf16(values) => values[index].into(),
             Self::F32(values) => values[index].into(),
             Self::F64(values) => values[index],
         }
@@ -179,4 +225,16 @@ macro_rules! elements {
     )*};
 }
 
-elements!(u8 => U8, i8 => I8, u16 => U16, i16 => I16, u32 => U32, i32 => I32, i64 => I64, f32 => F32, f64 => F64);
+elements!(
+    u8 => U8,
+    i8 => I8,
+    u16 => U16,
+    i16 => I16,
+    u32 => U32,
+    i32 => I32,
+    i64 => I64,
+    f16 => F16,
+    bf16 => Bf16,
+    f32 => F32,
+    f64 => F64,
+);

@@ -31,7 +31,7 @@ pub use decode::{
     write_numbers,
 };
 pub use device::{
-    Conversion, DenseConversion, Device, DeviceDType, DeviceDataSet, DeviceDataSetIterator, DeviceTensor, DlpackTensor,
+    Conversion, DenseConversion, Device, DeviceDataSet, DeviceDataSetIterator, DeviceName, DeviceTensor, DlpackTensor,
     FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
     copy_rate,
 };
@@ -39,6 +39,7 @@ pub use device::{
 pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};
 pub use dtype::{DType, Element, Numbers};
 pub use error::{Error, ErrorKind, Location, Result};
+pub use half::{bf16, f16};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use loader::{
     Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, PlannedSource, PlannedTensor, RunPlan,

@@ -1,4 +1,4 @@
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TensorLayout;
 use crate::schema::{MAX_RANK, Shape, TensorSpec};
@@ -52,6 +52,11 @@ impl<'a> TensorView<'a> {
     /// The raw bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// All elements, in row-major order, of whatever type they are; no copy.
+    pub fn numbers(&self) -> Numbers<'a> {
+        Numbers::of(self.spec.dtype, self.bytes)
     }
 
     /// All elements, in row-major order; no copy.

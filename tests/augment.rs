@@ -12,7 +12,7 @@ use common::{Waves, see_all, workspace};
 use ringfeed::{
     Augmented, DType, DataSetIterator, ErrorKind, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions,
     Interpolation, Layout, Loader, LoaderConfig, MemoryReader, Normaliser, NumberAugment, PixelOrder, RandomKey,
-    ReaderSource, RecordReader, Role, RowMut, Sample, Schema, Scratch, wrap,
+    ReaderSource, RecordReader, Role, RowMut, Sample, Schema, Scratch, bf16, f16, wrap,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -496,12 +496,32 @@ fn float_tensors_hold_the_augmented_bytes_and_native_sizes_work() {
     assert_eq!(bytes.shapes[0], [6, 3, 512, 640]);
     let floats: Vec<f32> = bytemuck::pod_collect_to_vec(&floats.tensors[0]);
     assert!(floats.iter().copied().eq(bytes.tensors[0].iter().map(|value| f32::from(*value))));
+    // Whole numbers up to 256 are exact in both types of 16 bits.
+    let halves: Vec<f16> = bytemuck::pod_collect_to_vec(&load(DType::F16).tensors[0]);
+    assert!(halves.iter().map(|half| half.to_f32()).eq(floats.iter().copied()));
     // Outside of the mask there is nothing.
     let (plane, mask) = (512 * 640, &bytes.tensors[1]);
     for sample in 0..6 {
         for pixel in (0..plane).filter(|pixel| mask[sample * plane + pixel] == 0) {
             assert!((0..3).all(|c| bytes.tensors[0][(sample * 3 + c) * plane + pixel] == 0));
         }
+    }
+}
+
+#[test]
+fn mirrored_images_of_16_bits_are_those_of_bytes() {
+    for order in [PixelOrder::Nchw, PixelOrder::Nhwc] {
+        let load = |dtype| {
+            let augment = vec![ImageAugment::HorizontalFlip { probability: 0.5 }];
+            let options = ImageOptions { dtype, augment, order, size: Some((5, 300)), ..ImageOptions::default() };
+            let mut iterator = Loader::images_with(fixture("photos"), options).batch_size(6).build().unwrap();
+            see_all(&mut *iterator).remove(0).tensors.remove(0)
+        };
+        let bytes = load(DType::U8);
+        let halves: Vec<f16> = bytemuck::pod_collect_to_vec(&load(DType::F16));
+        let upper_halves: Vec<bf16> = bytemuck::pod_collect_to_vec(&load(DType::Bf16));
+        assert!(halves.iter().map(|half| half.to_f32()).eq(bytes.iter().map(|value| f32::from(*value))));
+        assert!(upper_halves.iter().map(|half| half.to_f32()).eq(bytes.iter().map(|value| f32::from(*value))));
     }
 }
 

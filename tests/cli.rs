@@ -330,7 +330,7 @@ fn wrong_usage_is_status_2_with_or_without_json() {
         &["bench", &iris, "--workers", "0"],
         &["bench", &iris, "--epochs", "0"],
         &["bench", &iris, "--size", "0"],
-        &["bench", &iris, "--dtype", "f16"],
+        &["bench", &iris, "--dtype", "f8"],
         &["bench", &iris, "--layout", "chwn"],
         &["bench", &iris, "--step-ms", "-1"],
         &["bench", &iris, "--step-ms", "nan"],

@@ -11,8 +11,8 @@ use given::Given;
 use half::{bf16, f16};
 use proptest::prelude::*;
 use ringfeed::{
-    AsyncDataSetIterator, Conversion, DType, Device, DeviceDType, Element, ErrorKind, FloatType, HostDevice,
-    Normaliser, PixelOrder, ReaderSource, Result, Role, TensorSpec, Upload, Workspace,
+    AsyncDataSetIterator, Conversion, DType, Device, Element, ErrorKind, FloatType, HostDevice, Normaliser, PixelOrder,
+    ReaderSource, Result, Role, TensorSpec, Upload, Workspace,
 };
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn start(given: &Given, upload: &Upload<HostDevice>) -> Result<ringfeed::DeviceD
 }
 
 /// Type, shape and bytes of the tensor called `x`, after `conversion`.
-fn converted(given: &Given, conversion: Conversion) -> (DeviceDType, Vec<usize>, Vec<u8>) {
+fn converted(given: &Given, conversion: Conversion) -> (DType, Vec<usize>, Vec<u8>) {
     let device = HostDevice::new();
     let upload = Upload::to(device.clone()).convert("x", conversion);
     let batch = start(given, &upload).unwrap().next().unwrap().unwrap();
@@ -143,7 +143,7 @@ proptest! {
             conversion = conversion.flip_by("flip");
         }
         let (dtype, shape, bytes) = converted(&given, conversion.into());
-        prop_assert_eq!(dtype, DeviceDType::from(to));
+        prop_assert_eq!(dtype, DType::from(to));
 
         let number = |image: usize, c: usize, y: usize, x: usize| {
             let x = if flipped && flag(image) != 0 { width - 1 - x } else { x };
@@ -288,7 +288,7 @@ fn other_tensors_arrive_as_they_are() {
     let stream = device.stream().unwrap();
     let on = batch.on(&stream).unwrap();
     let y = on.features().unwrap();
-    assert_eq!((y.dtype(), y.shape()), (DeviceDType::Host(DType::F32), &[2, 2][..]));
+    assert_eq!((y.dtype(), y.shape()), (DType::F32, &[2, 2][..]));
     assert_eq!(y.to_host().unwrap(), bytes_of(&[1.5f32, 2.5, 3.5, 4.5]));
     assert_eq!(on.labels().unwrap().address() % 256, 0);
 }

@@ -156,5 +156,11 @@ fn converted_tensors_have_their_own_types() {
         let taken = Taken::new(batch.into_dlpack(None).unwrap().pop().unwrap());
         assert_eq!(taken.dtype(), (code, 16, 1));
         assert_eq!(taken.dims(), (vec![4, 1, 5, 5], vec![25, 25, 5, 1]));
+
+        let reader = ringfeed::MemoryReader::new("x", ringfeed::Role::Feature, &[2], vec![7u8; 6]).unwrap();
+        let source = ReaderSource::new(reader.dtype(to.into()).unwrap());
+        let batch = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
+        let taken = Taken::new(batch.into_dlpack().pop().unwrap());
+        assert_eq!((taken.dtype(), taken.device()), ((code, 16, 1), (1, 0)));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ringfeed::{
     Affine, CropFit, DType, Error, ErrorKind, Extents, ImageColour, ImageFolder, ImageLabels, ImageOptions,
     JpegDecoder, LabelFormat, Layout, PixelOrder, RandomKey, RecordReader, Result, Role, RowMut, Sample, Schema,
-    Scratch, TensorSpec, summarise_image,
+    Scratch, TensorSpec, bf16, f16, summarise_image,
 };
 
 const WIDTH: usize = 24;
@@ -342,6 +342,18 @@ fn layouts_types_and_colours_are_the_same_pixels() {
                     let entry = axis.map_or(0, |axis| i / shape[axis + 1..].iter().product::<usize>() % shape[axis]);
                     let expected = f32::from(*value).mul_add(affine.scale[entry], affine.bias[entry]);
                     assert_eq!(scaled.tensor::<f32>(0)[i].to_bits(), expected.to_bits());
+                }
+                let scaled: Vec<f32> = scaled.tensor::<f32>(0).to_vec();
+                for dtype in [DType::F16, DType::Bf16] {
+                    specs[0].dtype = dtype;
+                    let halves = fill_specs(&reader, &specs, 0, Extents::default(), &mut Scratch::default()).unwrap();
+                    for (number, half) in scaled.iter().zip(halves.tensor::<u16>(0)) {
+                        let expected = match dtype {
+                            DType::F16 => f16::from_f32(*number).to_bits(),
+                            _ => bf16::from_f32(*number).to_bits(),
+                        };
+                        assert_eq!(*half, expected, "{number} as {dtype}");
+                    }
                 }
             }
         }

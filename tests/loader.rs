@@ -7,8 +7,8 @@ use std::io::Write;
 
 use common::{fixture, see_all};
 use ringfeed::{
-    BadLimits, BadRecords, CsvOptions, DType, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig, MemoryKind,
-    Normaliser, NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
+    BadLimits, BadRecords, CsvOptions, DType, DeviceName, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig,
+    MemoryKind, Normaliser, NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
 };
 
 /// A folder of classes made of the fixture photos.
@@ -182,6 +182,45 @@ fn settings_reach_the_workspace() {
     config.memory.kind = MemoryKind::TempFile { limit_bytes: 4096, folder: None };
     let error = Loader::from(config).build().unwrap().find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Budget);
+}
+
+#[test]
+fn settings_choose_a_device_s_memory() {
+    let settings = |device: &str| {
+        toml::from_str::<LoaderConfig>(&format!(
+            "sources = [{{ format = \"csv\", path = {:?} }}]\nmemory = {{ kind = {{ page_locked = {{ device = \"{device}\" }} }} }}",
+            fixture("iris.csv")
+        ))
+    };
+    let host = settings("host").unwrap();
+    assert_eq!(host.memory.kind, MemoryKind::PageLocked { device: DeviceName::Host });
+    let json = serde_json::to_string(&host).unwrap();
+    assert_eq!(serde_json::from_str::<LoaderConfig>(&json).unwrap(), host);
+    let samples: usize = Loader::from(host).build().unwrap().map(|batch| batch.unwrap().len()).sum();
+    assert_eq!(samples, 150);
+
+    // There is no such device anywhere; who only plans needs none.
+    let cuda = Loader::from(settings("cuda:9999").unwrap());
+    assert_eq!(cuda.faults(), Vec::<String>::new());
+    cuda.plan().unwrap();
+    let error = cuda.build().err().unwrap();
+    if cfg!(feature = "cuda") {
+        assert_eq!(error.kind(), ErrorKind::Device, "{error}");
+    } else {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("cuda:9999") && error.message().contains("feature `cuda`"), "{error}");
+    }
+    let by_setter = Loader::csv(fixture("iris.csv")).memory(MemoryKind::PageLocked { device: DeviceName::Cuda(9999) });
+    assert_eq!(by_setter.build().err().unwrap().kind(), error.kind());
+
+    for (name, device) in [("cuda", DeviceName::Cuda(0)), ("cuda:3", DeviceName::Cuda(3)), ("host", DeviceName::Host)] {
+        assert_eq!(name.parse::<DeviceName>().unwrap(), device);
+        assert_eq!(device.to_string().parse::<DeviceName>().unwrap(), device);
+    }
+    for wrong in ["gpu", "cuda:", "cuda:-1", "cuda:x", "host:0", ""] {
+        let error = settings(wrong).unwrap_err().to_string();
+        assert!(error.contains("there are `host` and `cuda:0`"), "{wrong}: {error}");
+    }
 }
 
 #[test]

@@ -3,9 +3,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use ringfeed::{CsvOptions, DType, Endian, FloatType, Header, PixelOrder, RawOptions, StoredType};
-
-use super::upload::DeviceArg;
+use ringfeed::{CsvOptions, DType, DeviceName, Endian, FloatType, Header, PixelOrder, RawOptions, StoredType};
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
@@ -280,7 +278,7 @@ pub(crate) struct BenchArgs {
     pub(crate) step_ms: f64,
     /// Upload batches to this device, as a trainer there would have them: `host`, or `cuda:0` and so on
     #[arg(long, value_name = "DEVICE")]
-    pub(crate) device: Option<DeviceArg>,
+    pub(crate) device: Option<DeviceName>,
     /// Convert images of bytes on the device to this type, 0 to 1
     #[arg(long, value_name = "TYPE", requires = "device")]
     convert: Option<ConvertArg>,
@@ -299,6 +297,8 @@ enum ConvertArg {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DTypeArg {
     U8,
+    F16,
+    Bf16,
     F32,
 }
 
@@ -312,6 +312,8 @@ impl BenchArgs {
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.dtype.map(|dtype| match dtype {
             DTypeArg::U8 => DType::U8,
+            DTypeArg::F16 => DType::F16,
+            DTypeArg::Bf16 => DType::Bf16,
             DTypeArg::F32 => DType::F32,
         })
     }

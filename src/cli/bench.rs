@@ -214,8 +214,9 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
         }
         SourceConfig::Csv { .. } | SourceConfig::CsvSequences { .. } => {
             // Number columns are f32 anyway.
-            if args.dtype() == Some(DType::U8) {
-                let message = "--dtype u8 is for images and arrays; a --config file chooses the types of columns";
+            if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32) {
+                let message =
+                    format!("--dtype {dtype} is for images and arrays; a --config file chooses the types of columns");
                 return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
             }
         }

@@ -1,34 +1,12 @@
 //! What `bench` reads from: an iterator, or an upload stage behind one.
 
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use ringfeed::{
-    Conversion, DType, DataSetIterator, Device, DeviceDataSetIterator, Error, ErrorKind, FloatType, HostDevice, Loader,
-    Normaliser, Result, Role, Stats, Upload, UploadStats, copy_rate,
+    Conversion, DType, DataSetIterator, Device, DeviceDataSetIterator, DeviceName, Error, ErrorKind, FloatType,
+    HostDevice, Loader, MemoryKind, Normaliser, Result, Role, Stats, Upload, UploadStats, copy_rate,
 };
 use serde::Serialize;
-
-/// Where batches go.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum DeviceArg {
-    Host,
-    Cuda(usize),
-}
-
-impl FromStr for DeviceArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = match text.split_once(':') {
-            None if text == "host" => return Ok(Self::Host),
-            None if text == "cuda" => Some(0),
-            Some(("cuda", number)) => number.parse().ok(),
-            _ => None,
-        };
-        number.map(Self::Cuda).ok_or_else(|| "there are `host` and `cuda:0`, `cuda:1` and so on".to_owned())
-    }
-}
 
 /// How fast batches came to a device.
 #[derive(Debug, Serialize)]
@@ -70,17 +48,18 @@ pub(crate) trait Batches {
 /// The loader's batches, on the device if there is one.
 pub(crate) fn batches(
     loader: &Loader,
-    device: Option<DeviceArg>,
+    device: Option<DeviceName>,
     convert: Option<FloatType>,
 ) -> Result<Box<dyn Batches>> {
     match device {
         None => Ok(Box::new(OnHost(loader.build()?))),
-        Some(DeviceArg::Host) => OnDevice::start(loader, HostDevice::new(), convert),
+        Some(DeviceName::Host) => OnDevice::start(loader, HostDevice::new(), convert),
         #[cfg(feature = "cuda")]
-        Some(DeviceArg::Cuda(ordinal)) => OnDevice::start(loader, ringfeed::CudaDevice::open(ordinal)?, convert),
+        Some(DeviceName::Cuda(ordinal)) => OnDevice::start(loader, ringfeed::CudaDevice::open(ordinal)?, convert),
         #[cfg(not(feature = "cuda"))]
-        Some(DeviceArg::Cuda(_)) => {
-            let message = "this ringfeed was built without CUDA; build it with `--features cuda`";
+        Some(DeviceName::Cuda(ordinal)) => {
+            let message =
+                format!("cuda:{ordinal}: this ringfeed was built without CUDA; build it with `--features cuda`");
             Err(Error::new(ErrorKind::Unsupported, message))
         }
     }
@@ -118,7 +97,11 @@ struct OnDevice<D: Device> {
 
 impl<D: Device> OnDevice<D> {
     fn start(loader: &Loader, device: D, convert: Option<FloatType>) -> Result<Box<dyn Batches>> {
-        let workspace = loader.workspace_builder()?.pages(device.pages()).build()?;
+        let mut builder = loader.workspace_builder()?;
+        if loader.config().memory.kind == MemoryKind::default() {
+            builder = builder.pages(device.pages());
+        }
+        let workspace = builder.build()?;
         let batches = loader.build_in(&workspace)?;
         let mut upload = Upload::to(device.clone());
         if let Some(to) = convert {

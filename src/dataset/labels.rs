@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::random::RandomKey;
@@ -34,18 +34,7 @@ pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
 fn class_in(tensor: &mut TensorMut<'_>) -> Option<u32> {
     let dtype = tensor.dtype();
     let is_index = tensor.shape().is_empty();
-    let bytes = &*tensor.bytes_mut();
-    let numbers = match dtype {
-        DType::U8 => Numbers::U8(bytes),
-        DType::I8 => Numbers::I8(bytemuck::cast_slice(bytes)),
-        DType::U16 => Numbers::U16(bytemuck::cast_slice(bytes)),
-        DType::I16 => Numbers::I16(bytemuck::cast_slice(bytes)),
-        DType::U32 => Numbers::U32(bytemuck::cast_slice(bytes)),
-        DType::I32 => Numbers::I32(bytemuck::cast_slice(bytes)),
-        DType::I64 => Numbers::I64(bytemuck::cast_slice(bytes)),
-        DType::F32 => Numbers::F32(bytemuck::cast_slice(bytes)),
-        DType::F64 => Numbers::F64(bytemuck::cast_slice(bytes)),
-    };
+    let numbers = Numbers::of(dtype, tensor.bytes_mut());
     if is_index {
         let class = numbers.at(0);
         (0.0..=f64::from(u32::MAX)).contains(&class).then_some(class as u32)

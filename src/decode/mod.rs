@@ -1,10 +1,12 @@
 //! From raw values to the numbers of a batch.
 
 mod fused;
+mod halves;
 pub(crate) mod image;
 mod numbers;
 
 pub(crate) use fused::scale_all;
+pub(crate) use halves::FromF32;
 
 pub use image::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,

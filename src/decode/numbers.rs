@@ -1,3 +1,6 @@
+use half::{bf16, f16};
+
+use super::halves::{Half, odd_f32, odd_f32_of_i64};
 use crate::decode::fused::{convert, scale_all, scale_each};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +19,8 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
 
 /// Writes `values` to the elements of `tensor` from `at` on, converting to its type and applying its transformation.
 ///
-/// The transformation is computed in f32 as `fma(x, scale, bias)`.
+/// The transformation is computed in f32 as `fma(x, scale, bias)`. Numbers that the type does not have are rounded to the
+/// nearest, ties to even; f16 and bf16 are rounded once more after a transformation.
 ///
 /// # Errors
 ///
@@ -27,33 +31,83 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
 /// If there are more values than elements left.
 pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
     match values {
-        Numbers::U8(values) => write(tensor, at, values, f32::from, f64::from, |x| x.into()),
-        Numbers::I8(values) => write(tensor, at, values, f32::from, f64::from, |x| x.into()),
-        Numbers::U16(values) => write(tensor, at, values, f32::from, f64::from, |x| x.into()),
-        Numbers::I16(values) => write(tensor, at, values, f32::from, f64::from, |x| x.into()),
-        Numbers::U32(values) => write(tensor, at, values, |x| x as f32, f64::from, |x| x.into()),
-        Numbers::I32(values) => write(tensor, at, values, |x| x as f32, f64::from, |x| x.into()),
-        Numbers::I64(values) => write(tensor, at, values, |x| x as f32, |x| x as f64, |x| x),
-        Numbers::F32(values) => write(tensor, at, values, |x| x, f64::from, |x| x as i64),
-        Numbers::F64(values) => write(tensor, at, values, |x| x as f32, |x| x, |x| x as i64),
+        Numbers::U8(values) => write(tensor, at, values),
+        Numbers::I8(values) => write(tensor, at, values),
+        Numbers::U16(values) => write(tensor, at, values),
+        Numbers::I16(values) => write(tensor, at, values),
+        Numbers::U32(values) => write(tensor, at, values),
+        Numbers::I32(values) => write(tensor, at, values),
+        Numbers::I64(values) => write(tensor, at, values),
+        Numbers::F16(values) => write_halves(tensor, at, values),
+        Numbers::Bf16(values) => write_halves(tensor, at, values),
+        Numbers::F32(values) => write(tensor, at, values),
+        Numbers::F64(values) => write(tensor, at, values),
     }
 }
 
-fn write<T: Element>(
-    tensor: &mut TensorMut<'_>,
-    at: usize,
-    values: &[T],
-    to_f32: impl Fn(T) -> f32,
-    to_f64: impl Fn(T) -> f64,
-    to_i64: impl Fn(T) -> i64,
-) -> Result<()> {
+/// A number as other types have it.
+trait Number: Element {
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+    fn to_i64(self) -> i64;
+    /// The f32 that rounds to the same number of 16 bits as this one.
+    fn to_odd_f32(self) -> f32;
+}
+
+macro_rules! numbers {
+    ($($type:ty: $to_odd_f32:expr;)*) => {$(
+        impl Number for $type {
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                self as i64
+            }
+
+            #[inline(always)]
+            fn to_odd_f32(self) -> f32 {
+                $to_odd_f32(self)
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u8: f32::from;
+    i8: f32::from;
+    u16: f32::from;
+    i16: f32::from;
+    u32: |x| odd_f32(f64::from(x));
+    i32: |x| odd_f32(f64::from(x));
+    i64: odd_f32_of_i64;
+    f32: |x| x;
+    f64: odd_f32;
+}
+
+/// Numbers converted at once on the stack, where they become another type on the way.
+const BLOCK: usize = 256;
+
+fn check(from: DType, tensor: &TensorMut<'_>) -> Result<()> {
+    if converts(from, tensor.dtype()) {
+        return Ok(());
+    }
+    let message = format!("{from} values do not fit a tensor of {}", tensor.dtype());
+    Err(Error::new(ErrorKind::Schema, message).at_column(&tensor.spec().name))
+}
+
+fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Result<()> {
+    check(T::DTYPE, tensor)?;
     let dtype = tensor.dtype();
     let affine = tensor.affine();
     let shape = tensor.shape();
-    if !converts(T::DTYPE, dtype) {
-        let message = format!("{} values do not fit a tensor of {dtype}", T::DTYPE);
-        return Err(Error::new(ErrorKind::Schema, message).at_column(&tensor.spec().name));
-    }
     macro_rules! cast {
         ($type:ty, $via:expr) => {{
             let target = &mut tensor.as_mut_slice::<$type>()?[at..at + values.len()];
@@ -65,42 +119,67 @@ fn write<T: Element>(
         return Ok(());
     }
     match dtype {
+        DType::F16 => round_into(&mut tensor.as_mut_slice::<f16>()?[at..at + values.len()], at, values, shape, affine),
+        DType::Bf16 => {
+            round_into(&mut tensor.as_mut_slice::<bf16>()?[at..at + values.len()], at, values, shape, affine)
+        }
         DType::F32 => match affine {
-            None => cast!(f32, to_f32),
+            None => cast!(f32, T::to_f32),
             Some(affine) => {
                 let target = &mut tensor.as_mut_slice::<f32>()?[at..at + values.len()];
-                scaled(target, at, values, shape, affine, to_f32);
+                scaled(target, at, values, shape, affine);
             }
         },
         DType::F64 => match affine {
-            None => cast!(f64, to_f64),
+            None => cast!(f64, T::to_f64),
             Some(affine) => {
                 let target = &mut tensor.as_mut_slice::<f64>()?[at..at + values.len()];
                 for (index, (target, value)) in target.iter_mut().zip(values).enumerate() {
                     let entry = affine.entry(at + index, shape);
-                    *target = to_f64(*value).mul_add(affine.scale[entry].into(), affine.bias[entry].into());
+                    *target = value.to_f64().mul_add(affine.scale[entry].into(), affine.bias[entry].into());
                 }
             }
         },
-        DType::U8 => cast!(u8, to_i64),
-        DType::I8 => cast!(i8, to_i64),
-        DType::U16 => cast!(u16, to_i64),
-        DType::I16 => cast!(i16, to_i64),
-        DType::U32 => cast!(u32, to_i64),
-        DType::I32 => cast!(i32, to_i64),
-        DType::I64 => cast!(i64, to_i64),
+        DType::U8 => cast!(u8, T::to_i64),
+        DType::I8 => cast!(i8, T::to_i64),
+        DType::U16 => cast!(u16, T::to_i64),
+        DType::I16 => cast!(i16, T::to_i64),
+        DType::U32 => cast!(u32, T::to_i64),
+        DType::I32 => cast!(i32, T::to_i64),
+        DType::I64 => cast!(i64, T::to_i64),
     }
     Ok(())
 }
 
-fn scaled<T: Copy>(
-    target: &mut [f32],
-    at: usize,
-    values: &[T],
-    shape: &[usize],
-    affine: &Affine,
-    to_f32: impl Fn(T) -> f32,
-) {
+/// Every number of 16 bits is one of 32, too.
+fn write_halves<H: Half>(tensor: &mut TensorMut<'_>, at: usize, halves: &[H]) -> Result<()> {
+    check(H::DTYPE, tensor)?;
+    if H::DTYPE == tensor.dtype() && tensor.affine().is_none() {
+        tensor.as_mut_slice::<H>()?[at..at + halves.len()].copy_from_slice(halves);
+        return Ok(());
+    }
+    let mut numbers = [0.0; BLOCK];
+    for (nth, halves) in halves.chunks(BLOCK).enumerate() {
+        let numbers = &mut numbers[..halves.len()];
+        H::to_f32s(halves, numbers);
+        write::<f32>(tensor, at + nth * BLOCK, numbers)?;
+    }
+    Ok(())
+}
+
+fn round_into<H: Half, T: Number>(target: &mut [H], at: usize, values: &[T], shape: &[usize], affine: Option<&Affine>) {
+    let mut numbers = [0.0; BLOCK];
+    for (nth, (target, values)) in target.chunks_mut(BLOCK).zip(values.chunks(BLOCK)).enumerate() {
+        let numbers = &mut numbers[..values.len()];
+        match affine {
+            None => convert(numbers, values, T::to_odd_f32),
+            Some(affine) => scaled(numbers, at + nth * BLOCK, values, shape, affine),
+        }
+        H::from_f32s(numbers, target);
+    }
+}
+
+fn scaled<T: Number>(target: &mut [f32], at: usize, values: &[T], shape: &[usize], affine: &Affine) {
     let run = affine.run(shape);
     let mut done = 0;
     while done < values.len() {
@@ -110,12 +189,12 @@ fn scaled<T: Copy>(
             let end = values.len().min(done + affine.scale.len() - entry);
             let factors = entry..entry + (end - done);
             let (scale, bias) = (&affine.scale[factors.clone()], &affine.bias[factors]);
-            scale_each(&mut target[done..end], &values[done..end], scale, bias, &to_f32);
+            scale_each(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
             end
         } else {
             let end = values.len().min(done + run - (at + done) % run);
             let (scale, bias) = (affine.scale[entry], affine.bias[entry]);
-            scale_all(&mut target[done..end], &values[done..end], scale, bias, &to_f32);
+            scale_all(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
             end
         };
         done = end;

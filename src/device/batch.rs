@@ -2,13 +2,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::dataset::State;
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::schema::Role;
 use crate::sync::Mutex;
 
 use super::Device;
 use super::exchange::Exchange;
-use super::plan::{DeviceDType, Place, Plan, PlannedTensor};
+use super::plan::{Place, Plan, PlannedTensor};
 use super::slot::{Slot, Traces};
 
 /// One batch on a device, perhaps still on its way there.
@@ -113,7 +114,7 @@ impl<D: Device> DeviceDataSet<D> {
     }
 
     /// Name, address, element type and shape of each tensor.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DeviceDType, &[usize])> {
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
         let start = self.device().address(self.slot().memory());
         self.planned().map(move |(planned, place)| {
             (planned.name.as_str(), start + place.offset as u64, planned.dtype, &*place.shape)
@@ -232,7 +233,7 @@ impl<D: Device> DeviceTensor<'_, D> {
     }
 
     /// Element type.
-    pub fn dtype(&self) -> DeviceDType {
+    pub fn dtype(&self) -> DType {
         self.planned.dtype
     }
 

@@ -10,7 +10,6 @@ use crate::sync::Mutex;
 
 use super::Device;
 use super::batch::DeviceDataSet;
-use super::plan::DeviceDType;
 
 /// `DLDevice` of DLPack.
 #[derive(Clone, Copy)]
@@ -108,16 +107,16 @@ unsafe extern "C" fn delete(managed: *mut Managed) {
     drop(unsafe { Box::from_raw(managed.cast::<Manager>()) });
 }
 
-fn type_of(dtype: DeviceDType) -> Type {
+fn type_of(dtype: DType) -> Type {
     const INT: u8 = 0;
     const UINT: u8 = 1;
     const FLOAT: u8 = 2;
     const BFLOAT: u8 = 4;
     let code = match dtype {
-        DeviceDType::Host(DType::U8 | DType::U16 | DType::U32) => UINT,
-        DeviceDType::Host(dtype) if !dtype.is_float() => INT,
-        DeviceDType::Host(_) | DeviceDType::F16 => FLOAT,
-        DeviceDType::Bf16 => BFLOAT,
+        DType::U8 | DType::U16 | DType::U32 => UINT,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => INT,
+        DType::F16 | DType::F32 | DType::F64 => FLOAT,
+        DType::Bf16 => BFLOAT,
     };
     Type { code, bits: 8 * dtype.bytes() as u8, lanes: 1 }
 }
@@ -126,7 +125,7 @@ fn manage(
     name: &str,
     (device_type, device_id): (i32, i32),
     data: *mut c_void,
-    dtype: DeviceDType,
+    dtype: DType,
     shape: &[usize],
     batch: Arc<dyn Send + Sync>,
 ) -> DlpackTensor {
@@ -173,7 +172,7 @@ impl DataSet {
         // The lock is never taken; it makes a batch that may be sent one that may be shared.
         let batch: Arc<dyn Send + Sync> = Arc::new(Mutex::new(self));
         let managed = |(name, data, dtype, shape): (String, _, DType, Vec<usize>)| {
-            manage(&name, CPU, data, DeviceDType::Host(dtype), &shape, batch.clone())
+            manage(&name, CPU, data, dtype, &shape, batch.clone())
         };
         tensors.into_iter().map(managed).collect()
     }

@@ -31,7 +31,7 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
 pub fn convert_rate<D: Device>(device: &D, to: FloatType, images: usize, side: usize, repeats: usize) -> Result<f64> {
     let values = images * side * side * 3;
     let output = values.next_multiple_of(crate::layout::TENSOR_ALIGNMENT);
-    let bytes = output + values * super::DeviceDType::from(to).bytes();
+    let bytes = output + values * crate::dtype::DType::from(to).bytes();
     let work = Work::Image(ImageWork {
         input: 0,
         flags: None,

@@ -22,6 +22,7 @@ mod host;
 mod iterator;
 mod lane;
 mod measure;
+mod name;
 #[cfg(any(test, feature = "cuda"))]
 #[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
@@ -42,9 +43,9 @@ pub use dlpack::DlpackTensor;
 pub use host::{HostDevice, HostStream};
 pub use iterator::DeviceDataSetIterator;
 pub use measure::{convert_rate, copy_rate};
+pub use name::DeviceName;
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
-pub use plan::DeviceDType;
 pub use upload::{Upload, UploadStats, Uploader};
 
 /// Where batches are uploaded to: memory, and streams of work on it.

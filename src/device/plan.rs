@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use crate::dataset::{DataSet, State};
@@ -8,38 +7,6 @@ use crate::layout::TENSOR_ALIGNMENT;
 use crate::schema::{Role, Schema, Shape};
 
 use super::convert::{Conversion, Prepared, Work};
-
-/// Element type of a tensor on the device: those of host batches, and two more that conversions give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DeviceDType {
-    /// As in a host batch.
-    Host(DType),
-    /// 16-bit IEEE 754 number.
-    F16,
-    /// The upper half of a 32-bit IEEE 754 number.
-    Bf16,
-}
-
-impl DeviceDType {
-    /// Bytes an element.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Host(dtype) => dtype.bytes(),
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
-}
-
-impl fmt::Display for DeviceDType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host(dtype) => dtype.fmt(f),
-            Self::F16 => f.write_str("f16"),
-            Self::Bf16 => f.write_str("bf16"),
-        }
-    }
-}
 
 /// What is the same for all batches: the tensors, and what becomes of each on its way.
 #[derive(Debug)]
@@ -53,7 +20,7 @@ pub(super) struct PlannedTensor {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) classes: Option<Arc<[String]>>,
-    pub(super) dtype: DeviceDType,
+    pub(super) dtype: DType,
 }
 
 /// What a batch on the device says of itself; kept in its slot, and recycled with it.
@@ -93,7 +60,7 @@ impl Plan {
                 name: spec.name.clone(),
                 role: spec.role,
                 classes: spec.classes.clone(),
-                dtype: DeviceDType::Host(spec.dtype),
+                dtype: spec.dtype,
             })
             .collect();
         let mut prepared: Vec<Prepared> = Vec::with_capacity(conversions.len());

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::decode::ImageOptions;
+use crate::device::DeviceName;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
@@ -250,6 +251,13 @@ pub enum MemoryKind {
         /// Where they are made; by default in the system's temporary folder.
         #[serde(default)]
         folder: Option<PathBuf>,
+    },
+    /// Page-locked pages, from which this device copies fastest; of the `host`, which copies from any pages, ordinary ones.
+    /// Where the system refuses to lock, ordinary pages are used, with one warning. The device is opened when the
+    /// workspace is built; without it, or in a Ringfeed that was built without CUDA, that is an error.
+    PageLocked {
+        /// The device.
+        device: DeviceName,
     },
 }
 

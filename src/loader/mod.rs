@@ -282,6 +282,13 @@ impl Loader {
         self
     }
 
+    /// What kind of memory slots are. Default: anonymous pages.
+    #[must_use]
+    pub fn memory(mut self, kind: MemoryKind) -> Self {
+        self.config.memory.kind = kind;
+        self
+    }
+
     /// The settings.
     pub fn config(&self) -> &LoaderConfig {
         &self.config
@@ -296,7 +303,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with every fault of the settings.
+    /// [`ErrorKind::Config`] with every fault of the settings; [`ErrorKind::Device`] or [`ErrorKind::Unsupported`] if its
+    /// memory is that of a device that is not there.
     pub fn workspace(&self) -> Result<Workspace> {
         self.workspace_builder()?.build()
     }
@@ -323,10 +331,13 @@ impl Loader {
         if let Some(bytes) = memory.budget_bytes {
             builder = builder.budget(MemoryBudget::new(bytes));
         }
-        if let MemoryKind::TempFile { limit_bytes, folder } = &memory.kind {
-            builder = builder.pages(TempFilePages::new(folder.clone(), *limit_bytes));
-        }
-        Ok(builder)
+        Ok(match &memory.kind {
+            MemoryKind::Anonymous => builder,
+            MemoryKind::TempFile { limit_bytes, folder } => {
+                builder.pages(TempFilePages::new(folder.clone(), *limit_bytes))
+            }
+            MemoryKind::PageLocked { device } => builder.pages(device.pages()?),
+        })
     }
 
     /// The iterator, in a workspace of its own.

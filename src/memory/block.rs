@@ -91,6 +91,12 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     fn allocate(&self, bytes: usize) -> Result<Block>;
 }
 
+impl<P: PageSource + ?Sized> PageSource for Box<P> {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        (**self).allocate(bytes)
+    }
+}
+
 /// Rounds up to whole pages, at least one.
 pub(crate) fn whole_pages(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(PAGE_BYTES)

@@ -1,5 +1,4 @@
 use super::Normaliser;
-use crate::dtype::DType;
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
@@ -115,7 +114,7 @@ impl NormaliserFit {
     /// [`ErrorKind::Data`] for an infinite value. What was counted before is kept as it was.
     pub fn observe(&mut self, view: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
-        self.observe_numbers(numbers(view)?, view.shape(), None).map_err(|error| error.at_column(view.name()))
+        self.observe_numbers(view.numbers(), view.shape(), None).map_err(|error| error.at_column(view.name()))
     }
 
     /// Counts the values of a batch where `mask` is not 0: padding is left out.
@@ -128,8 +127,8 @@ impl NormaliserFit {
     /// As [`NormaliserFit::observe`], and [`ErrorKind::Schema`] for a mask that does not fit.
     pub fn observe_masked(&mut self, view: &TensorView<'_>, mask: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
-        let mask = Some((numbers(mask)?, mask.shape()));
-        self.observe_numbers(numbers(view)?, view.shape(), mask).map_err(|error| error.at_column(view.name()))
+        let mask = Some((mask.numbers(), mask.shape()));
+        self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
     }
 
     /// Counts `values` of `shape`, the samples' dimension first, with perhaps a mask and its shape.
@@ -256,23 +255,10 @@ fn check_raw(view: &TensorView<'_>) -> Result<()> {
     Ok(())
 }
 
-fn numbers<'a>(view: &TensorView<'a>) -> Result<Numbers<'a>> {
-    Ok(match view.dtype() {
-        DType::U8 => Numbers::U8(view.as_slice()?),
-        DType::I8 => Numbers::I8(view.as_slice()?),
-        DType::U16 => Numbers::U16(view.as_slice()?),
-        DType::I16 => Numbers::I16(view.as_slice()?),
-        DType::U32 => Numbers::U32(view.as_slice()?),
-        DType::I32 => Numbers::I32(view.as_slice()?),
-        DType::I64 => Numbers::I64(view.as_slice()?),
-        DType::F32 => Numbers::F32(view.as_slice()?),
-        DType::F64 => Numbers::F64(view.as_slice()?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
     use crate::layout::Layout;
     use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 

@@ -173,7 +173,7 @@ impl Target {
         }
         let tensor = Schema::new(tensors.to_vec())?.index_of(name)?;
         let spec = &tensors[tensor];
-        if spec.role != Role::Feature || !spec.dtype.is_float() {
+        if spec.role != Role::Feature || !matches!(spec.dtype, DType::F32 | DType::F64) {
             let message =
                 format!("is a {:?} of {}; numbers are augmented in features of f32 or f64", spec.role, spec.dtype);
             return fault(ErrorKind::Schema, message);

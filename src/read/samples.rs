@@ -2,6 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use half::{bf16, f16};
 
 use crate::decode::write_numbers;
 use crate::dtype::{DType, Element};
@@ -197,6 +198,8 @@ impl RecordDecoder for SampleDecoder {
                 DType::U32 => write_padded::<u32>(&mut tensor, &shape, part)?,
                 DType::I32 => write_padded::<i32>(&mut tensor, &shape, part)?,
                 DType::I64 => write_padded::<i64>(&mut tensor, &shape, part)?,
+                DType::F16 => write_padded::<f16>(&mut tensor, &shape, part)?,
+                DType::Bf16 => write_padded::<bf16>(&mut tensor, &shape, part)?,
                 DType::F32 => write_padded::<f32>(&mut tensor, &shape, part)?,
                 DType::F64 => write_padded::<f64>(&mut tensor, &shape, part)?,
             }

@@ -149,8 +149,8 @@ impl ImageOptions {
     /// Everything that is wrong with these options, in words; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if !matches!(self.dtype, DType::U8 | DType::F32) {
-            faults.push(format!("images are u8 or f32, not {}", self.dtype));
+        if !matches!(self.dtype, DType::U8 | DType::F16 | DType::Bf16 | DType::F32) {
+            faults.push(format!("images are u8, f32, f16 or bf16, not {}", self.dtype));
         }
         match (self.size, self.fit) {
             (Some((height, width)), _) if height == 0 || width == 0 => {

@@ -1,11 +1,12 @@
 //! From upright 8-bit pixels to a tensor: colour, order of dimensions, type and transformation in one pass.
 
+use half::{bf16, f16};
+
 use super::colour::grey;
 use super::{Orientation, PixelOrder, Region};
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
-use crate::decode::write_numbers;
-use crate::dtype::DType;
-use crate::dtype::Numbers;
+use crate::decode::{FromF32, write_numbers};
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 
@@ -87,6 +88,7 @@ fn write(
         tensor.bytes_mut().fill(0);
     }
     let plane = out_width * out_height;
+    let place = Rows { width, out_width, plane, channels, mirrored };
     let factors = tensor.affine().map(|affine| (affine, channel_factors(affine, order, channels)));
     match (tensor.dtype(), factors) {
         (DType::U8, None) => {
@@ -129,6 +131,16 @@ fn write(
             }
             Ok(())
         }
+        (DType::F16, None | Some((_, Some(_)))) => {
+            let target = tensor.as_mut_slice::<f16>()?;
+            write_rounded(target, pixels, factors.and_then(|(_, factors)| factors), order, place);
+            Ok(())
+        }
+        (DType::Bf16, None | Some((_, Some(_)))) => {
+            let target = tensor.as_mut_slice::<bf16>()?;
+            write_rounded(target, pixels, factors.and_then(|(_, factors)| factors), order, place);
+            Ok(())
+        }
         // A factor for each row, each column, or another type: rare, so without a loop of its own.
         _ => {
             for y in 0..height {
@@ -145,6 +157,51 @@ fn write(
                 }
             }
             Ok(())
+        }
+    }
+}
+
+/// How rows of pixels lie in a tensor.
+#[derive(Clone, Copy)]
+struct Rows {
+    width: usize,
+    out_width: usize,
+    plane: usize,
+    channels: usize,
+    mirrored: bool,
+}
+
+/// Numbers of 16 bits: those of 32, a part of a row at a time, rounded.
+fn write_rounded<H: FromF32>(
+    target: &mut [H],
+    pixels: &[u8],
+    factors: Option<([f32; 3], [f32; 3])>,
+    order: PixelOrder,
+    Rows { width, out_width, plane, channels, mirrored }: Rows,
+) {
+    const COLUMNS: usize = 128;
+    let (scale, bias) = factors.unwrap_or(([1.0; 3], [0.0; 3]));
+    let mut numbers = [[0f32; COLUMNS]; 3];
+    for (y, row) in pixels.chunks_exact(width * channels).enumerate() {
+        for start in (0..width).step_by(COLUMNS) {
+            let end = width.min(start + COLUMNS);
+            let (pixels, count) = (&row[start * channels..end * channels], end - start);
+            if let (PixelOrder::Nchw, 3) = (order, channels) {
+                let planes = numbers.each_mut().map(|plane| &mut plane[..count]);
+                scale_planes(planes, pixels, mirrored, scale, bias);
+                let x = if mirrored { width - end } else { start };
+                for (c, numbers) in numbers.iter().enumerate() {
+                    H::from_f32s(&numbers[..count], &mut target[c * plane + y * out_width + x..][..count]);
+                }
+            } else {
+                let numbers = &mut numbers.as_flattened_mut()[..pixels.len()];
+                match channels {
+                    3 => scale_pixels(numbers, pixels, scale, bias),
+                    _ => scale_all(numbers, pixels, scale[0], bias[0], f32::from),
+                }
+                let at = (y * out_width + start) * channels;
+                H::from_f32s(numbers, &mut target[at..][..numbers.len()]);
+            }
         }
     }
 }

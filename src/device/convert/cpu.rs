@@ -1,36 +1,13 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::decode::{PixelOrder, scale_all};
+use crate::decode::{FromF32, PixelOrder, scale_all};
 use crate::dtype::DType;
 
 use super::{DenseWork, FloatType, ImageWork, OneHotWork, ScaleWork, Work};
 
 /// Numbers computed at once, on the stack.
 const BLOCK: usize = 256;
-
-/// A number that a conversion gives, from the 32-bit result.
-trait Float: Pod {
-    fn from_f32(number: f32) -> Self;
-}
-
-impl Float for f32 {
-    fn from_f32(number: f32) -> Self {
-        number
-    }
-}
-
-impl Float for f16 {
-    fn from_f32(number: f32) -> Self {
-        f16::from_f32(number)
-    }
-}
-
-impl Float for bf16 {
-    fn from_f32(number: f32) -> Self {
-        bf16::from_f32(number)
-    }
-}
 
 /// Does the work in `slot`, on the calling thread. Allocates nothing.
 pub(in super::super) fn run(work: &Work, slot: &mut [u8]) {
@@ -47,7 +24,7 @@ pub(in super::super) fn run(work: &Work, slot: &mut [u8]) {
     }
 }
 
-fn run_to<T: Float>(work: &Work, slot: &mut [u8]) {
+fn run_to<T: FromF32>(work: &Work, slot: &mut [u8]) {
     match work {
         Work::Image(work) => {
             let (before, output) =
@@ -87,12 +64,12 @@ fn strides(order: PixelOrder, work: &ImageWork) -> [usize; 3] {
     }
 }
 
-fn image<T: Float>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
+fn image<T: FromF32>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
     let size = work.channels * work.height * work.width;
     let pixels = &slot[work.input..work.input + work.images * size];
     let flags = work.flags.map(|at| &slot[at..at + work.images]);
     let (from, to) = (strides(work.from, work), strides(work.order, work));
-    let (mut bytes, mut numbers) = ([0u8; BLOCK], [0f32; BLOCK]);
+    let (mut bytes, mut numbers, mut rounded) = ([0u8; BLOCK], [0f32; BLOCK], [T::zeroed(); BLOCK]);
     for index in 0..work.images {
         let flips = flags.is_some_and(|flags| flags[index] != 0);
         let (source, target) = (&pixels[index * size..][..size], &mut output[index * size..][..size]);
@@ -109,8 +86,10 @@ fn image<T: Float>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
                         *byte = source[column * from[2]];
                     }
                     scale_all(numbers, bytes, scale, bias, f32::from);
-                    for (offset, number) in numbers.iter().enumerate() {
-                        target[(start + offset) * to[2]] = T::from_f32(*number);
+                    let rounded = &mut rounded[..numbers.len()];
+                    T::from_f32s(numbers, rounded);
+                    for (offset, number) in rounded.iter().enumerate() {
+                        target[(start + offset) * to[2]] = *number;
                     }
                 }
             }
@@ -118,14 +97,14 @@ fn image<T: Float>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
     }
 }
 
-fn scale<T: Float>(work: &ScaleWork, slot: &[u8], output: &mut [T]) {
-    fn of<S: Pod, T: Float>(work: &ScaleWork, slot: &[u8], output: &mut [T], to_f32: impl Fn(S) -> f32 + Copy) {
+fn scale<T: FromF32>(work: &ScaleWork, slot: &[u8], output: &mut [T]) {
+    fn of<S: Pod, T: FromF32>(work: &ScaleWork, slot: &[u8], output: &mut [T], to_f32: impl Fn(S) -> f32 + Copy) {
         let values = input::<S>(slot, work.input, work.count);
         let mut numbers = [0f32; BLOCK];
         for (values, output) in values.chunks(BLOCK).zip(output.chunks_mut(BLOCK)) {
             let numbers = &mut numbers[..values.len()];
             scale_all(numbers, values, work.scale, work.bias, to_f32);
-            output.iter_mut().zip(numbers).for_each(|(output, number)| *output = T::from_f32(*number));
+            T::from_f32s(numbers, output);
         }
     }
     match work.from {
@@ -136,7 +115,7 @@ fn scale<T: Float>(work: &ScaleWork, slot: &[u8], output: &mut [T]) {
     }
 }
 
-fn one_hot<T: Float>(work: &OneHotWork, slot: &[u8], output: &mut [T]) {
+fn one_hot<T: FromF32>(work: &OneHotWork, slot: &[u8], output: &mut [T]) {
     output.fill(T::from_f32(0.0));
     if work.classes == 0 {
         return;
@@ -149,7 +128,7 @@ fn one_hot<T: Float>(work: &OneHotWork, slot: &[u8], output: &mut [T]) {
     }
 }
 
-fn dense<T: Float>(work: &DenseWork, slot: &[u8], output: &mut [T]) {
+fn dense<T: FromF32>(work: &DenseWork, slot: &[u8], output: &mut [T]) {
     output.fill(T::from_f32(0.0));
     let entries = work.rows * work.entries;
     let values = input::<f32>(slot, work.values, entries);

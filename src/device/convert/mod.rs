@@ -10,7 +10,6 @@ use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::normalise::Normaliser;
 
-use super::plan::DeviceDType;
 pub(super) use prepare::Prepared;
 
 /// Element type that a conversion gives.
@@ -25,10 +24,10 @@ pub enum FloatType {
     Bf16,
 }
 
-impl From<FloatType> for DeviceDType {
+impl From<FloatType> for DType {
     fn from(float: FloatType) -> Self {
         match float {
-            FloatType::F32 => Self::Host(DType::F32),
+            FloatType::F32 => Self::F32,
             FloatType::F16 => Self::F16,
             FloatType::Bf16 => Self::Bf16,
         }
@@ -40,7 +39,7 @@ impl From<FloatType> for DeviceDType {
 /// Results are `fma(x, scale, bias)` with factors of 32 bits, rounded once, the same bits on every device.
 ///
 /// ```
-/// use ringfeed::{Conversion, DType, DeviceDType, FloatType, HostDevice, Loader, Normaliser, Upload};
+/// use ringfeed::{Conversion, DType, FloatType, HostDevice, Loader, Normaliser, Upload};
 ///
 /// let device = HostDevice::new();
 /// let loader = Loader::images("fixtures/images").size(32, 32).batch_size(4); // u8: a quarter of the bytes
@@ -50,7 +49,7 @@ impl From<FloatType> for DeviceDType {
 /// let stream = ringfeed::Device::stream(&device)?;
 /// if let Some(batch) = batches.next() {
 ///     let batch = batch?;
-///     assert_eq!(batch.on(&stream)?.tensor("image")?.dtype(), DeviceDType::F16);
+///     assert_eq!(batch.on(&stream)?.tensor("image")?.dtype(), DType::F16);
 /// }
 /// # Ok::<(), ringfeed::Error>(())
 /// ```

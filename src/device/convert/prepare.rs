@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::normalise::Normaliser;
 use crate::schema::{Dim, Schema, Shape, TensorSpec};
 
-use super::super::plan::{DeviceDType, Place};
+use super::super::plan::Place;
 use super::{
     Conversion, DenseConversion, DenseWork, FloatType, ImageConversion, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork,
     Work,
@@ -73,7 +73,7 @@ impl Prepared {
     }
 
     /// Element type of the result.
-    pub(in super::super) fn dtype(&self) -> DeviceDType {
+    pub(in super::super) fn dtype(&self) -> DType {
         self.to.into()
     }
 

@@ -1,6 +1,7 @@
 //! From the bytes of a record to numbers in a row.
 
-use crate::dtype::DType;
+use crate::decode::write_numbers;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::Affine;
@@ -77,6 +78,9 @@ impl Plan {
             let Some((index, base)) = placed else { continue };
             let tensor = row.tensor(index);
             match &run.values {
+                RunValues::Numbers if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => {
+                    self.halves(run, fields, buffer, tensor, base)?;
+                }
                 RunValues::Numbers => {
                     with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
                 }
@@ -105,6 +109,41 @@ impl Plan {
         let (affine, shape) = (tensor.affine(), tensor.shape());
         let first = base + run.at;
         let target = &mut tensor.as_mut_slice::<T>()?[first..first + run.count];
+        self.read_numbers(run, 0, fields, buffer, target)?;
+        if let Some(affine) = affine {
+            transform(target, first, shape, affine);
+        }
+        Ok(())
+    }
+
+    /// Numbers of 16 bits: those of 32, rounded after their transformation.
+    fn halves(
+        &self,
+        run: &Run,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        mut tensor: TensorMut<'_>,
+        base: usize,
+    ) -> Result<(), Stop> {
+        let mut numbers = [0f32; 64];
+        for start in (0..run.count).step_by(numbers.len()) {
+            let count = numbers.len().min(run.count - start);
+            self.read_numbers(run, start, fields, buffer, &mut numbers[..count])?;
+            write_numbers(&mut tensor, base + run.at + start, Numbers::F32(&numbers[..count]))?;
+        }
+        Ok(())
+    }
+
+    /// Reads as many numbers as `target` takes, from field `start` of the run on.
+    #[inline]
+    fn read_numbers<T: FieldNumber>(
+        &self,
+        run: &Run,
+        start: usize,
+        fields: &mut Fields<'_>,
+        buffer: &mut Vec<u8>,
+        target: &mut [T],
+    ) -> Result<(), Stop> {
         let mut done = 0;
         loop {
             if !self.missings.numeric {
@@ -113,13 +152,10 @@ impl Plan {
             let Some(target) = target.get_mut(done) else { break };
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;
-            *target = self
-                .number(field)
-                .map_err(|error| Stop::Bad(Fault { error: error.at_column(&self.names[run.column + done]), at }))?;
+            *target = self.number(field).map_err(|error| {
+                Stop::Bad(Fault { error: error.at_column(&self.names[run.column + start + done]), at })
+            })?;
             done += 1;
-        }
-        if let Some(affine) = affine {
-            transform(target, first, shape, affine);
         }
         Ok(())
     }

@@ -148,6 +148,45 @@ field_numbers! {
     f64: Decimal::to_f64, fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
 }
 
+/// Read as f32, and rounded once more.
+macro_rules! field_halves {
+    ($($type:ty),*) => {$(
+        impl FieldNumber for $type {
+            fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
+                f32::leading(bytes).map(|(number, len)| (<$type>::from_f32(number), len))
+            }
+
+            fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
+                f32::plain(bytes).map(|(number, len)| (<$type>::from_f32(number), len))
+            }
+
+            fn exact(field: &[u8]) -> Option<Self> {
+                f32::exact(field).map(<$type>::from_f32)
+            }
+
+            /// Fractions are rounded; a whole number, which may be a class, must survive.
+            fn from_f64(value: f64) -> Option<Self> {
+                let number = <$type>::from_f32(value as f32);
+                (value.fract() != 0.0 || f64::from(number) == value).then_some(number)
+            }
+
+            fn from_index(index: u32) -> Self {
+                <$type>::from_f32(index as f32)
+            }
+
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+
+            fn scaled(self, scale: f32, bias: f32) -> Self {
+                <$type>::from_f32(self.to_f32().mul_add(scale, bias))
+            }
+        }
+    )*};
+}
+
+field_halves!(half::f16, half::bf16);
+
 /// Runs `$body` with `$T` standing for the element type `$dtype`.
 macro_rules! with_element {
     ($dtype:expr, $T:ident => $body:expr) => {
@@ -180,6 +219,14 @@ macro_rules! with_element {
                 type $T = i64;
                 $body
             }
+            $crate::dtype::DType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            $crate::dtype::DType::Bf16 => {
+                type $T = half::bf16;
+                $body
+            }
             $crate::dtype::DType::F32 => {
                 type $T = f32;
                 $body
@@ -195,7 +242,7 @@ pub(crate) use with_element;
 
 /// Whether `value` can stand in a tensor of this type.
 pub(crate) fn holds(dtype: DType, value: f64) -> bool {
-    with_element!(dtype, T => T::from_f64(value).is_some())
+    with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some())
 }
 
 /// A field as a message shows it: quoted, lossy, and not longer than 40 characters.
@@ -239,5 +286,7 @@ mod tests {
         assert!(holds(DType::U8, 255.0) && !holds(DType::U8, 256.0) && !holds(DType::U8, 0.5));
         assert!(holds(DType::I64, -9_223_372_036_854_775_808.0) && !holds(DType::I64, 9_223_372_036_854_775_808.0));
         assert!(!holds(DType::I32, f64::NAN) && holds(DType::F32, 0.1));
+        assert!(holds(DType::F16, 2048.0) && !holds(DType::F16, 2049.0) && holds(DType::F16, 0.1));
+        assert!(holds(DType::Bf16, -1.0) && !holds(DType::Bf16, 257.0) && holds(DType::Bf16, f64::NAN));
     }
 }

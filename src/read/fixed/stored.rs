@@ -2,7 +2,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytemuck::{Zeroable, try_cast_slice};
-use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +32,9 @@ pub enum StoredType {
     U64,
     /// 64-bit signed integer.
     I64,
-    /// 16-bit IEEE 754 number: becomes `f32`.
+    /// 16-bit IEEE 754 number: becomes `f32`, unless `f16` is asked for.
     F16,
-    /// The upper half of an `f32`, which it becomes.
+    /// The upper half of an `f32`, which it becomes, unless `bf16` is asked for.
     Bf16,
     /// 32-bit IEEE 754 number.
     F32,
@@ -138,12 +137,17 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Whether the file's bytes are those of a tensor of `dtype` without a transformation.
+    /// Whether the file's bytes are those of the tensor without a transformation.
     fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
-        let same_type = self.kind.bytes() == tensor.dtype().bytes()
-            && self.kind.dtype() == tensor.dtype()
-            && self.kind != StoredType::U64;
-        same_type && tensor.affine().is_none() && (self.endian == Endian::NATIVE || self.kind.bytes() == 1)
+        let same_type = match self.kind {
+            StoredType::F16 => DType::F16,
+            StoredType::Bf16 => DType::Bf16,
+            StoredType::U64 => return false,
+            other => other.dtype(),
+        };
+        same_type == tensor.dtype()
+            && tensor.affine().is_none()
+            && (self.endian == Endian::NATIVE || self.kind.bytes() == 1)
     }
 
     /// Writes the elements in `bytes`, which are the file's from `offset` on, to `tensor` from its first element on.
@@ -167,12 +171,8 @@ impl Stored {
             StoredType::F32 => self.write_as::<f32, 4>(bytes, tensor),
             StoredType::F64 => self.write_as::<f64, 8>(bytes, tensor),
             StoredType::U64 => self.write_long(bytes, offset, tensor),
-            StoredType::F16 => self.write_half(bytes, tensor, |bits, values| {
-                bits.reinterpret_cast::<f16>().convert_to_f32_slice(values);
-            }),
-            StoredType::Bf16 => self.write_half(bytes, tensor, |bits, values| {
-                bits.reinterpret_cast::<bf16>().convert_to_f32_slice(values);
-            }),
+            StoredType::F16 => self.write_as::<f16, 2>(bytes, tensor),
+            StoredType::Bf16 => self.write_as::<bf16, 2>(bytes, tensor),
         }
     }
 
@@ -189,8 +189,8 @@ impl Stored {
             StoredType::U64 => self.each::<i64, 8>(bytes, |value| visit(value as u64 as f64)),
             StoredType::F32 => self.each::<f32, 4>(bytes, |value| visit(value.into())),
             StoredType::F64 => self.each::<f64, 8>(bytes, visit),
-            StoredType::F16 => self.each::<u16, 2>(bytes, |bits| visit(f16::from_bits(bits).into())),
-            StoredType::Bf16 => self.each::<u16, 2>(bytes, |bits| visit(bf16::from_bits(bits).into())),
+            StoredType::F16 => self.each::<f16, 2>(bytes, |value| visit(value.into())),
+            StoredType::Bf16 => self.each::<bf16, 2>(bytes, |value| visit(value.into())),
         }
     }
 
@@ -208,18 +208,6 @@ impl Stored {
         tensor: &mut TensorMut<'_>,
     ) -> Result<()> {
         self.chunks::<T, N, _>(bytes, |at, values| write_numbers(tensor, at, T::numbers(values)))
-    }
-
-    fn write_half(self, bytes: &[u8], tensor: &mut TensorMut<'_>, convert: impl Fn(&[u16], &mut [f32])) -> Result<()> {
-        let mut numbers = [0.0; CHUNK];
-        self.chunks::<u16, 2, _>(bytes, |at, halves| {
-            for (part, halves) in halves.chunks(CHUNK).enumerate() {
-                let numbers = &mut numbers[..halves.len()];
-                convert(halves, numbers);
-                write_numbers(tensor, at + part * CHUNK, f32::numbers(numbers))?;
-            }
-            Ok(())
-        })
     }
 
     fn write_long(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
@@ -275,4 +263,4 @@ macro_rules! file_numbers {
     )*};
 }
 
-file_numbers!(u8, u16, i16, u32, i32, i64, f32, f64);
+file_numbers!(u8, u16, i16, u32, i32, i64, f16, bf16, f32, f64);

@@ -1,0 +1,117 @@
+//! To and from floating point of 16 bits, rounded correctly: to the nearest, ties to even.
+
+use bytemuck::Pod;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::fused::convert;
+use crate::dtype::Element;
+
+/// A number that is computed in 32 bits, and then rounded.
+pub(crate) trait FromF32: Pod {
+    fn from_f32(number: f32) -> Self;
+
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    fn from_f32s(numbers: &[f32], into: &mut [Self]);
+}
+
+/// A number of 16 bits.
+pub(crate) trait Half: Element + FromF32 {
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    fn to_f32s(halves: &[Self], into: &mut [f32]);
+}
+
+impl FromF32 for f32 {
+    fn from_f32(number: f32) -> Self {
+        number
+    }
+
+    fn from_f32s(numbers: &[f32], into: &mut [Self]) {
+        into.copy_from_slice(numbers);
+    }
+}
+
+impl FromF32 for f16 {
+    fn from_f32(number: f32) -> Self {
+        f16::from_f32(number)
+    }
+
+    fn from_f32s(numbers: &[f32], into: &mut [Self]) {
+        into.convert_from_f32_slice(numbers);
+    }
+}
+
+impl Half for f16 {
+    fn to_f32s(halves: &[Self], into: &mut [f32]) {
+        halves.convert_to_f32_slice(into);
+    }
+}
+
+impl FromF32 for bf16 {
+    fn from_f32(number: f32) -> Self {
+        bf16::from_f32(number)
+    }
+
+    fn from_f32s(numbers: &[f32], into: &mut [Self]) {
+        convert(into, numbers, bf16::from_f32);
+    }
+}
+
+impl Half for bf16 {
+    fn to_f32s(halves: &[Self], into: &mut [f32]) {
+        convert(into, halves, bf16::to_f32);
+    }
+}
+
+/// `number` rounded to odd: what lies between two numbers of 32 bits becomes the one whose last bit is 1. Rounding that to
+/// 16 bits gives what rounding `number` itself would, which rounding to the nearest twice does not (S. Boldo and G.
+/// Melquiond, "When double rounding is odd", 2004).
+pub(crate) fn odd_f32(number: f64) -> f32 {
+    let near = number as f32;
+    let bits = near.to_bits();
+    let size = f64::from(near).abs();
+    // The even neighbour is left for the odd one on the other side; one that is exact, or no number, stays.
+    let larger = u32::from(size < number.abs()) & !bits & 1;
+    let smaller = u32::from(size > number.abs()) & !bits & 1;
+    f32::from_bits(bits + larger - smaller)
+}
+
+/// The same, without a detour that rounds.
+pub(crate) fn odd_f32_of_i64(number: i64) -> f32 {
+    // 52 bits are exact in 64; the lowest of them says whether there was more.
+    const REST: i64 = (1 << 12) - 1;
+    let is_small = number.unsigned_abs() <= 1 << 53;
+    let rest = i64::from(number & REST != 0) << 12;
+    odd_f32(if is_small { number as f64 } else { (number & !REST | rest) as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detour_that_rounds_to_nearest_is_wrong_where_ours_is_right() {
+        // Just above the middle between 1 and the next number of 16 bits.
+        let value = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+        assert_eq!(f16::from_f32(value as f32).to_bits(), 0x3c00);
+        assert_eq!(f16::from_f32(odd_f32(value)).to_bits(), 0x3c01);
+        assert_eq!(f16::from_f32(odd_f32(-value)).to_bits(), 0xbc01);
+        let value = 1.0 + 2f64.powi(-8) - 2f64.powi(-40);
+        assert_eq!(bf16::from_f32(odd_f32(value)).to_bits(), 0x3f80);
+    }
+
+    #[test]
+    fn what_is_no_number_stays_so() {
+        for value in [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(odd_f32(value).to_bits(), (value as f32).to_bits());
+        }
+        assert!(odd_f32(f64::NAN).is_nan());
+        assert_eq!(bf16::from_f32(odd_f32(1e300)), bf16::INFINITY);
+        assert_eq!(odd_f32(1e-300), f32::from_bits(1));
+        assert_eq!(f16::from_f32(odd_f32(-1e-300)).to_bits(), 0x8000);
+    }
+}
