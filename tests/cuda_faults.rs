@@ -166,6 +166,8 @@ fn a_call_that_fails_once_is_an_error_in_its_place_at_most() {
         ("cuEventSynchronize", false),
         ("cuMemAllocAsync", true),
         ("cuMemFreeAsync", false),
+        ("cuMemAlloc_v2", true),
+        ("cuMemFree_v2", false),
         ("cuMemHostAlloc", false),
         ("cuMemFreeHost", false),
         ("cuMemHostRegister_v2", false),
@@ -175,6 +177,8 @@ fn a_call_that_fails_once_is_an_error_in_its_place_at_most() {
         ("cuLaunchKernel", true),
     ];
     for (call, is_seen) in calls {
+        let is_without_pools = ["cuMemAlloc_v2", "cuMemFree_v2"].contains(&call);
+        simulated.configure(if is_without_pools { "pools=0" } else { "pools=1" });
         let mut failed = 0;
         for nth in numbers() {
             let code = if call.contains("Alloc") { OUT_OF_MEMORY } else { UNKNOWN };
@@ -205,6 +209,7 @@ fn a_call_that_fails_once_is_an_error_in_its_place_at_most() {
         assert!(failed > 0, "{call} was not made");
     }
     fail(simulated, "", 0, 0);
+    simulated.configure("pools=1");
 }
 
 #[test]
@@ -218,11 +223,13 @@ fn a_device_that_breaks_ends_every_wait_and_leaves_nothing() {
         "cuEventRecord",
         "cuEventSynchronize",
         "cuMemAllocAsync",
+        "cuMemAlloc_v2",
         "cuMemcpyHtoDAsync_v2",
         "cuLaunchKernel",
         "cuCtxPushCurrent_v2",
     ];
-    for call in calls {
+    for (call, pools) in calls.iter().flat_map(|call| [(call, "pools=1"), (call, "pools=0")]) {
+        simulated.configure(pools);
         for nth in numbers().take_while(|nth| *nth < 400) {
             fail(simulated, call, nth, ILLEGAL_ADDRESS);
             let result = ended(simulated, &format!("{call} {nth}"), false);

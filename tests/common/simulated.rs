@@ -50,7 +50,8 @@ pub fn simulated() -> Option<&'static Simulated> {
 }
 
 impl Simulated {
-    fn configure(&self, settings: &str) {
+    /// Changes settings, for devices that are opened from now on.
+    pub fn configure(&self, settings: &str) {
         let settings = CString::new(settings).unwrap();
         // SAFETY: declared so there.
         let configure = unsafe { self.library.get::<unsafe extern "C" fn(*const c_char)>("simulated_configure") };

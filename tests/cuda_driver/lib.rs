@@ -77,7 +77,7 @@ extern "C" fn ending() {
 
 // For tests.
 
-/// Changes settings; before `cuInit`.
+/// Changes settings; some before `cuInit` alone, all before a device is opened.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_configure(text: *const c_char) {
     lock().configure(&unsafe { CStr::from_ptr(text) }.to_string_lossy());
