@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use burn::backend::Cuda;
 use burn::cubecl::cuda::CudaRuntime;
-use burn::cubecl::prelude::Runtime;
 use burn::tensor::{Device, Tensor};
+use cubecl_runtime::runtime::Runtime;
 use cudarc::driver::{CudaContext, CudaStream, result};
 use ringfeed::{Conversion, CudaDevice, Device as _, DeviceTensor, FloatType, Loader, Normaliser, Upload};
 
