@@ -4,8 +4,8 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::Waves;
 use ringfeed::{
@@ -18,8 +18,12 @@ use ringfeed::{
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-/// One test counts at a time.
 static TURN: Mutex<()> = Mutex::new(());
+
+/// One test at a time: what another one prepares would be counted, too. Every test begins with it.
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 // SAFETY: every call is passed to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
@@ -61,7 +65,6 @@ fn comes_to_rest(iterator: &mut dyn DataSetIterator) -> bool {
 }
 
 fn assert_none(name: &str, source: impl Fn() -> ReaderSource) {
-    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let workspace = || Workspace::builder().workers(2).build().unwrap();
     let mut ahead = AsyncDataSetIterator::new(source(), &workspace()).unwrap();
     assert!(comes_to_rest(&mut ahead), "{name}, asynchronous");
@@ -72,6 +75,7 @@ fn assert_none(name: &str, source: impl Fn() -> ReaderSource) {
 
 #[test]
 fn memory_sources_allocate_nothing_per_batch() {
+    let _turn = turn();
     let values: std::sync::Arc<[u8]> = (0..100_000u32).map(|i| i as u8).collect();
     assert_none("memory", || {
         let reader = MemoryReader::new("x", Role::Feature, &[10], values.clone()).unwrap();
@@ -81,6 +85,7 @@ fn memory_sources_allocate_nothing_per_batch() {
 
 #[test]
 fn idx_files_allocate_nothing_per_batch() {
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.idx");
     let mut file = vec![0, 0, 0x0b, 2, 0, 0, 0x27, 0x10, 0, 0, 0, 20];
@@ -97,6 +102,7 @@ fn idx_files_allocate_nothing_per_batch() {
 
 #[test]
 fn raw_and_npy_files_allocate_nothing_per_batch() {
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let (raw, npy) = (folder.path().join("records.bin"), folder.path().join("records.npy"));
     let data: Vec<u8> = (0..200_000u32).flat_map(|i| (i as f32).to_le_bytes()).collect();
@@ -120,6 +126,7 @@ fn raw_and_npy_files_allocate_nothing_per_batch() {
 
 #[test]
 fn tokens_allocate_nothing_per_batch() {
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens.bin");
     std::fs::write(&path, (0..160_000u32).flat_map(|i| (i as u16 % 50).to_le_bytes()).collect::<Vec<_>>()).unwrap();
@@ -145,6 +152,7 @@ fn tokens_allocate_nothing_per_batch() {
 
 #[test]
 fn csv_files_allocate_nothing_per_batch() {
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     let rows: String =
@@ -174,6 +182,7 @@ fn csv_files_allocate_nothing_per_batch() {
 
 #[test]
 fn tar_archives_allocate_nothing_per_batch() {
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.tar");
     let mut builder = tar::Builder::new(std::fs::File::create(&path).unwrap());
@@ -205,7 +214,7 @@ fn tar_archives_allocate_nothing_per_batch() {
 
 #[test]
 fn streamed_csv_files_allocate_nothing_per_batch() {
-    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     let rows: String = (0..200_000).map(|i| format!("{}.5,{}\n", i % 977, 100_000 + i)).collect();
@@ -225,7 +234,7 @@ fn streamed_csv_files_allocate_nothing_per_batch() {
 
 #[test]
 fn sequences_of_varying_length_allocate_nothing_per_batch_once_slots_have_grown() {
-    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _turn = turn();
     let workspace = Workspace::builder().workers(2).build().unwrap();
     let source = ReaderSource::new(Waves::new(10_000, 30)).batch_size(64);
     let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();

@@ -1,27 +1,33 @@
 //! The upload stage on a CUDA device: what `device.rs` and `device_convert.rs` show on the host, and what only a GPU has.
 //!
-//! Without a device each test says so and passes; with `RINGFEED_REQUIRE_GPU` set it fails.
+//! Without a GPU the tests run on a simulated driver, which checks every call that is made (`cuda_driver/lib.rs`). With
+//! `RINGFEED_REQUIRE_GPU` set they run on a GPU or fail.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 #[path = "common/given.rs"]
 mod given;
+#[path = "common/simulated.rs"]
+mod simulated;
 
 use std::ffi::c_void;
+use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use common::{Flaky, Seen, Trouble, Waves, see_all};
-use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 use given::Given;
 use ringfeed::{
     AsyncDataSetIterator, Conversion, CudaDevice, CudaStream, DType, DataSetIterator, Device, DeviceDataSet, ErrorKind,
     FloatType, HostDevice, Normaliser, PageSource, PixelOrder, RandomKey, ReaderSource, Role, TensorSpec, Upload,
     Workspace,
 };
+use simulated::simulated;
 
 fn device() -> Option<CudaDevice> {
+    simulated();
     match CudaDevice::open(0) {
         Ok(device) => Some(device),
         Err(error) if std::env::var_os("RINGFEED_REQUIRE_GPU").is_some() => panic!("{error}"),
@@ -54,6 +60,35 @@ fn see<D: Device>(batch: &DeviceDataSet<D>) -> Seen {
     }
 }
 
+/// Makes calls of the driver in the device's context, and leaves the thread's as it was.
+fn in_context<R>(device: &CudaDevice, calls: impl FnOnce() -> R) -> R {
+    // SAFETY: the device holds the context.
+    let pushed = unsafe { sys::cuCtxPushCurrent_v2(device.context().cast()) };
+    assert_eq!(pushed, CUresult::CUDA_SUCCESS);
+    let result = calls();
+    let mut context = null_mut();
+    // SAFETY: takes back what was put there above.
+    let popped = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
+    assert_eq!(popped, CUresult::CUDA_SUCCESS);
+    result
+}
+
+/// Lets a stream copy eight bytes to page-locked memory.
+fn copy_out(device: &CudaDevice, stream: &CudaStream, from: u64, to: &mut [u8]) {
+    let (to, stream) = (to[..8].as_mut_ptr().cast(), stream.as_raw().cast());
+    // SAFETY: who calls this keeps the target until the stream is synchronised.
+    let copied = in_context(device, || unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, 8, stream) });
+    assert_eq!(copied, CUresult::CUDA_SUCCESS);
+}
+
+fn first_number(bytes: &[u8]) -> i64 {
+    i64::from_ne_bytes(*bytes.first_chunk().unwrap())
+}
+
+fn numbers(len: u64) -> ReaderSource {
+    ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)
+}
+
 fn current_context() -> usize {
     let mut context = null_mut();
     // SAFETY: writes one handle.
@@ -75,7 +110,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn close_on(self: &Arc<Self>, stream: &CudaStream) {
+    fn close_on(self: &Arc<Self>, device: &CudaDevice, stream: &CudaStream) {
         unsafe extern "C" fn wait(gate: *mut c_void) {
             // SAFETY: one count of the gate was given away for this call.
             let gate = unsafe { Arc::from_raw(gate.cast_const().cast::<Gate>()) };
@@ -85,8 +120,9 @@ impl Gate {
             }
         }
         let gate = Arc::into_raw(self.clone()).cast_mut().cast();
+        let stream = stream.as_raw().cast();
         // SAFETY: the stream lives until its work is done; `wait` calls nothing of CUDA.
-        let result = unsafe { sys::cuLaunchHostFunc(stream.as_raw().cast(), Some(wait), gate) };
+        let result = in_context(device, || unsafe { sys::cuLaunchHostFunc(stream, Some(wait), gate) });
         assert_eq!(result, CUresult::CUDA_SUCCESS);
     }
 }
@@ -122,19 +158,18 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
     for streams in 1..4 {
         let gates: Vec<Arc<Gate>> = (0..streams).map(|_| Arc::default()).collect();
         let steps: Vec<CudaStream> = (0..streams).map(|_| device.stream().unwrap()).collect();
-        let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+        let source = numbers(1000);
         let mut uploaded = Upload::to(device.clone()).slots(2).start(loaded(source, &device)).unwrap();
         let mut read = vec![[0i64; 10]; streams];
         let first = uploaded.next().unwrap().unwrap();
         let mut pinned: Vec<_> = (0..streams).map(|_| device.pages().allocate(80).unwrap()).collect();
         for ((step, gate), target) in steps.iter().zip(&gates).zip(&mut pinned) {
             let on = first.on(step).unwrap();
-            gate.close_on(step);
-            let target = target.as_mut_slice()[..80].as_mut_ptr();
+            gate.close_on(&device, step);
+            let target = target.as_mut_slice()[..80].as_mut_ptr().cast();
+            let (from, stream) = (on.features().unwrap().address(), step.as_raw().cast());
             // SAFETY: the target is page-locked and lives until the stream is synchronised below.
-            let result = unsafe {
-                sys::cuMemcpyDtoHAsync_v2(target.cast(), on.features().unwrap().address(), 80, step.as_raw().cast())
-            };
+            let result = in_context(&device, || unsafe { sys::cuMemcpyDtoHAsync_v2(target, from, 80, stream) });
             assert_eq!(result, CUresult::CUDA_SUCCESS);
         }
         drop(first);
@@ -162,6 +197,9 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
 #[test]
 fn conversions_give_the_bits_of_the_host_device() {
     let Some(cuda) = device() else { return };
+    if simulated().is_some_and(|simulated| !simulated.has_kernels) {
+        return;
+    }
     let bytes = |seed: u64, count: usize| -> Vec<u8> {
         (0..count as u64).map(|index| RandomKey::new(seed).bits(index) as u8).collect()
     };
@@ -268,23 +306,34 @@ fn a_thread_keeps_its_current_context_whatever_is_called_or_dropped_on_it() {
 #[test]
 fn ring_slots_are_page_locked() {
     let Some(device) = device() else { return };
-    for pages in [device.pages(), device.registered_pages(), device.write_combined_pages()] {
+    for (pages, is_allocated) in
+        [(device.pages(), true), (device.registered_pages(), false), (device.write_combined_pages(), true)]
+    {
         let mut block = pages.allocate(5 << 20).unwrap();
         assert!(!pages.was_refused());
         assert!(block.as_slice().iter().all(|byte| *byte == 0));
         block.as_mut_slice()[4096] = 7;
-        let (mut flags, address) = (0, block.as_mut_slice().as_mut_ptr());
+        let address = block.as_mut_slice().as_mut_ptr();
+        let (mut kind, mut flags) = (0u32, 0);
+        let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
         // SAFETY: writes one number.
-        let result = unsafe { sys::cuMemHostGetFlags(&raw mut flags, address.cast()) };
-        assert_eq!(result, CUresult::CUDA_SUCCESS);
-        assert_ne!(flags & sys::CU_MEMHOSTALLOC_PORTABLE, 0);
+        let asked = in_context(&device, || unsafe {
+            sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address.expose_provenance() as u64)
+        });
+        assert_eq!((asked, kind), (CUresult::CUDA_SUCCESS, CUmemorytype::CU_MEMORYTYPE_HOST as u32));
+        if is_allocated {
+            // SAFETY: writes one number.
+            let asked = in_context(&device, || unsafe { sys::cuMemHostGetFlags(&raw mut flags, address.cast()) });
+            assert_eq!(asked, CUresult::CUDA_SUCCESS);
+            assert_ne!(flags & sys::CU_MEMHOSTALLOC_PORTABLE, 0);
+        }
     }
 }
 
 #[test]
 fn device_memory_is_taken_once_for_each_slot() {
     let Some(device) = device() else { return };
-    let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+    let source = numbers(1000);
     let mut uploaded = Upload::to(device.clone()).start(loaded(source, &device)).unwrap();
     for _ in 0..3 {
         assert_eq!(uploaded.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 1000);
@@ -298,15 +347,182 @@ fn everything_can_be_dropped_in_every_state() {
     let Some(device) = device() else { return };
     for taken in 0..4 {
         let (gate, step) = (Arc::<Gate>::default(), device.stream().unwrap());
-        let source = ReaderSource::new(Flaky::new(1000, &[], Trouble::Stall)).batch_size(10);
+        let source = numbers(1000);
         let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
         let mut uploaded = upload.start(loaded(source, &device)).unwrap();
-        gate.close_on(&step);
+        gate.close_on(&device, &step);
         for _ in 0..taken {
             uploaded.next().unwrap().unwrap().on(&step).unwrap();
         }
         drop((uploaded, upload));
         gate.open();
         step.synchronize().unwrap();
+    }
+}
+
+/// On real hardware, those that there are.
+#[test]
+fn devices_take_turns_and_keep_to_their_own_streams() {
+    let Some(first) = device() else { return };
+    let count = CudaDevice::count().unwrap();
+    let devices: Vec<CudaDevice> = (0..count.min(2)).map(|ordinal| CudaDevice::open(ordinal).unwrap()).collect();
+    let steps: Vec<CudaStream> = devices.iter().map(|device| device.stream().unwrap()).collect();
+    let mut uploaded = Upload::to_each(devices.clone()).start(loaded(numbers(1000), &first)).unwrap();
+    for epoch in 0..2 {
+        for (index, batch) in uploaded.by_ref().enumerate() {
+            let batch = batch.unwrap();
+            let own = index % devices.len();
+            assert_eq!((batch.device().ordinal(), batch.index(), batch.epoch()), (own, index as u64, epoch));
+            let on = batch.on(&steps[own]).unwrap();
+            assert_eq!(first_number(&on.features().unwrap().to_host().unwrap()), 10 * index as i64);
+            if let Some(other) = steps.get(1 - own) {
+                let error = batch.on(other).map(drop).unwrap_err();
+                assert!(error.to_string().contains(&format!("can't use what lies on cuda:{own}")), "{error}");
+            }
+        }
+        uploaded.reset().unwrap();
+    }
+}
+
+#[test]
+fn streams_of_other_libraries_are_ordered_like_our_own() {
+    let Some(device) = device() else { return };
+    let mut raw = null_mut();
+    // SAFETY: writes one handle. With no flags it is ordered with the default stream.
+    let created = in_context(&device, || unsafe { sys::cuStreamCreate(&raw mut raw, 0) });
+    assert_eq!(created, CUresult::CUDA_SUCCESS);
+    // SAFETY: destroyed below, when no batch is left.
+    let streams = [null_mut(), raw.cast()].map(|raw| unsafe { device.borrow_stream(raw) });
+    let mut uploaded = Upload::to(device.clone()).slots(2).start(loaded(numbers(1000), &device)).unwrap();
+    let mut seen = device.pages().allocate(100 * 4096).unwrap();
+    for (index, (batch, to)) in uploaded.by_ref().zip(seen.as_mut_slice().chunks_mut(4096)).enumerate() {
+        let batch = batch.unwrap();
+        for (stream, to) in streams.iter().zip(to.chunks_mut(8)).skip(index % 3) {
+            copy_out(&device, stream, batch.on(stream).unwrap().features().unwrap().address(), to);
+        }
+    }
+    drop(uploaded);
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
+    for (index, bytes) in seen.as_slice().chunks(4096).take(100).enumerate() {
+        for bytes in bytes.chunks(8).take(2).skip(index % 3) {
+            assert_eq!(first_number(bytes), 10 * index as i64);
+        }
+    }
+    // SAFETY: created above, used no more.
+    let destroyed = in_context(&device, || unsafe { sys::cuStreamDestroy_v2(raw) });
+    assert_eq!(destroyed, CUresult::CUDA_SUCCESS);
+}
+
+#[test]
+fn threads_that_use_a_batch_on_one_stream_all_come_after_the_copy() {
+    let Some(device) = device() else { return };
+    let step = device.stream().unwrap();
+    let mut uploaded = Upload::to(device.clone()).start(loaded(numbers(1000), &device)).unwrap();
+    let mut seen = [(); 3].map(|()| device.pages().allocate(100 * 8).unwrap());
+    for (index, batch) in uploaded.by_ref().enumerate() {
+        let batch = batch.unwrap();
+        std::thread::scope(|scope| {
+            for to in &mut seen {
+                let (device, step, batch, to) = (&device, &step, &batch, &mut to.as_mut_slice()[index * 8..]);
+                scope.spawn(move || {
+                    copy_out(device, step, batch.on(step).unwrap().features().unwrap().address(), to);
+                });
+            }
+        });
+    }
+    step.synchronize().unwrap();
+    for (index, seen) in seen.iter().flat_map(|seen| seen.as_slice().chunks(8).take(100).enumerate()) {
+        assert_eq!(first_number(seen), 10 * index as i64);
+    }
+}
+
+/// The beginning and the end of DLPack's `DLManagedTensor`.
+#[repr(C)]
+struct Managed {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    between: [u64; 5],
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// A tensor in the hands of another library.
+struct Taken(*mut Managed);
+
+// SAFETY: nobody else has the tensor, which may go to another thread.
+unsafe impl Send for Taken {}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // SAFETY: the tensor was not deleted yet.
+        let deleter = unsafe { (*self.0).deleter }.unwrap();
+        // SAFETY: as above; it is not used any more.
+        unsafe { deleter(self.0) };
+    }
+}
+
+#[test]
+fn a_batch_is_taken_over_for_a_stream_and_its_slot_waits_for_that_stream() {
+    let Some(device) = device() else { return };
+    let (gate, step) = (Arc::<Gate>::default(), device.stream().unwrap());
+    let mut uploaded = Upload::to(device.clone()).slots(1).start(loaded(numbers(100), &device)).unwrap();
+    let mut take = |stream: Option<&CudaStream>| {
+        let mut tensors = uploaded.next().unwrap().unwrap().into_dlpack(stream).unwrap();
+        Taken(tensors.remove(0).into_raw().cast())
+    };
+    let taken = take(Some(&step));
+    // SAFETY: the tensor was not deleted yet.
+    let managed = unsafe { &*taken.0 };
+    let (address, place) = (managed.data.addr() as u64, (managed.device_type, managed.device_id));
+    assert_eq!(place, (2, 0));
+    gate.close_on(&device, &step);
+    let mut seen = device.pages().allocate(8).unwrap();
+    copy_out(&device, &step, address, seen.as_mut_slice());
+    // Deleted on a thread without a context, while the stream has not come to its work; then the only slot is in use again.
+    std::thread::spawn(move || {
+        drop(taken);
+        assert_eq!(current_context(), 0);
+    })
+    .join()
+    .unwrap();
+    // Without a stream the next copy is waited for, which waits for the gate.
+    let opener = std::thread::spawn(move || {
+        // Gives a copy that does not wait the time to do its damage; one that waits does none in any time.
+        std::thread::sleep(Duration::from_millis(20));
+        gate.open();
+    });
+    let next = take(None);
+    opener.join().unwrap();
+    step.synchronize().unwrap();
+    assert_eq!(first_number(seen.as_slice()), 0);
+    drop(uploaded);
+    // SAFETY: the tensor was not deleted yet.
+    let managed = unsafe { &*next.0 };
+    copy_out(&device, &step, managed.data.addr() as u64, seen.as_mut_slice());
+    step.synchronize().unwrap();
+    assert_eq!(first_number(seen.as_slice()), 10);
+}
+
+/// Memory that is not taken in the order of streams, one device, and other delays: in processes of their own.
+#[test]
+fn all_of_it_holds_on_other_simulated_devices() {
+    const THIS: &str = "all_of_it_holds_on_other_simulated_devices";
+    let (Some(simulated), None) = (simulated(), std::env::var_os("SIMULATED_CUDA")) else { return };
+    for settings in
+        ["pools=0 seed=2", "devices=1 late_us=3000 seed=3", "late_us=0 seed=4", "pools=0 late_us=1000 seed=5"]
+    {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--skip", THIS, "--skip", "conversions_give"])
+            .env("SIMULATED_CUDA", settings)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{settings} on {}: {:?}\n{}\n{}",
+            simulated.folder.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, workspace, xs};
 use ringfeed::{
-    Array, AsyncDataSetIterator, BadLimits, BadRecords, Concat, CsvOptions, CsvReader, DType, DataSetIterator, Error,
-    ErrorKind, Extents, IdxOptions, IdxReader, LastBatch, Location, ReaderSource, RecordReader, Result, Role, RowMut,
-    Sample, SampleStream, Scratch, StreamSource, TensorSpec, shield, wrap,
+    Access, Array, AsyncDataSetIterator, BadLimits, BadRecords, ColumnTensor, Concat, CsvOptions, CsvReader, DType,
+    DataSetIterator, Error, ErrorKind, Extents, Header, IdxOptions, IdxReader, LastBatch, Location, RawOptions,
+    RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, SampleStream, Scratch, StoredType,
+    StreamSource, TensorSpec, Workspace, shield, wrap,
 };
 
 const TROUBLES: [Trouble; 4] =
@@ -318,5 +319,55 @@ fn bad_records_at_the_beginning_of_a_job_leave_nothing_of_the_job_before() {
             }
         }
         assert_eq!(seen, (0..300).filter(|id| id % 3 != 0 && id % 5 != 0).count());
+    }
+}
+
+#[test]
+fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
+    const RECORDS: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let numbers = || (0..RECORDS).map(|i| 1_000_000 + i);
+    let (raw, csv) = (folder.path().join("numbers.bin"), folder.path().join("numbers.csv"));
+    std::fs::write(&raw, numbers().flat_map(|i| (i as i64).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    // As long as a number of eight bytes.
+    std::fs::write(&csv, numbers().map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+    let open = |nth: usize| -> ReaderSource {
+        let csv_options = CsvOptions {
+            header: Header::No,
+            tensors: vec![ColumnTensor::numbers("x", Role::Feature, DType::I64, [0])],
+            ..CsvOptions::default()
+        };
+        let raw_options = RawOptions { access: Access::Read, ..RawOptions::features(StoredType::I64, &[]) };
+        let source = match nth {
+            0 => ReaderSource::new(RawReader::open(&raw, &raw_options).unwrap()),
+            _ => ReaderSource::new(CsvReader::open(&csv, &csv_options).unwrap()),
+        };
+        source.batch_size(500).shuffle(5).bad_records(BadRecords::Skip(BadLimits::count(RECORDS)))
+    };
+    for (nth, path) in [&raw, &csv].into_iter().enumerate() {
+        let workspace = Workspace::builder().workers(2).across_epochs(false).build().unwrap();
+        let mut iterator = AsyncDataSetIterator::new(open(nth), &workspace).unwrap();
+        let epoch = |iterator: &mut AsyncDataSetIterator| {
+            let mut seen = Vec::new();
+            for batch in iterator {
+                let batch = batch.unwrap();
+                let values = batch.features().unwrap().as_slice::<i64>().unwrap().to_vec();
+                assert!(values.iter().zip(batch.sample_ids()).all(|(x, id)| *x == 1_000_000 + *id as i64));
+                seen.extend_from_slice(batch.sample_ids());
+            }
+            seen.sort_unstable();
+            seen
+        };
+        assert!(epoch(&mut iterator).into_iter().eq(0..RECORDS));
+        // In the middle of a record: in the file's last page, of which the rest reads as zeros where it is mapped, and far
+        // before it.
+        for kept in [RECORDS - 5, 7_001] {
+            std::fs::File::options().write(true).open(path).unwrap().set_len(8 * kept + 3).unwrap();
+            iterator.reset().unwrap();
+            let left = epoch(&mut iterator);
+            assert!(left.iter().copied().eq(0..kept), "{} of {kept} records, the last {:?}", left.len(), left.last());
+        }
+        let lost = iterator.bad_records();
+        assert!(lost.iter().all(|record| record.error.contains("the file ends here")), "{:?}", lost[0]);
     }
 }

@@ -1,6 +1,10 @@
 //! One workspace for several sources, and its memory.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
 use ringfeed::{
@@ -156,4 +160,37 @@ fn absurd_settings_are_refused() {
     assert_eq!(Workspace::builder().prefetch(1 << 40).build().unwrap_err().kind(), ErrorKind::Config);
     let error = AsyncDataSetIterator::new(numbers(10).batch_size(0), &workspace(1, 1)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);
+}
+
+/// Names of this process's threads that run under `SCHED_BATCH`.
+#[cfg(target_os = "linux")]
+fn standing_back() -> Vec<String> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    // Threads of other tests may have ended meanwhile.
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).ok());
+    let batch = stats.filter_map(|stat| {
+        let (start, rest) = stat.rsplit_once(") ").unwrap();
+        // The 41st field, of which two are before the rest.
+        let policy: i32 = rest.split(' ').nth(38).unwrap().parse().unwrap();
+        (policy == libc::SCHED_BATCH).then(|| start.split_once('(').unwrap().1.to_owned())
+    });
+    batch.collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn only_our_threads_stand_back_for_the_trainer() {
+    let workspace = workspace(2, 1);
+    let _iterator = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
+    let ours = ["ringfeed-0", "ringfeed-1", "ringfeed-plan"];
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let names = standing_back();
+        assert!(names.iter().all(|name| name.starts_with("ringfeed-")), "{names:?}");
+        if ours.iter().all(|ours| names.iter().any(|name| name == ours)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "only {names:?}");
+        std::thread::yield_now();
+    }
 }

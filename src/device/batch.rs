@@ -48,12 +48,13 @@ impl<D: Device> DeviceDataSet<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if the device is broken.
+    /// [`ErrorKind::Device`] if the device is broken, or the stream is another device's.
     pub fn on(&self, stream: &D::Stream) -> Result<OnStream<'_, D>> {
         let slot = self.slot();
-        // Remembered first: if ordering fails, the stream's work is waited for in vain at worst.
-        if self.traces.lock().add(stream, &slot.device)? {
+        // Remembered last: who finds a stream known, on another thread too, finds it ordered.
+        if !self.traces.lock().know(stream) {
             slot.device.order_after(&slot.ready, stream)?;
+            self.traces.lock().add(stream, &slot.device)?;
         }
         Ok(OnStream { batch: self, stream: stream.clone() })
     }

@@ -28,6 +28,10 @@ pub trait Engine: Clone + fmt::Debug + Send + Sync + 'static {
     /// Frees the memory once all work that `stream` has now is done; does not wait for it.
     fn free(&self, memory: Self::Memory, stream: &Self::Stream);
 
+    /// Takes memory that streams may still use without an event that tells the end of it: frees it once all work of all
+    /// streams is done, and never if the device is broken. Does not wait.
+    fn abandon(&self, memory: Self::Memory);
+
     /// Address of the first byte, on the device; a multiple of 256.
     fn address(&self, memory: &Self::Memory) -> u64;
 

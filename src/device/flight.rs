@@ -54,7 +54,9 @@ impl<D: Device> Flight<D> {
     }
 
     fn wait(&self) -> Result<()> {
-        self.landed.as_ref().map_or(Ok(()), |landed| self.device.block_on(landed))
+        let Some(landed) = &self.landed else { return Ok(()) };
+        // If that goes wrong, the copy may still be under way, unless the device is broken.
+        self.device.block_on(landed).inspect_err(|_| drop(self.device.settle()))
     }
 }
 

@@ -78,6 +78,8 @@ impl<D: Device> Lane<D> {
                     tracing::error!(%error, "the upload thread panicked");
                 }
                 exchange.end();
+                // Whoever waits for this thread is the last to hold the device.
+                drop(exchange);
                 drop(alive);
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;
@@ -197,11 +199,13 @@ impl<D: Device> Thread<D> {
             None => slot.device.event()?,
         };
         let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
-        self.flights.push_back(Flight::start(batch, slot, landed)?);
-        if let Some(flight) = self.flights.back() {
-            flight.convert(slot)?;
-        }
-        slot.device.record(&slot.ready, &slot.converts)?;
+        let flight = Flight::start(batch, slot, landed)?;
+        let converted = flight.convert(slot);
+        self.flights.push_back(flight);
+        // Also if only some of it was begun: the slot is not written again before that is done.
+        let recorded = slot.device.record(&slot.ready, &slot.converts);
+        slot.untraced |= recorded.is_err();
+        converted.and(recorded)?;
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(samples, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

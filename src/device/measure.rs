@@ -82,11 +82,11 @@ fn timed<D: Device>(
         Ok(begin.elapsed().as_secs_f64())
     };
     let seconds = run();
-    // If it went wrong, something may be under way; nothing of it is freed then.
+    // If it went wrong, something may be under way.
     match device.settle() {
         Ok(()) => device.free(memory, &stream),
         Err(error) => {
-            std::mem::forget(memory);
+            device.abandon(memory);
             return Err(error);
         }
     }

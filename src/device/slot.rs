@@ -38,17 +38,22 @@ impl<D: Device> Default for Traces<D> {
 }
 
 impl<D: Device> Traces<D> {
-    /// Remembers that `stream` works with the slot. Whether it is the first time.
-    pub(super) fn add(&mut self, stream: &D::Stream, device: &D) -> Result<bool> {
-        if self.uses.iter().any(|used| used.stream == *stream) {
-            return Ok(false);
+    /// Whether `stream` is known to work with the slot.
+    pub(super) fn know(&self, stream: &D::Stream) -> bool {
+        self.uses.iter().any(|used| used.stream == *stream)
+    }
+
+    /// Remembers that `stream` works with the slot.
+    pub(super) fn add(&mut self, stream: &D::Stream, device: &D) -> Result<()> {
+        if self.know(stream) {
+            return Ok(());
         }
         let end = match self.spare.pop() {
             Some(event) => event,
             None => device.event()?,
         };
         self.uses.push(Use { stream: stream.clone(), end });
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -96,14 +101,16 @@ impl<D: Device> Slot<D> {
     }
 
     fn order_after_uses(&mut self) -> Result<()> {
+        let mut ordered = Ok(());
         if self.converts != self.copies {
-            self.device.order_after(&self.ready, &self.copies)?;
+            ordered = self.device.order_after(&self.ready, &self.copies);
         }
         while let Some(used) = self.traces.uses.pop() {
-            self.device.order_after(&used.end, &self.copies)?;
+            ordered = ordered.and(self.device.order_after(&used.end, &self.copies));
             self.traces.spare.push(used.end);
         }
-        Ok(())
+        self.untraced |= ordered.is_err();
+        ordered
     }
 
     /// The memory; there is some once [`begin`](Self::begin) went well.
@@ -114,14 +121,13 @@ impl<D: Device> Slot<D> {
 
 impl<D: Device> Drop for Slot<D> {
     fn drop(&mut self) {
-        let ordered = self.order_after_uses();
+        let _ = self.order_after_uses();
         let Some(memory) = self.memory.take() else { return };
-        if self.untraced || ordered.is_err() {
+        if self.untraced {
             // Freeing what a stream may still write would give that memory to somebody else.
-            tracing::warn!(bytes = self.bytes, "device memory is left behind, because the device is broken");
-            std::mem::forget(memory);
-            return;
+            self.device.abandon(memory);
+        } else {
+            self.device.free(memory, &self.copies);
         }
-        self.device.free(memory, &self.copies);
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::Stats;
 
+use super::background::stand_back;
 use super::delivery::Delivery;
 use super::planning::Planning;
 use super::session::{Begin, Session, SessionParts};
@@ -57,7 +58,10 @@ impl AsyncDataSetIterator {
         let planning = Planning::new(session.clone(), opened.planner, pool.jobs(), workspace.workers());
         thread::Builder::new()
             .name("ringfeed-plan".to_owned())
-            .spawn(move || planning.run())
+            .spawn(move || {
+                stand_back();
+                planning.run();
+            })
             .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
         let iterator = Self { session, workspace: workspace.clone(), delivery };
         workspace.lend_if_free(&iterator.session)?;

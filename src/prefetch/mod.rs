@@ -2,9 +2,10 @@
 //!
 //! Read `workspace.rs` (ring and workers, lent to one source at a time), then `session.rs` (one source's batches in
 //! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
-//! fill), and the two iterators on top.
+//! fill; `background.rs` keeps them out of the trainer's way), and the two iterators on top.
 
 mod async_iterator;
+mod background;
 mod delivery;
 mod fetch_limit;
 mod planning;

@@ -11,6 +11,7 @@ use crate::read::Scratch;
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
+use super::background::stand_back;
 use super::planning::Measuring;
 use super::session::Session;
 
@@ -120,6 +121,7 @@ impl Pool {
                 .name(format!("ringfeed-{worker}"))
                 .spawn(move || {
                     let _guard = guard;
+                    stand_back();
                     work(worker, &fill_jobs, &measure_jobs);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;

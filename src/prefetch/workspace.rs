@@ -214,6 +214,9 @@ impl fmt::Debug for Workspace {
 
 impl WorkspaceBuilder {
     /// Threads that fill batches. Default: one for each core.
+    ///
+    /// On Linux they, and the thread that plans, run under `SCHED_BATCH`: they use whatever time the cores have, but do not
+    /// interrupt the trainer's thread when it wakes them.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {
         self.workers = threads;

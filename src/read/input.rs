@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use flate2::bufread::GzDecoder;
 use memmap2::Mmap;
@@ -9,14 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::memory::{MemoryBudget, Reservation};
 
+use super::gather::Window;
+
 /// How a file's bytes are reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// By positioned reads into reused buffers. The default of most formats.
+    /// By reading into reused buffers: neighbours together, and small records that lie apart many with one call (on
+    /// Linux). The default of most formats.
     #[default]
     Read,
-    /// By mapping the file: faster for small records in random order. **A promise that nobody changes or truncates the
+    /// By mapping the file: one copy less for records of fixed size. **A promise that nobody changes or truncates the
     /// file while it is open**: touching a page that is gone raises SIGBUS, which ends the process. What is not in memory
     /// yet is read while decoding, so that a limit of the time for reading does not bound it.
     Map,
@@ -49,7 +53,7 @@ pub(crate) struct Input {
 
 #[derive(Debug)]
 enum Held {
-    File(File),
+    File(File, OnceLock<Option<Window>>),
     Map(Mmap),
     Memory(Vec<u8>, #[expect(dead_code, reason = "held until the input drops")] Reservation),
 }
@@ -64,7 +68,7 @@ impl Input {
             let map = unsafe { Mmap::map(&file) };
             Held::Map(map.map_err(|error| Error::io(path, error))?)
         } else {
-            Held::File(file)
+            Held::File(file, OnceLock::new())
         };
         Ok(Self { path: path.to_owned(), len, held })
     }
@@ -114,7 +118,7 @@ impl Input {
             }
         }
         memory.shrink_to_fit();
-        let held = file.map_or_else(|| Held::Memory(memory, reservation), Held::File);
+        let held = file.map_or_else(|| Held::Memory(memory, reservation), |file| Held::File(file, OnceLock::new()));
         Ok(Self { path: path.to_owned(), len, held })
     }
 
@@ -131,9 +135,17 @@ impl Input {
     /// Everything, if it is in memory or mapped.
     pub(crate) fn slice(&self) -> Option<&[u8]> {
         match &self.held {
-            Held::File(_) => None,
+            Held::File(..) => None,
             Held::Map(map) => Some(map),
             Held::Memory(bytes, _) => Some(bytes),
+        }
+    }
+
+    /// The file and what small pieces of it can be gathered from, if it is read and the system can do that.
+    pub(crate) fn window(&self) -> Option<(&File, &Window)> {
+        match &self.held {
+            Held::File(file, window) => Some((file, window.get_or_init(|| Window::open(file)).as_ref()?)),
+            Held::Map(_) | Held::Memory(..) => None,
         }
     }
 
@@ -144,7 +156,7 @@ impl Input {
     /// [`ErrorKind::Io`]; also when the file has become shorter since it was opened.
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match &self.held {
-            Held::File(file) => read_exact_at(file, offset, into)
+            Held::File(file, _) => read_exact_at(file, offset, into)
                 .map_err(|error| match error.kind() {
                     std::io::ErrorKind::UnexpectedEof => Error::new(
                         ErrorKind::Io,
@@ -167,18 +179,18 @@ impl Input {
     }
 }
 
-/// Asks the processor to bring `bytes` near (into its second-level cache), because they will be read soon. Nothing waits
-/// for it.
+/// Asks the processor to bring `len` bytes near (into its second-level cache), because they will be read soon. Nothing
+/// waits for it, and it does not matter whether they are there.
 #[inline]
-pub(crate) fn prefetch(bytes: &[u8]) {
+pub(crate) fn prefetch(start: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
+    for line in (0..len).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch is a hint, which neither faults nor changes anything, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = (start, len);
 }
 
 #[cfg(unix)]

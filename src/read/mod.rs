@@ -8,6 +8,7 @@ mod concat;
 mod csv;
 mod detect;
 mod fixed;
+mod gather;
 mod idx;
 mod images;
 mod input;

@@ -3,44 +3,81 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::panic::catch_unwind;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUstream_flags};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block, PageSource, whole_pages};
-use crate::sync::Mutex;
 
-/// The driver's library, by the names that it has.
-const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
+/// The driver's library, by the names that it has, in the order in which the bindings try them.
+const LIBRARIES: [&str; 3] = ["libcuda.so", "libcuda.so.1", "nvcuda.dll"];
 
-/// Blocks of page-locked memory that may wait to be given back.
-const UNLOCKED_LATER: usize = 64;
+/// Every call that is made here.
+const CALLS: [&str; 33] = [
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
+
+/// Things that may wait to be given back.
+const GIVEN_BACK_LATER: usize = 64;
+
+/// How long who drops a device's last handle waits for the device.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// Makes sure that the driver is there and answers.
 ///
-/// The bindings panic where a library or a function is missing, so that it is looked for here first.
+/// The bindings panic where a library or a function is missing, so that each is looked for here first.
 fn initialise() -> Result<()> {
     // SAFETY: the driver's library has no conditions for being loaded; the bindings load the same one.
-    let is_there = |name: &&str| unsafe { libloading::Library::new(*name) }.is_ok();
-    if !LIBRARIES.iter().any(is_there) {
+    let load = |name: &&str| unsafe { libloading::Library::new(*name) }.ok();
+    let Some(library) = LIBRARIES.iter().find_map(load) else {
         let message = format!("no CUDA driver: none of {} could be loaded", LIBRARIES.join(", "));
         return Err(Error::new(ErrorKind::Device, message));
+    };
+    // SAFETY: what is found is not called, but only known to be there.
+    let is_there = |name: &&&str| unsafe { library.get::<unsafe extern "C" fn()>(**name) }.is_ok();
+    if let Some(missing) = CALLS.iter().find(|name| !is_there(name)) {
+        let message =
+            format!("the CUDA driver lacks {missing}: it is too old, and one of CUDA 12.0 or later is needed");
+        return Err(Error::new(ErrorKind::Device, message));
     }
-    let initialised = catch_unwind(|| {
-        // SAFETY: may be called at any time, any number of times.
-        unsafe { sys::cuInit(0) }
-    });
-    match initialised {
-        Ok(result) => check(result, "cuInit"),
-        Err(panic) => {
-            let reason = Error::from_panic(&*panic);
-            Err(Error::new(ErrorKind::Device, format!("the CUDA driver lacks cuInit: {}", reason.message())))
-        }
-    }
+    // SAFETY: may be called at any time, any number of times.
+    check(unsafe { sys::cuInit(0) }, "cuInit")
 }
 
 #[cold]
@@ -74,27 +111,34 @@ pub(super) fn count() -> Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// The way to the thread that gives page-locked memory back.
-type Unlocking = Sender<(Arc<Context>, Locked)>;
-
 /// A device's primary context, which it shares with every other library of the process, and our kernels in it.
 pub(super) struct Context {
     pub(super) ordinal: usize,
+    primary: Primary,
+    kernels: Vec<sys::CUfunction>,
+    /// Whether memory can be taken and given in the order of a stream.
+    has_pools: bool,
+    /// To the thread that gives back what the driver may wait for, and at last the context. None while it drops.
+    loans: Option<Sender<Loan>>,
+    /// Disconnected when that thread has ended.
+    ended: Receiver<()>,
+}
+
+/// What a thread needs that gives things back, and ends with the context.
+#[derive(Clone, Copy)]
+struct Primary {
     device: sys::CUdevice,
     context: sys::CUcontext,
     /// Null until it is loaded.
     module: sys::CUmodule,
-    kernels: Vec<sys::CUfunction>,
-    /// Whether memory can be taken and given in the order of a stream.
-    has_pools: bool,
-    /// To the thread that gives page-locked memory back, once there is one.
-    unlocking: Mutex<Option<Unlocking>>,
 }
 
 // SAFETY: handles of the driver may be used from any thread, by its manual; nothing here changes after `open`.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
+// SAFETY: as above.
+unsafe impl Send for Primary {}
 
 /// While it lives, the calling thread's current context is the device's; then it is what it was.
 struct Current;
@@ -121,47 +165,34 @@ impl Context {
         check(unsafe { sys::cuDeviceGet(&raw mut device, number) }, "cuDeviceGet")?;
         let mut has_pools = 0;
         let pools = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
-        // SAFETY: writes one number.
-        check(unsafe { sys::cuDeviceGetAttribute(&raw mut has_pools, pools, device) }, "cuDeviceGetAttribute")?;
+        // SAFETY: writes one number. A driver that does not know the question has no pools.
+        let _ = unsafe { sys::cuDeviceGetAttribute(&raw mut has_pools, pools, device) };
         let mut context = null_mut();
-        // SAFETY: writes one handle, which `drop` releases once.
+        // SAFETY: writes one handle, which `Primary::end` releases once.
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) }, "cuDevicePrimaryCtxRetain")?;
-        let mut this = Self {
-            ordinal,
-            device,
-            context,
-            module: null_mut(),
-            kernels: Vec::with_capacity(kernels.len()),
-            has_pools: has_pools != 0,
-            unlocking: Mutex::new(None),
-        };
-        this.load(ptx, kernels)?;
-        Ok(Arc::new(this))
-    }
-
-    fn load(&mut self, ptx: &CStr, kernels: &[&CStr]) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: the text ends in a zero; writes one handle, which `drop` unloads once.
-        check(unsafe { sys::cuModuleLoadData(&raw mut self.module, ptx.as_ptr().cast()) }, "cuModuleLoadData")?;
-        for name in kernels {
-            let mut kernel = null_mut();
-            // SAFETY: the module is loaded, the name ends in a zero; writes one handle, valid as long as the module.
-            let found = unsafe { sys::cuModuleGetFunction(&raw mut kernel, self.module, name.as_ptr()) };
-            check(found, "cuModuleGetFunction")?;
-            self.kernels.push(kernel);
+        let mut primary = Primary { device, context, module: null_mut() };
+        let kernels = primary.load(ptx, kernels).inspect_err(|_| primary.end())?;
+        let (loans, returned) = bounded(GIVEN_BACK_LATER);
+        let (alive, ended) = bounded(0);
+        let thread = std::thread::Builder::new().name("ringfeed-return".to_owned()).spawn(move || {
+            returned.into_iter().for_each(|loan| primary.take_back(loan));
+            primary.end();
+            drop::<Sender<()>>(alive);
+        });
+        if let Err(error) = thread {
+            primary.end();
+            return Err(Error::new(ErrorKind::Device, format!("no thread for cuda:{ordinal}: {error}")));
         }
-        Ok(())
+        Ok(Arc::new(Self { ordinal, primary, kernels, has_pools: has_pools != 0, loans: Some(loans), ended }))
     }
 
     fn enter(&self) -> Result<Current> {
-        // SAFETY: the context is retained until `drop`.
-        check(unsafe { sys::cuCtxPushCurrent_v2(self.context) }, "cuCtxPushCurrent")?;
-        Ok(Current)
+        self.primary.enter()
     }
 
     /// The context's handle.
     pub(super) fn raw(&self) -> *mut c_void {
-        self.context.cast()
+        self.primary.context.cast()
     }
 
     pub(super) fn settle(&self) -> Result<()> {
@@ -197,6 +228,8 @@ impl Context {
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize, stream: &Stream) -> Result<Memory> {
         let _current = self.enter()?;
         let mut address = 0;
+        // The driver gives no memory of no bytes.
+        let bytes = bytes.max(1);
         let (taken, call) = if self.has_pools {
             // SAFETY: the stream belongs to the current context; writes one address.
             (unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, stream.raw) }, "cuMemAllocAsync")
@@ -211,19 +244,34 @@ impl Context {
         Ok(Memory { address, bytes })
     }
 
-    /// Waits for the device where it has no memory pools.
+    /// Frees the memory after the stream's work; without memory pools, after all work of the device. Does not wait for it.
     pub(super) fn free(&self, memory: &Memory, stream: &Stream) {
+        if !self.has_pools {
+            self.give_back(Loan::Device(memory.address));
+            return;
+        }
         let Ok(_current) = self.enter() else { return };
-        let (given, call) = if self.has_pools {
-            // SAFETY: the memory came from `allocate`, is freed once (its only holder gave it away), and all its work is
-            // before this place of the stream.
-            (unsafe { sys::cuMemFreeAsync(memory.address, stream.raw) }, "cuMemFreeAsync")
-        } else {
-            // SAFETY: as above; the driver itself waits for work that is under way.
-            (unsafe { sys::cuMemFree_v2(memory.address) }, "cuMemFree")
-        };
-        if let Err(error) = check(given, call) {
+        // SAFETY: the memory came from `allocate`, is freed once (its only holder gave it away), and all its work is before
+        // this place of the stream.
+        let given = unsafe { sys::cuMemFreeAsync(memory.address, stream.raw) };
+        if let Err(error) = check(given, "cuMemFreeAsync") {
             tracing::debug!(%error, "device memory was not freed");
+        }
+    }
+
+    /// Frees the memory after all work of the device. Does not wait for it.
+    pub(super) fn free_at_last(&self, memory: &Memory) {
+        self.give_back(Loan::Device(memory.address));
+    }
+
+    /// Gives a loan back, on a thread of its own: who drops a batch or a ring does not wait for the device.
+    fn give_back(&self, loan: Loan) {
+        let left = match &self.loans {
+            Some(loans) => loans.try_send(loan).err().map(TrySendError::into_inner),
+            None => Some(loan),
+        };
+        if let Some(loan) = left {
+            self.primary.take_back(loan);
         }
     }
 
@@ -236,8 +284,8 @@ impl Context {
         // SAFETY: writes one address.
         let taken = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE | combined) };
         check(taken, "cuMemHostAlloc")?;
-        let locked = Some(Locked::Allocated(start.expose_provenance()));
-        let owner = Locking { context: self.clone(), locked };
+        let loan = Some(Loan::Locked(start.expose_provenance()));
+        let owner = Owner { context: self.clone(), loan };
         let start = NonNull::new(start.cast::<u8>()).filter(|start| start.addr().get().is_multiple_of(4096));
         let Some(start) = start else {
             return Err(Error::new(ErrorKind::Device, "page-locked memory does not begin with a page"));
@@ -257,20 +305,77 @@ impl Context {
         let locked =
             unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
         check(locked, "cuMemHostRegister")?;
-        let address = start.as_ptr().expose_provenance();
-        let owner = Locking { context: self.clone(), locked: Some(Locked::Registered(address, block)) };
+        let owner = Owner { context: self.clone(), loan: Some(Loan::Registered(block)) };
         // SAFETY: the block's own memory, aligned and initialised; the block itself is out of reach in the owner.
         Ok(unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) })
     }
 }
 
 impl Drop for Context {
+    /// Waits for all work of the device, so that a program whose end comes next does not end amid that; but not for ever.
     fn drop(&mut self) {
-        if let Ok(_current) = self.enter()
-            && !self.module.is_null()
-        {
-            // SAFETY: loaded once, unloaded once; streams and events hold the context, so that nothing of it is in use.
-            let _ = unsafe { sys::cuModuleUnload(self.module) };
+        self.loans = None;
+        if self.ended.recv_timeout(CLOSE_WAIT).is_err_and(|error| error.is_timeout()) {
+            tracing::warn!(ordinal = self.ordinal, "a device is given up when its work is done, which takes long");
+        }
+    }
+}
+
+impl Primary {
+    fn enter(&self) -> Result<Current> {
+        // SAFETY: the context is retained until `end`.
+        check(unsafe { sys::cuCtxPushCurrent_v2(self.context) }, "cuCtxPushCurrent")?;
+        Ok(Current)
+    }
+
+    fn load(&mut self, ptx: &CStr, names: &[&CStr]) -> Result<Vec<sys::CUfunction>> {
+        let _current = self.enter()?;
+        // SAFETY: the text ends in a zero; writes one handle, which `end` unloads once.
+        let loaded = unsafe { sys::cuModuleLoadData(&raw mut self.module, ptx.as_ptr().cast()) };
+        check(loaded, "cuModuleLoadData")?;
+        let find = |name: &&CStr| {
+            let mut kernel = null_mut();
+            // SAFETY: the module is loaded, the name ends in a zero; writes one handle, valid as long as the module.
+            let found = unsafe { sys::cuModuleGetFunction(&raw mut kernel, self.module, name.as_ptr()) };
+            check(found, "cuModuleGetFunction").map(|()| kernel)
+        };
+        names.iter().map(find).collect()
+    }
+
+    fn take_back(&self, loan: Loan) {
+        let given = self.enter().and_then(|_current| match &loan {
+            Loan::Device(address) => {
+                // Of pooled memory, the driver does not wait for the work that uses it.
+                // SAFETY: waits for the current context, which is ours.
+                check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")?;
+                // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
+                check(unsafe { sys::cuMemFree_v2(*address) }, "cuMemFree")
+            }
+            Loan::Locked(address) => {
+                // SAFETY: allocated once, freed once.
+                check(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(*address)) }, "cuMemFreeHost")
+            }
+            Loan::Registered(block) => {
+                // SAFETY: registered once, unregistered once, before the pages are freed.
+                check(unsafe { sys::cuMemHostUnregister(block.start().as_ptr().cast()) }, "cuMemHostUnregister")
+            }
+        });
+        if let Err(error) = given {
+            tracing::warn!(%error, "memory was not given back to the device's driver");
+            // Pages that the driver still takes for locked must not be anything else.
+            std::mem::forget(loan);
+        }
+    }
+
+    fn end(&self) {
+        if let Ok(_current) = self.enter() {
+            // Streams and events hold the context, but their work may outlive them.
+            // SAFETY: waits for the current context, which is ours.
+            let _ = unsafe { sys::cuCtxSynchronize() };
+            if !self.module.is_null() {
+                // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
+                let _ = unsafe { sys::cuModuleUnload(self.module) };
+            }
         }
         // SAFETY: retained once, released once.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
@@ -283,60 +388,23 @@ pub struct Memory {
     pub(super) bytes: usize,
 }
 
-/// Page-locked memory that is to be given back.
-enum Locked {
-    Allocated(usize),
-    Registered(usize, Block),
-}
-
-impl Context {
-    /// Gives page-locked memory back, on a thread of its own: the driver may wait for all work of the device, and who drops a
-    /// batch or a ring does not.
-    fn unlock_later(self: &Arc<Self>, locked: Locked) {
-        let mut unlocking = self.unlocking.lock();
-        if unlocking.is_none() {
-            let (give, queue) = bounded::<(Arc<Self>, Locked)>(UNLOCKED_LATER);
-            let thread = std::thread::Builder::new().name("ringfeed-unlock".to_owned()).spawn(move || {
-                // Ends with the context, whose last handle may be one of these.
-                queue.into_iter().for_each(|(context, locked)| context.unlock(locked));
-            });
-            *unlocking = thread.is_ok().then_some(give);
-        }
-        let queue = unlocking.clone();
-        drop(unlocking);
-        let full = match queue {
-            Some(queue) => queue.try_send((self.clone(), locked)).err().map(|error| error.into_inner().1),
-            None => Some(locked),
-        };
-        if let Some(locked) = full {
-            self.unlock(locked);
-        }
-    }
-
-    fn unlock(&self, locked: Locked) {
-        let Ok(_current) = self.enter() else { return };
-        match locked {
-            // SAFETY: allocated once, freed once.
-            Locked::Allocated(address) => drop(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(address)) }),
-            Locked::Registered(address, block) => {
-                // SAFETY: registered once, unregistered once, before the pages are freed.
-                let _ = unsafe { sys::cuMemHostUnregister(with_exposed_provenance_mut(address)) };
-                drop(block);
-            }
-        }
-    }
+/// What the driver lent, and may wait for all work of the device to take back.
+enum Loan {
+    Device(sys::CUdeviceptr),
+    Locked(usize),
+    Registered(Block),
 }
 
 /// What a block of page-locked memory stands on.
-struct Locking {
+struct Owner {
     context: Arc<Context>,
-    locked: Option<Locked>,
+    loan: Option<Loan>,
 }
 
-impl Drop for Locking {
+impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(locked) = self.locked.take() {
-            self.context.unlock_later(locked);
+        if let Some(loan) = self.loan.take() {
+            self.context.give_back(loan);
         }
     }
 }
@@ -376,6 +444,11 @@ impl Stream {
         self.raw == other.raw && self.context.ordinal == other.context.ordinal
     }
 
+    /// The number of its device.
+    pub(super) fn ordinal(&self) -> usize {
+        self.context.ordinal
+    }
+
     pub(super) fn synchronize(&self) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: the stream lives.
@@ -412,7 +485,10 @@ impl Stream {
             let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), self.raw) };
             check(copied, "cuMemcpyDtoHAsync")?;
         }
-        self.synchronize()
+        self.synchronize().inspect_err(|_| {
+            // The copy may still be under way, unless the device is broken.
+            let _ = self.context.settle();
+        })
     }
 }
 
@@ -478,5 +554,26 @@ impl fmt::Debug for Memory {
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Event({:?})", self.raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_is_made_is_looked_for() {
+        let code = include_str!("driver.rs");
+        let mut made: Vec<&str> = code
+            .split("sys::cu")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('('))
+            .map(|(name, _)| name)
+            .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+            .collect();
+        made.sort_unstable();
+        made.dedup();
+        let listed: Vec<&str> = CALLS.iter().map(|name| &name[2..]).collect();
+        assert_eq!(made, listed);
     }
 }

@@ -24,6 +24,8 @@ use kernels::Params;
 /// A CUDA device, in its primary context: the one that candle, burn, PyTorch and the CUDA runtime use, too.
 ///
 /// Clones are handles to the same one. Whatever is called or dropped on a thread, its current context stays what it was.
+/// Dropping the last handle, after all streams, batches and page-locked memory, waits for the device's work, for ten seconds at
+/// most: a program should not end while the driver is being called.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
@@ -61,7 +63,8 @@ impl CudaDevice {
         self.0.raw()
     }
 
-    /// A stream of another library, a `CUstream` of this device's primary context; null is the default stream.
+    /// A stream of another library, a `CUstream` of this device's primary context; null is the default stream. Not the
+    /// default stream of each thread (`CU_STREAM_PER_THREAD`), which is another one on every thread.
     ///
     /// # Safety
     ///
@@ -157,6 +160,10 @@ impl Engine for CudaDevice {
         self.0.free(&memory, &stream.0);
     }
 
+    fn abandon(&self, memory: Memory) {
+        self.0.free_at_last(&memory);
+    }
+
     fn address(&self, memory: &Memory) -> u64 {
         memory.address
     }
@@ -170,6 +177,10 @@ impl Engine for CudaDevice {
     }
 
     fn order_after(&self, event: &Event, stream: &CudaStream) -> Result<()> {
+        if stream.0.ordinal() != self.0.ordinal {
+            let message = format!("a stream of cuda:{} can't use what lies on {}", stream.0.ordinal(), self.label());
+            return Err(Error::new(ErrorKind::Device, message));
+        }
         stream.0.wait_for(event)
     }
 

@@ -177,6 +177,9 @@ impl RecordReader for CsvReader {
         }
         if nth == 0 {
             self.rows.look_up(samples);
+            if self.rows.gather(samples, rows) {
+                return Ok(());
+            }
         }
         self.rows.read(&samples[nth..], rows).map_err(|error| error.at_record(samples[nth]))
     }

@@ -5,6 +5,7 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::Input;
+use crate::read::gather::Gathered;
 use crate::read::parallel::in_order;
 
 use super::columns::Inference;
@@ -36,6 +37,9 @@ pub(crate) struct Rows {
 #[derive(Debug, Default)]
 pub(crate) struct RowBytes {
     bytes: Vec<u8>,
+    /// Where they are instead, if `is_gathered`.
+    gathered: Gathered,
+    is_gathered: bool,
     /// How many of the bytes are in use; the rest is kept, so that it need not be cleared again.
     used: usize,
     spans: Vec<(usize, usize)>,
@@ -43,6 +47,7 @@ pub(crate) struct RowBytes {
 
 impl RowBytes {
     pub(crate) fn clear(&mut self) {
+        self.is_gathered = false;
         self.used = 0;
         self.spans.clear();
     }
@@ -60,7 +65,8 @@ impl RowBytes {
     #[inline]
     pub(crate) fn get<'a>(&'a self, nth: usize, all: Option<&'a [u8]>) -> &'a [u8] {
         let Some((start, end)) = self.spans.get(nth) else { return &[] };
-        all.unwrap_or(&self.bytes).get(*start..*end).unwrap_or_default()
+        let read = || if self.is_gathered { self.gathered.bytes() } else { &self.bytes };
+        all.unwrap_or_else(read).get(*start..*end).unwrap_or_default()
     }
 
     /// Room for `len` more bytes, to be read into.
@@ -187,6 +193,30 @@ impl Rows {
     /// Brings what the index says of `rows` close to the processor: all at once, before one is waited for after the other.
     pub(crate) fn look_up(&self, rows: &[u64]) {
         black_box(rows.iter().fold(0, |sum, row| sum ^ self.start(*row)));
+    }
+
+    /// Reads all of `rows` at once, if that pays. `false` if they are to be read one after the other.
+    pub(crate) fn gather(&self, rows: &[u64], into: &mut RowBytes) -> bool {
+        if rows.iter().any(|row| *row >= self.len()) {
+            return false;
+        }
+        into.spans.clear();
+        let mut at = 0;
+        into.spans.extend(rows.iter().map(|row| {
+            let start = self.start(*row);
+            let begin = at;
+            at += (self.end(*row, start) - start) as usize;
+            (begin, at)
+        }));
+        let pieces = rows.iter().zip(&into.spans).map(|(row, (begin, end))| {
+            let start = self.start(*row);
+            start..start + (end - begin) as u64
+        });
+        into.is_gathered = into.gathered.gather(&self.input, pieces);
+        if !into.is_gathered {
+            into.spans.clear();
+        }
+        into.is_gathered
     }
 
     /// Reads the first of `rows`, and with the same call those after it that lie behind it in the file.

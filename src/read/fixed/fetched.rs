@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::read::Input;
+use crate::read::gather::Gathered;
 use crate::read::input::prefetch;
 
 /// Where a worker keeps its job's records between fetching and decoding them: their bytes, or where memory holds the
@@ -10,6 +11,9 @@ use crate::read::input::prefetch;
 pub(crate) struct Fetched {
     /// Room for as many bytes as the largest record has, for each record.
     bytes: Vec<u8>,
+    /// Where they are instead, if `is_gathered`.
+    gathered: Gathered,
+    is_gathered: bool,
     /// How many records are read.
     read: usize,
     samples: Vec<u64>,
@@ -52,6 +56,13 @@ impl Fetched {
         }
         if nth == 0 {
             self.read = 0;
+            let pieces = samples.iter().map(|sample| place(*sample));
+            self.is_gathered = pieces.clone().all(|piece| piece.end - piece.start == largest as u64)
+                && self.gathered.gather(input, pieces);
+            if self.is_gathered {
+                self.read = samples.len();
+                return Ok(());
+            }
             if self.bytes.len() < samples.len() * largest {
                 self.bytes.resize(samples.len() * largest, 0);
             }
@@ -93,7 +104,10 @@ impl Fetched {
                 }
                 &held[range.start as usize..range.end as usize]
             }
-            None => &self.bytes[nth * largest..][..(range.end - range.start) as usize],
+            None => {
+                let read = if self.is_gathered { self.gathered.bytes() } else { &self.bytes };
+                &read[nth * largest..][..(range.end - range.start) as usize]
+            }
         }
     }
 }
@@ -101,13 +115,13 @@ impl Fetched {
 fn bring_near(held: &[u8], range: &Range<u64>) {
     let mut rest = held.get(range.start as usize..range.end as usize).unwrap_or_default();
     if rest.len() <= WHOLE_BYTES {
-        return prefetch(rest);
+        return prefetch(rest.as_ptr(), rest.len());
     }
     rest = &rest[..rest.len().min(MAX_BYTES)];
     while !rest.is_empty() {
         let in_page = PAGE_BYTES - rest.as_ptr().addr() % PAGE_BYTES;
         let (page, others) = rest.split_at(in_page.min(rest.len()));
-        prefetch(&page[..page.len().min(AHEAD_BYTES)]);
+        prefetch(page.as_ptr(), page.len().min(AHEAD_BYTES));
         rest = others;
     }
 }

@@ -1,0 +1,277 @@
+//! The CUDA device on a driver that fails: each call in turn, one time, and for good. A test binary of its own, because a
+//! fault is one of the whole process. On the simulated driver alone: a real one does not fail to order.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/given.rs"]
+mod given;
+#[path = "common/simulated.rs"]
+mod simulated;
+
+use std::ffi::{CString, c_char};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
+
+use given::Given;
+use ringfeed::{
+    AsyncDataSetIterator, Conversion, CudaDevice, DType, Device, Error, ErrorKind, FloatType, ReaderSource, Result,
+    Role, TensorSpec, Upload, Workspace,
+};
+use serde_json::Value;
+use simulated::{Simulated, built, rustc, simulated};
+
+const OUT_OF_MEMORY: i32 = 2;
+const UNKNOWN: i32 = 999;
+/// Breaks the context for good.
+const ILLEGAL_ADDRESS: i32 = 700;
+
+const BATCHES: usize = 8;
+const PIXELS: usize = 4 * 6;
+const CLASSES: usize = 5;
+
+/// The simulated driver, to one test at a time.
+fn driver() -> Option<(&'static Simulated, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let simulated = simulated()?;
+    Some((simulated, ONE.lock().unwrap()))
+}
+
+/// Lets the `nth` call of this name from now on fail with `code`; with 0 none.
+fn fail(simulated: &Simulated, call: &str, nth: u64, code: i32) {
+    let call = CString::new(call).unwrap();
+    // SAFETY: declared so there.
+    let fail = unsafe { simulated.library.get::<unsafe extern "C" fn(*const c_char, u64, i32)>("simulated_fail") };
+    // SAFETY: a text that ends in a zero.
+    unsafe { fail.unwrap()(call.as_ptr(), nth, code) };
+}
+
+/// Whether that call has failed.
+fn has_failed(simulated: &Simulated) -> bool {
+    // SAFETY: declared so there.
+    let has_failed = unsafe { simulated.library.get::<extern "C" fn() -> bool>("simulated_has_failed") };
+    has_failed.unwrap()()
+}
+
+/// How many things of the driver's are alive.
+fn alive(simulated: &Simulated) -> usize {
+    // SAFETY: declared so there.
+    let alive = unsafe { simulated.library.get::<extern "C" fn() -> usize>("simulated_alive") };
+    alive.unwrap()()
+}
+
+fn source() -> ReaderSource {
+    let row = |row: usize| vec![vec![row as u8; PIXELS], vec![(row % CLASSES) as u8]];
+    let tensors = vec![
+        TensorSpec::new("image", Role::Feature, DType::U8, &[1, 4, 6]),
+        TensorSpec::new("class", Role::Label, DType::U8, &[]),
+    ];
+    let rows = Arc::new((0..4 * BATCHES).map(row).collect());
+    ReaderSource::new(Given { tensors, rows }).batch_size(4)
+}
+
+/// What comes to the device in two epochs: sample ids, or an error. Every batch that comes is checked.
+fn run(registered: bool, checked: bool) -> Result<Vec<Result<Vec<u64>>>> {
+    let device = CudaDevice::open(0)?;
+    let pages = if registered { device.registered_pages() } else { device.pages() };
+    let workspace = Workspace::builder().workers(1).prefetch(2).pages(pages).build()?;
+    let image = Conversion::image(FloatType::F32);
+    let upload = Upload::to(device.clone())
+        .slots(2)
+        .convert("image", image)
+        .convert("class", Conversion::OneHot { to: FloatType::F32, classes: CLASSES });
+    let mut uploaded = upload.start(AsyncDataSetIterator::new(source(), &workspace)?)?;
+    let step = device.stream()?;
+    let mut items = Vec::new();
+    for _ in 0..2 {
+        for item in uploaded.by_ref() {
+            items.push(item.and_then(|batch| {
+                let on = batch.on(&step)?;
+                let [image, class] = ["image", "class"].map(|name| on.tensor(name)?.to_host());
+                let (image, class, ids) = (image?, class?, batch.sample_ids().to_vec());
+                if checked {
+                    let pixels = ids.iter().flat_map(|id| vec![*id as f32; PIXELS]);
+                    assert!(image == pixels.flat_map(f32::to_ne_bytes).collect::<Vec<_>>(), "image of {ids:?}");
+                    let hot = |id: &u64| (0..CLASSES).map(|class| f32::from(class == *id as usize % CLASSES)).collect();
+                    let classes = ids.iter().flat_map(|id| -> Vec<f32> { hot(id) });
+                    assert!(class == classes.flat_map(f32::to_ne_bytes).collect::<Vec<_>>(), "class of {ids:?}");
+                }
+                Ok(ids)
+            }));
+        }
+        uploaded.reset()?;
+    }
+    drop(uploaded);
+    // Each slot of the ring came home.
+    while workspace.ring().leased > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(items)
+}
+
+/// `run`, which must come to an end, and leave nothing behind.
+fn ended(simulated: &Simulated, what: &str, registered: bool) -> Result<Vec<Result<Vec<u64>>>> {
+    let checked = simulated.has_kernels;
+    let (send, result) = mpsc::channel();
+    let thread = std::thread::spawn(move || send.send(run(registered, checked)).unwrap());
+    let result = result.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    thread.join().unwrap();
+    for _ in 0..20_000 {
+        if alive(simulated) == 0 {
+            return result;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{what}: {} things were left behind", alive(simulated));
+}
+
+/// Errors that came, wherever they did.
+fn errors(result: &Result<Vec<Result<Vec<u64>>>>) -> Vec<&Error> {
+    match result {
+        Ok(items) => items.iter().filter_map(|item| item.as_ref().err()).collect(),
+        Err(error) => vec![error],
+    }
+}
+
+/// Numbers to fail by: each at first, then fewer.
+fn numbers() -> impl Iterator<Item = u64> {
+    (1..20).chain((0..).map(|step| 20 + step * step * 3))
+}
+
+#[test]
+fn a_call_that_fails_once_is_an_error_in_its_place_at_most() {
+    let Some((simulated, _one)) = driver() else { return };
+    // Not among them: making a retained context current, and waiting for a whole context, which is what is done when
+    // something else has failed. They fail on a broken device alone; see below.
+    let calls = [
+        ("cuInit", true),
+        ("cuDeviceGetCount", true),
+        ("cuDeviceGet", true),
+        ("cuDeviceGetAttribute", false),
+        ("cuDevicePrimaryCtxRetain", true),
+        ("cuDevicePrimaryCtxRelease_v2", false),
+        ("cuModuleLoadData", true),
+        ("cuModuleGetFunction", true),
+        ("cuModuleUnload", false),
+        ("cuStreamCreate", true),
+        ("cuStreamDestroy_v2", false),
+        ("cuStreamSynchronize", true),
+        ("cuStreamWaitEvent", true),
+        ("cuEventCreate", true),
+        ("cuEventDestroy_v2", false),
+        ("cuEventRecord", false),
+        ("cuEventSynchronize", false),
+        ("cuMemAllocAsync", true),
+        ("cuMemFreeAsync", false),
+        ("cuMemHostAlloc", false),
+        ("cuMemFreeHost", false),
+        ("cuMemHostRegister_v2", false),
+        ("cuMemHostUnregister", false),
+        ("cuMemcpyHtoDAsync_v2", true),
+        ("cuMemcpyDtoHAsync_v2", true),
+        ("cuLaunchKernel", true),
+    ];
+    for (call, is_seen) in calls {
+        let mut failed = 0;
+        for nth in numbers() {
+            let code = if call.contains("Alloc") { OUT_OF_MEMORY } else { UNKNOWN };
+            fail(simulated, call, nth, code);
+            let result =
+                ended(simulated, &format!("{call} {nth}"), call.contains("Register") || call.contains("Unreg"));
+            if !has_failed(simulated) {
+                break;
+            }
+            failed += 1;
+            let errors = errors(&result);
+            assert!(errors.len() <= 1, "{call} {nth}: {errors:?}");
+            assert!(!is_seen || !errors.is_empty() || call == "cuStreamWaitEvent", "{call} {nth}");
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::Device, "{call} {nth}: {error}");
+                let name = call.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
+                assert!(error.to_string().contains(name.trim_end_matches("_v")), "{call} {nth}: {error}");
+            }
+            // One item stands for each batch, in order.
+            if let Ok(items) = result {
+                assert_eq!(items.len(), 2 * BATCHES, "{call} {nth}");
+                for (index, ids) in items.iter().enumerate() {
+                    let first = (index % BATCHES * 4) as u64;
+                    assert!(ids.as_ref().is_ok_and(|ids| ids[0] == first) || ids.is_err(), "{call} {nth}: {ids:?}");
+                }
+            }
+        }
+        assert!(failed > 0, "{call} was not made");
+    }
+    fail(simulated, "", 0, 0);
+}
+
+#[test]
+fn a_device_that_breaks_ends_every_wait_and_leaves_nothing() {
+    let Some((simulated, _one)) = driver() else { return };
+    let calls = [
+        "running cuMemcpyHtoDAsync_v2",
+        "running cuLaunchKernel",
+        "cuStreamSynchronize",
+        "cuStreamWaitEvent",
+        "cuEventRecord",
+        "cuEventSynchronize",
+        "cuMemAllocAsync",
+        "cuMemcpyHtoDAsync_v2",
+        "cuLaunchKernel",
+        "cuCtxPushCurrent_v2",
+    ];
+    for call in calls {
+        for nth in numbers().take_while(|nth| *nth < 400) {
+            fail(simulated, call, nth, ILLEGAL_ADDRESS);
+            let result = ended(simulated, &format!("{call} {nth}"), false);
+            if !has_failed(simulated) {
+                break;
+            }
+            let errors = errors(&result);
+            assert!(errors.iter().all(|error| error.kind() == ErrorKind::Device), "{call} {nth}: {errors:?}");
+        }
+    }
+    fail(simulated, "", 0, 0);
+}
+
+fn bench(folder: Option<&Path>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    command.arg("bench").arg(root.join("fixtures/iris.csv")).args(["--json", "--epochs", "2", "--device", "cuda:1"]);
+    command.env_remove("LD_LIBRARY_PATH").env("SIMULATED_CUDA", "devices=2 late_us=2000 end=strict");
+    if let Some(folder) = folder {
+        command.env("LD_LIBRARY_PATH", folder);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn the_command_uploads_to_a_device_by_its_number() {
+    let Some(simulated) = simulated() else { return };
+    let output = bench(Some(&simulated.folder));
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = report.to_string();
+    assert!(text.contains(r#""device":"cuda:1""#), "{text}");
+}
+
+#[test]
+fn a_driver_that_is_missing_or_too_old_is_an_ordinary_error() {
+    if simulated().is_none() {
+        return;
+    }
+    let says = |folder: Option<&Path>| {
+        let output = bench(folder);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let missing = says(None);
+    assert!(missing.contains("none of libcuda.so, libcuda.so.1, nvcuda.dll could be loaded"), "{missing}");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda_driver/old.rs");
+    let folder = built("libcuda.so.1", std::slice::from_ref(&source), |to| {
+        let mut rustc = rustc();
+        rustc.arg(&source).arg("-o").arg(to);
+        rustc
+    });
+    let old = says(Some(&folder.unwrap()));
+    assert!(old.contains("lacks cuCtxPopCurrent_v2: it is too old"), "{old}");
+}
