@@ -7,6 +7,7 @@ mod numbers;
 
 pub(crate) use fused::scale_all;
 pub(crate) use halves::FromF32;
+pub(crate) use image::{Rows, write_rounded};
 
 pub use image::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,

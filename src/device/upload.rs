@@ -96,7 +96,22 @@ impl<D: Device> Upload<D> {
     /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo their number. Each has an upload
     /// thread of its own.
     ///
-    /// For a process a device, give each process its [`Shard`](crate::Shard) and one device instead.
+    /// By shard instead: give each device's loader its [`Shard`](crate::Shard), in one process or in a process a device.
+    ///
+    /// ```
+    /// use ringfeed::{HostDevice, Loader, Shard, Upload};
+    ///
+    /// let iris = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(25).shuffle(1);
+    /// let devices = [HostDevice::new(), HostDevice::new()];
+    /// let in_turn = Upload::to_each(devices.clone()).start(iris.build()?)?;
+    /// assert_eq!(in_turn.count(), 6);
+    ///
+    /// for (index, device) in (0..).zip(devices) {
+    ///     let own = iris.clone().shard(Shard::new(index, 2)?);
+    ///     assert_eq!(Upload::to(device).start(own.build()?)?.count(), 3); // in a thread of its own, if you like
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
     pub fn to_each(devices: impl IntoIterator<Item = D>) -> Self {
         let wait = Duration::from_secs(10);
         Self {

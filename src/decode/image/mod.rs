@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub use augment::{ImageAugment, Interpolation};
 pub(crate) use container::header;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
+pub(crate) use pixels::{Rows, write_rounded};
 pub(crate) use work::ImageWork;
 
 /// The formats that are decoded.

@@ -161,18 +161,18 @@ fn write(
     }
 }
 
-/// How rows of pixels lie in a tensor.
+/// How interleaved rows of pixels lie in a tensor; `mirrored` is for three planes alone.
 #[derive(Clone, Copy)]
-struct Rows {
-    width: usize,
-    out_width: usize,
-    plane: usize,
-    channels: usize,
-    mirrored: bool,
+pub(crate) struct Rows {
+    pub(crate) width: usize,
+    pub(crate) out_width: usize,
+    pub(crate) plane: usize,
+    pub(crate) channels: usize,
+    pub(crate) mirrored: bool,
 }
 
-/// Numbers of 16 bits: those of 32, a part of a row at a time, rounded.
-fn write_rounded<H: FromF32>(
+/// Writes pixels of one or three channels as `fma(x, scale, bias)`, a part of a row at a time, rounded.
+pub(crate) fn write_rounded<H: FromF32>(
     target: &mut [H],
     pixels: &[u8],
     factors: Option<([f32; 3], [f32; 3])>,

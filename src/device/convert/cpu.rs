@@ -1,10 +1,10 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::decode::{FromF32, PixelOrder, scale_all};
+use crate::decode::{FromF32, PixelOrder, Rows, scale_all, write_rounded};
 use crate::dtype::DType;
 
-use super::{DenseWork, FloatType, ImageWork, OneHotWork, ScaleWork, Work};
+use super::{DenseWork, FloatType, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork, Work};
 
 /// Numbers computed at once, on the stack.
 const BLOCK: usize = 256;
@@ -70,9 +70,19 @@ fn image<T: FromF32>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
     let flags = work.flags.map(|at| &slot[at..at + work.images]);
     let (from, to) = (strides(work.from, work), strides(work.order, work));
     let (mut bytes, mut numbers, mut rounded) = ([0u8; BLOCK], [0f32; BLOCK], [T::zeroed(); BLOCK]);
+    // From interleaved colours to planes there are loops that read each pixel once.
+    let is_common = (work.from, work.order, work.channels) == (PixelOrder::Nhwc, PixelOrder::Nchw, 3) && work.width > 0;
+    let three = |factors: [f32; MAX_CHANNELS]| std::array::from_fn(|channel| factors[channel]);
+    let factors = Some((three(work.scale), three(work.bias)));
     for index in 0..work.images {
         let flips = flags.is_some_and(|flags| flags[index] != 0);
         let (source, target) = (&pixels[index * size..][..size], &mut output[index * size..][..size]);
+        if is_common {
+            let plane = work.height * work.width;
+            let rows = Rows { width: work.width, out_width: work.width, plane, channels: 3, mirrored: flips };
+            write_rounded(target, source, factors, work.order, rows);
+            continue;
+        }
         for channel in 0..work.channels {
             let (scale, bias) = (work.scale[channel], work.bias[channel]);
             for row in 0..work.height {

@@ -59,6 +59,22 @@ pub enum Conversion {
     /// Images of bytes, normalised and laid out anew.
     Image(ImageConversion),
     /// Integers of 8 or 16 bits: `x * scale + bias`.
+    ///
+    /// ```
+    /// use ringfeed::{AsyncDataSetIterator, Conversion, DType, Device, FloatType, HostDevice, MemoryReader};
+    /// use ringfeed::{ReaderSource, Role, Upload, Workspace};
+    ///
+    /// // Depths of 16 bits, in millimetres, as metres.
+    /// let depths = MemoryReader::new("depth", Role::Feature, &[2, 2], vec![0u16, 500, 1000, 65535])?;
+    /// let batches = AsyncDataSetIterator::new(ReaderSource::new(depths), &Workspace::builder().build()?)?;
+    /// let metres = Conversion::Scale { to: FloatType::F32, scale: 0.001, bias: 0.0 };
+    /// let device = HostDevice::new();
+    /// let mut batches = Upload::to(device.clone()).convert("depth", metres).start(batches)?;
+    /// if let Some(batch) = batches.next().transpose()? {
+    ///     assert_eq!(batch.on(&device.stream()?)?.features()?.dtype(), DType::F32);
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
     Scale {
         /// Element type of the result.
         to: FloatType,
@@ -86,6 +102,24 @@ impl Conversion {
     }
 
     /// A sparse row's 32-bit values as a row of `columns` numbers; `indices` names the tensor of their columns.
+    ///
+    /// ```
+    /// use ringfeed::{AsyncDataSetIterator, Conversion, Device, FloatType, HostDevice, MemoryReader};
+    /// use ringfeed::{ReaderSource, Role, Upload, Workspace};
+    ///
+    /// let values = MemoryReader::new("x", Role::Feature, &[2], vec![0.5f32, 2.0, 1.0, 0.0])?;
+    /// let columns = MemoryReader::new("columns", Role::Feature, &[2], vec![0i32, 3, 2, 0])?;
+    /// let present = MemoryReader::new("present", Role::Mask, &[2], vec![1u8, 1, 1, 0])?;
+    /// let source = ReaderSource::new(values).and(columns).and(present);
+    /// let batches = AsyncDataSetIterator::new(source, &Workspace::builder().build()?)?;
+    /// let dense = Conversion::dense(FloatType::F32, 4, "columns").masked_by("present");
+    /// let device = HostDevice::new();
+    /// let mut rows = Upload::to(device.clone()).convert("x", dense).start(batches)?;
+    /// if let Some(batch) = rows.next().transpose()? {
+    ///     assert_eq!(batch.on(&device.stream()?)?.tensor("x")?.shape(), [2, 4]); // 0.5 0 0 2 and 0 0 1 0
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
     pub fn dense(to: FloatType, columns: usize, indices: impl Into<String>) -> DenseConversion {
         DenseConversion { to, columns, indices: indices.into(), mask: None }
     }
