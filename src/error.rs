@@ -199,6 +199,15 @@ impl Error {
         self
     }
 
+    /// Makes of an offset in a part of a file, if one is known, that in the file.
+    #[must_use]
+    pub(crate) fn in_part_at(mut self, start: u64) -> Self {
+        if let Some(byte) = &mut self.0.location.byte {
+            *byte += start;
+        }
+        self
+    }
+
     /// The kind, for matching.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

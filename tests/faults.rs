@@ -328,10 +328,12 @@ fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
     let folder = tempfile::tempdir().unwrap();
     let numbers = || (0..RECORDS).map(|i| 1_000_000 + i);
     let (raw, csv) = (folder.path().join("numbers.bin"), folder.path().join("numbers.csv"));
-    std::fs::write(&raw, numbers().flat_map(|i| (i as i64).to_le_bytes()).collect::<Vec<_>>()).unwrap();
-    // As long as a number of eight bytes.
-    std::fs::write(&csv, numbers().map(|i| format!("{i}\n")).collect::<String>()).unwrap();
-    let open = |nth: usize| -> ReaderSource {
+    // As text, a number is as long as in eight bytes.
+    let write = |nth: usize| match nth {
+        0 => std::fs::write(&raw, numbers().flat_map(|i| (i as i64).to_le_bytes()).collect::<Vec<_>>()).unwrap(),
+        _ => std::fs::write(&csv, numbers().map(|i| format!("{i}\n")).collect::<String>()).unwrap(),
+    };
+    let open = |nth: usize, shuffled: bool| -> ReaderSource {
         let csv_options = CsvOptions {
             header: Header::No,
             tensors: vec![ColumnTensor::numbers("x", Role::Feature, DType::I64, [0])],
@@ -342,11 +344,15 @@ fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
             0 => ReaderSource::new(RawReader::open(&raw, &raw_options).unwrap()),
             _ => ReaderSource::new(CsvReader::open(&csv, &csv_options).unwrap()),
         };
-        source.batch_size(500).shuffle(5).bad_records(BadRecords::Skip(BadLimits::count(RECORDS)))
+        let source = source.batch_size(500).bad_records(BadRecords::Skip(BadLimits::count(RECORDS)));
+        // In order, neighbours are read together.
+        if shuffled { source.shuffle(5) } else { source }
     };
-    for (nth, path) in [&raw, &csv].into_iter().enumerate() {
+    for (nth, shuffled) in [(0, false), (0, true), (1, false), (1, true)] {
+        write(nth);
+        let path = [&raw, &csv][nth];
         let workspace = Workspace::builder().workers(2).across_epochs(false).build().unwrap();
-        let mut iterator = AsyncDataSetIterator::new(open(nth), &workspace).unwrap();
+        let mut iterator = AsyncDataSetIterator::new(open(nth, shuffled), &workspace).unwrap();
         let epoch = |iterator: &mut AsyncDataSetIterator| {
             let mut seen = Vec::new();
             for batch in iterator {

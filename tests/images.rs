@@ -112,6 +112,24 @@ fn lossless_formats_give_the_picture_exactly() {
 }
 
 #[test]
+fn a_marked_exif_block_turns_a_webp_too() {
+    // Pillow writes the mark that JPEG has before its EXIF into WebP, where libwebp's tools write none.
+    let bytes = fs::read(fixture("images/orientation-6.webp")).unwrap();
+    let at = bytes.windows(4).position(|name| name == b"EXIF").unwrap();
+    let mut marked = bytes[..at + 8].to_vec();
+    marked.extend_from_slice(b"Exif\0\0");
+    marked.extend_from_slice(&bytes[at + 8..]);
+    marked[at + 4] += 6;
+    marked[4] += 6;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("marked.webp");
+    fs::write(&path, marked).unwrap();
+    assert_eq!(summarise_image(&path).unwrap().orientation, 6);
+    let (shape, pixels) = pixels_of(&path, JpegDecoder::default()).unwrap();
+    assert_eq!((&shape[..], &pixels[..]), (&[HEIGHT, WIDTH, 3][..], picture().as_flattened()));
+}
+
+#[test]
 fn all_eight_orientations_stand_upright_with_both_jpeg_decoders() {
     let expected = picture();
     for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {

@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::random::mix;
 
 /// Where an index is kept for the next run: the rows of a file of text, the listing of a folder, the members of an
-/// archive. What is kept is used only while the data's size and modification time are the same; a stale or damaged
-/// index is made anew.
+/// archive. What is kept is used only while the data's size and modification time are the same, on Unix also the time of
+/// its last change, which nobody can set back (and which a copy does not keep); a stale or damaged index is made anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SavedIndex {
@@ -54,11 +54,19 @@ impl Guard {
         Self(hash(0, kind.as_bytes()))
     }
 
-    /// And of a file or folder as it is now: its size and its time of modification.
+    /// And of a file or folder as it is now: its size and its time of modification, on Unix that of its last change too.
     pub(crate) fn and_metadata(self, metadata: &Metadata) -> Self {
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = modified.map_or(0, |time| time.as_nanos() as u64);
-        Self(mix(mix(self.0 ^ metadata.len()) ^ modified))
+        let guard = Self(mix(mix(self.0 ^ metadata.len()) ^ modified));
+        // Archives, copies and builds that give files a time of their choice can't choose this one.
+        #[cfg(unix)]
+        let guard = {
+            use std::os::unix::fs::MetadataExt;
+            let changed = [metadata.ctime(), metadata.ctime_nsec()];
+            changed.into_iter().fold(guard, |guard, part| Self(mix(guard.0 ^ part as u64)))
+        };
+        guard
     }
 
     /// And made with these options.

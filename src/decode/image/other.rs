@@ -1,5 +1,6 @@
 use std::io::Cursor;
 
+use image::metadata::Orientation as Exif;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
 
 use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer};
@@ -53,8 +54,15 @@ pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
         (.., colour) => colour.channel_count(),
     };
     // A damaged or strange EXIF block is no reason to refuse the pixels.
-    let orientation = decoder.orientation().map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
+    let exif = marked_orientation(&mut decoder).or_else(|| decoder.orientation().ok());
+    let orientation = exif.map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
     Ok(Header { format, width, height, channels, orientation })
+}
+
+/// The orientation in an EXIF block that begins with the mark of JPEG's. Pillow writes such blocks into WebP; the `image`
+/// crate finds nothing in them.
+fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
+    Exif::from_exif_chunk(decoder.exif_metadata().ok()??.strip_prefix(b"Exif\0\0")?)
 }
 
 impl DecodeImage for ImageCrate {

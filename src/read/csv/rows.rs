@@ -40,6 +40,8 @@ pub(crate) struct RowBytes {
     /// Where they are instead, if `is_gathered`.
     gathered: Gathered,
     is_gathered: bool,
+    /// Something of the job can't be read; only what it is shall be missing.
+    one_by_one: bool,
     /// How many of the bytes are in use; the rest is kept, so that it need not be cleared again.
     used: usize,
     spans: Vec<(usize, usize)>,
@@ -47,7 +49,7 @@ pub(crate) struct RowBytes {
 
 impl RowBytes {
     pub(crate) fn clear(&mut self) {
-        self.is_gathered = false;
+        (self.is_gathered, self.one_by_one) = (false, false);
         self.used = 0;
         self.spans.clear();
     }
@@ -230,7 +232,7 @@ impl Rows {
         let mut end = self.end(first, start);
         let mut count = 1;
         for (row, expected) in rows[1..].iter().zip(first + 1..self.len()) {
-            if *row != expected {
+            if *row != expected || into.one_by_one {
                 break;
             }
             let next = self.start(expected + 1);
@@ -241,7 +243,13 @@ impl Rows {
             count += 1;
         }
         let len = (end - start) as usize;
-        self.input.read_at(start, into.room(len))?;
+        match self.input.read_at(start, into.room(len)) {
+            Err(_) if count > 1 => {
+                into.one_by_one = true;
+                return self.read(&rows[..1], into);
+            }
+            read => read?,
+        }
         let base = into.take(len);
         for row in first..first + count {
             let begin = self.start(row);

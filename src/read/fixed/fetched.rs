@@ -16,6 +16,8 @@ pub(crate) struct Fetched {
     is_gathered: bool,
     /// How many records are read.
     read: usize,
+    /// Something of the job can't be read; only what it is shall be missing.
+    one_by_one: bool,
     samples: Vec<u64>,
 }
 
@@ -55,7 +57,7 @@ impl Fetched {
             return Ok(());
         }
         if nth == 0 {
-            self.read = 0;
+            (self.read, self.one_by_one) = (0, false);
             let pieces = samples.iter().map(|sample| place(*sample));
             self.is_gathered = pieces.clone().all(|piece| piece.end - piece.start == largest as u64)
                 && self.gathered.gather(input, pieces);
@@ -74,7 +76,8 @@ impl Fetched {
         let mut end = first.end;
         let mut run = 1;
         // Neighbours may be read at once where each has its bytes behind those of the one before.
-        while let Some(next) = samples.get(nth + run).map(|sample| place(*sample))
+        while !self.one_by_one
+            && let Some(next) = samples.get(nth + run).map(|sample| place(*sample))
             && next.start == end
             && end - first.start == (run * largest) as u64
         {
@@ -82,7 +85,13 @@ impl Fetched {
             run += 1;
         }
         let begin = nth * largest;
-        input.read_at(first.start, &mut self.bytes[begin..begin + (end - first.start) as usize])?;
+        let read = input.read_at(first.start, &mut self.bytes[begin..begin + (end - first.start) as usize]);
+        if run > 1 && read.is_err() {
+            (run, self.one_by_one) = (1, true);
+            input.read_at(first.start, &mut self.bytes[begin..begin + (first.end - first.start) as usize])?;
+        } else {
+            read?;
+        }
         self.read = nth + run;
         Ok(())
     }

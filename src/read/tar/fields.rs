@@ -49,7 +49,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if the sample has no image or several.
+    /// [`ErrorKind::Config`] if the sample has no image or several, [`ErrorKind::NotFound`] if there is none.
     pub(super) fn new(options: &TarOptions, extensions: impl FnOnce() -> Result<Vec<String>>) -> Result<Self> {
         let mut fields = Self::default();
         let found;
@@ -148,6 +148,10 @@ pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<TarField>> {
         [_] => {
             let class = extensions.iter().any(|extension| extension == "cls").then(TarField::class);
             return Ok([Some(TarField::image()), class].into_iter().flatten().collect());
+        }
+        [] if extensions.is_empty() => {
+            let message = "the archives hold no samples: looked for members called KEY.EXTENSION";
+            return Err(Error::new(ErrorKind::NotFound, message));
         }
         [] => format!("the first sample has {extensions:?} and no image; say what is read with `fields`"),
         several => format!("the first sample has {} images, {several:?}; say which one with `fields`", several.len()),

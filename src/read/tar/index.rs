@@ -73,14 +73,20 @@ pub(super) const NO_CLASS: u32 = u32::MAX;
 /// Where the bytes of a member lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// In blocks from the archive's beginning; 0 for a member that the sample does not have.
+    /// In blocks from the archive's beginning; 0 for a member that the sample does not have, or only as a hard link.
     pub(super) block: u32,
     /// In bytes; `u32::MAX` for 4 GiB or more.
     pub(super) size: u32,
 }
 
 impl Place {
+    /// Of a member that is a hard link.
+    pub(super) const LINK: Self = Self { block: 0, size: 1 };
+
     fn of(member: Member) -> Result<Self> {
+        if member.is_link {
+            return Ok(Self::LINK);
+        }
         let block = u32::try_from(member.data / BLOCK).map_err(|_| {
             let message = "lies beyond the first 2 TiB of its archive; split the archive";
             Error::new(ErrorKind::Limit, message).at_byte(member.header)
@@ -169,7 +175,11 @@ pub(super) fn first_sample(input: &Input) -> Result<Vec<String>> {
         if first.get_or_insert_with(|| key.to_vec()) != key {
             break;
         }
-        extensions.push(extension.to_ascii_lowercase());
+        let extension = extension.to_ascii_lowercase();
+        // One that is there twice is an error once the place of both is known.
+        if !extensions.contains(&extension) {
+            extensions.push(extension);
+        }
     }
     Ok(extensions)
 }
@@ -210,18 +220,22 @@ impl Building<'_> {
             self.begin(key)?;
         }
         let index = &mut self.index;
+        if self.extensions.contains(&extension) {
+            let message = "the sample has this member twice; the archive was packed or joined wrongly";
+            return Err(Error::new(ErrorKind::Format, message));
+        }
         let sample = index.len() - 1;
         let first = sample * self.wanted.len();
         for (nth, wanted) in self.wanted.iter().enumerate().filter(|(_, wanted)| wanted.is(&extension)) {
             let place = &mut index.places[first + nth];
-            if *wanted == Wanted::AnyImage && place.block != 0 {
+            if *wanted == Wanted::AnyImage && *place != Place::default() {
                 let message = "the sample has several images; say by its extension which one is meant";
                 return Err(Error::new(ErrorKind::Config, message));
             }
             *place = Place::of(member)?;
             if let Some(class) = self.class.filter(|class| class.member == nth) {
                 index.labels[sample] = NO_CLASS;
-                if member.size <= MAX_CLASS_BYTES {
+                if member.size <= MAX_CLASS_BYTES && !member.is_link {
                     let bytes = walk.contents(member)?;
                     let names = &mut self.names;
                     let read = class.read(bytes, |name| {
@@ -238,10 +252,7 @@ impl Building<'_> {
                 }
             }
         }
-        if !self.extensions.insert(extension) {
-            let message = "the sample has this member twice; the archive was packed or joined wrongly";
-            return Err(Error::new(ErrorKind::Format, message));
-        }
+        self.extensions.insert(extension);
         Ok(())
     }
 

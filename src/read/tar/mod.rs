@@ -120,7 +120,7 @@ impl TarReader {
             faults if faults.is_empty() => {}
             faults => return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_path(root)),
         }
-        let mut fields = Fields::new(options, || first_extensions(&paths))?;
+        let mut fields = Fields::new(options, || first_extensions(&paths)).map_err(|error| error.at_path(root))?;
         let mut reservation = budget.reserve(0, "the index of the archives")?;
         let indexes = saved::indexes(root, &paths, &fields, options, &mut reservation)?;
         let mut archives = Vec::with_capacity(paths.len());
@@ -196,17 +196,22 @@ impl TarReader {
             Some(extension) => format!("{key}.{extension}"),
             None => key.into_owned(),
         };
+        let place = self.place_of(archive, nth, member);
+        // Who read the archive says where in it; who decoded the member, where in that.
+        let error = if error.path().is_none() { error.in_part_at(place.start()) } else { error };
         let error = error.at_path(&archive.path).at_record(sample).at_member(name);
-        match self.place_of(archive, nth, member) {
-            Place { block: 0, .. } => error,
-            place => error.at_byte(place.start()),
-        }
+        if place.block == 0 { error } else { error.at_byte(place.start()) }
     }
 
     /// Reads the first `wanted` bytes of a member into `buffer`; gives the length of all of it.
     fn read(&self, sample: u64, member: usize, buffer: &mut Vec<u8>, wanted: u64) -> Result<u64> {
         let (archive, nth) = self.find(sample);
         let place = self.place_of(archive, nth, member);
+        if place == Place::LINK {
+            let message =
+                "a hard link to another member, without bytes of its own; pack it with `tar --hard-dereference`";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         if place.block == 0 {
             return Err(Error::new(ErrorKind::Data, "the sample has no such member"));
         }

@@ -35,7 +35,7 @@ pub(super) fn indexes(
 
 /// The archives as they are now, and what of them is indexed.
 fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
-    let mut guard = Guard::new("members of tar archives 1").and(format!("{:?}", fields.wanted).as_bytes());
+    let mut guard = Guard::new("members of tar archives 2").and(format!("{:?}", fields.wanted).as_bytes());
     guard = guard.and(format!("{:?}", fields.class).as_bytes());
     for path in paths {
         let metadata = std::fs::metadata(path).map_err(|error| Error::io(path, error))?;

@@ -18,7 +18,7 @@ const NEAR: usize = 64 << 10;
 const FAR: usize = 2 << 10;
 const GAP: u64 = 4 << 10;
 
-/// An ordinary file in an archive.
+/// An ordinary file in an archive. Of one that was packed before under another name there is only a hard link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     /// Where its header begins, long names and pax headers before it included.
@@ -26,6 +26,8 @@ pub(super) struct Member {
     /// Where its bytes begin: always a multiple of [`BLOCK`], never 0.
     pub(super) data: u64,
     pub(super) size: u64,
+    /// Its bytes are another member's.
+    pub(super) is_link: bool,
 }
 
 /// The members of one archive, in order.
@@ -38,7 +40,7 @@ pub(super) struct Walk<'a> {
     at: u64,
     /// The name of the member found last.
     name: Vec<u8>,
-    /// Members that are no ordinary files: folders, links, devices.
+    /// Members that are no ordinary files: folders, symbolic links, devices.
     others: u64,
 }
 
@@ -143,9 +145,9 @@ impl<'a> Walk<'a> {
         self.at = end.next_multiple_of(BLOCK);
         match kind {
             0 | b'0' | b'7' if self.name.ends_with(b"/") => {}
-            0 | b'0' | b'7' => {
+            0 | b'0' | b'1' | b'7' => {
                 let header = extended.header.unwrap_or(at);
-                return Ok(Step::Member(Member { header, data, size }));
+                return Ok(Step::Member(Member { header, data, size, is_link: kind == b'1' }));
             }
             b'L' | b'x' | b'X' | b'g' => {
                 if size > MAX_EXTENSION {
@@ -170,10 +172,11 @@ impl<'a> Walk<'a> {
                 return read.map(|()| Step::Next);
             }
             b'K' => return Ok(Step::Next),
-            b'S' => return Err(sparse()),
+            b'S' => return Err(sparse().at_member(String::from_utf8_lossy(&self.name))),
             b'M' => {
                 let message = "a part of a file that began in another archive; pack it again into one";
-                return Err(Error::new(ErrorKind::Unsupported, message));
+                let error = Error::new(ErrorKind::Unsupported, message);
+                return Err(error.at_member(String::from_utf8_lossy(&self.name)));
             }
             _ => {}
         }
