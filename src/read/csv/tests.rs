@@ -151,7 +151,7 @@ fn long(text: &str, salt: usize) -> Vec<u8> {
     while bytes.len() < 3 << 20 {
         bytes.extend(text.as_bytes());
         // Runs of different length bring a chunk's edge to another place in each.
-        bytes.resize(bytes.len() + (bytes.len() / 7 + salt) % 4099, b'x');
+        bytes.resize(bytes.len() + 1 + (bytes.len() / 7 + salt) % 4099, b'x');
     }
     bytes
 }
