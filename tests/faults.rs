@@ -322,6 +322,14 @@ fn bad_records_at_the_beginning_of_a_job_leave_nothing_of_the_job_before() {
     }
 }
 
+/// How many buffers there are in this process that small records are gathered in.
+#[cfg(target_os = "linux")]
+fn gathering() -> usize {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("/memfd:ringfeed")).count()
+}
+
 #[test]
 fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
     const RECORDS: u64 = 20_000;
@@ -365,6 +373,8 @@ fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
             seen
         };
         assert!(epoch(&mut iterator).into_iter().eq(0..RECORDS));
+        #[cfg(target_os = "linux")]
+        assert!(!shuffled || gathering() > 0, "nothing was gathered");
         // In the middle of a record: in the file's last page, of which the rest reads as zeros where it is mapped, and far
         // before it.
         for kept in [RECORDS - 5, 7_001] {
