@@ -10,19 +10,19 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"
 
-# The executable that cargo built for a target, from its messages.
+# The executable that cargo built for target NAME, from its messages: other programs that a test needs are among them, too.
 built() {
-    cargo "$@" --no-run --message-format=json |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
+    name=$1
+    shift
+    cargo "$@" "$name" --no-run --message-format=json |
+        sed -n "s/.*\"name\":\"$name\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -n 1
 }
 
 case "${1:-}" in
 build)
     mkdir -p target/gpu
-    for test in cuda; do
-        cp "$(built test --release --features cuda --test $test)" target/gpu/test-$test
-    done
-    cp "$(built bench --features cuda --bench upload)" target/gpu/bench-upload
+    cp "$(built cuda test --release --features cuda --test)" target/gpu/test-cuda
+    cp "$(built upload bench --features cuda --bench)" target/gpu/bench-upload
     cargo build --release --features cuda --bin ringfeed
     cp target/release/ringfeed target/gpu/ringfeed
     ls -l target/gpu
