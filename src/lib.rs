@@ -18,6 +18,7 @@ mod ring;
 mod row;
 mod schema;
 mod stats;
+mod storage;
 mod sync;
 mod view;
 

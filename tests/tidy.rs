@@ -10,7 +10,7 @@ const FLOORS: [&[&str]; 12] = [
     &["layout", "memory"],
     &["row", "view"],
     &["ring"],
-    &["decode", "normalise", "order", "stats"],
+    &["decode", "normalise", "order", "stats", "storage"],
     &["read"],
     &["dataset"],
     &["prefetch"],
@@ -31,10 +31,10 @@ const UNSAFE: [&str; 15] = [
     "device/measure.rs",
     "memory/block.rs",
     "prefetch/background.rs",
-    "read/gather.rs",
-    "read/input.rs",
     "ring/slot.rs",
     "row.rs",
+    "storage/gather.rs",
+    "storage/input.rs",
 ];
 
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

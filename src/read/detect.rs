@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorKind, Result, missing_path};
 
 use super::IdxReader;
 use super::images::has_class_folders;
-use super::input::{Inflater, inflate_error, open_file};
 use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
 use super::tar::{is_pattern, is_tar_name};
+use crate::storage::{Inflater, inflate_error, open_file};
 
 /// The formats that [`detect`] tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

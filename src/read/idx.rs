@@ -10,7 +10,7 @@ use crate::schema::{Role, TensorSpec};
 
 use super::detect::is_idx_name;
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
-use super::input::{Access, Inflater, Input, Spool, inflate_error, open_file};
+use crate::storage::{Access, Inflater, Input, Spool, inflate_error, open_file};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,8 @@ mod concat;
 mod csv;
 mod detect;
 mod fixed;
-mod gather;
 mod idx;
 mod images;
-mod input;
 mod job;
 mod memory;
 mod npy;
@@ -34,6 +32,7 @@ use crate::random::RandomKey;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, TensorSpec};
 
+pub use crate::storage::Access;
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
 pub(crate) use csv::Foretold;
@@ -47,8 +46,6 @@ pub use idx::{IdxFile, IdxOptions, IdxReader};
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
-pub use input::Access;
-pub(crate) use input::{Inflater, Input};
 pub use job::Job;
 pub use memory::MemoryReader;
 pub use npy::{NpyOptions, NpyReader};

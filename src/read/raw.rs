@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
-use super::input::{Access, Input};
+use crate::storage::{Access, Input};
 
 /// How a raw file is read: what a header would say, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::Input;
 use crate::read::parallel::in_order;
+use crate::storage::Input;
 
 use super::dialect::{Dialect, Progress};
 use super::index::RowIndex;

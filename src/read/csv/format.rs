@@ -8,7 +8,7 @@ use std::path::Path;
 use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::read::input::inflate_error;
+use crate::storage::inflate_error;
 
 use super::dialect::Dialect;
 use super::fields::Fields;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_of;
-use crate::read::Input;
 use crate::read::parallel::thread_count;
 use crate::read::saved::{self, Guard};
 use crate::schema::TensorSpec;
+use crate::storage::Input;
 
 use super::chunks::find_records;
 use super::columns::{Inference, Plan, needs_inference};

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{Access, SavedIndex};
+use crate::read::SavedIndex;
 use crate::schema::Role;
+use crate::storage::Access;
 
 use super::text::encoding_named;
 

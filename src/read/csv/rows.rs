@@ -4,9 +4,9 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::Input;
-use crate::read::gather::Gathered;
 use crate::read::parallel::in_order;
+use crate::storage::Gathered;
+use crate::storage::Input;
 
 use super::columns::Inference;
 use super::dialect::Dialect;

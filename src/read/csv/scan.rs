@@ -6,7 +6,7 @@ use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
-use crate::read::input::inflate_error;
+use crate::storage::inflate_error;
 
 use super::dialect::{Dialect, Progress};
 

@@ -7,8 +7,7 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::memory::MemoryBudget;
-use crate::read::input::{Spool, inflate_error, open_file};
-use crate::read::{Inflater, Input};
+use crate::storage::{Inflater, Input, Spool, inflate_error, open_file};
 
 use super::options::CsvOptions;
 

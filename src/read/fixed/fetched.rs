@@ -1,9 +1,9 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::read::Input;
-use crate::read::gather::Gathered;
-use crate::read::input::prefetch;
+use crate::storage::Gathered;
+use crate::storage::Input;
+use crate::storage::prefetch;
 
 /// Where a worker keeps its job's records between fetching and decoding them: their bytes, or where memory holds the
 /// file, only which records they are.

@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
 use crate::schema::{MAX_RANK, Role, TensorSpec};
 
-use super::{Fingerprint, Input, Sample, Scratch};
+use crate::storage::Input;
+
+use super::{Fingerprint, Sample, Scratch};
 
 pub(crate) use fetched::Fetched;
 pub use stored::{Endian, StoredType};

@@ -1,6 +1,5 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
-mod file;
 mod listing;
 mod saved;
 mod summary;
@@ -18,13 +17,13 @@ use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
-use file::read_file;
+use crate::storage::read_file;
 pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
 use saved::Way;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 use tensors::sort_classes;
-pub(super) use tensors::{ImageSizes, check_bytes, image_tensors, label_tensor, upright_size, write_label, write_mask};
+pub(super) use tensors::{ImageSizes, image_tensors, label_tensor, upright_size, write_label, write_mask};
 
 /// Where the class of an image file comes from.
 #[derive(Clone, Copy, Default)]

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::ImageFolder;
-use super::file::read_file;
 use crate::decode::image::{ImageFormat, ImageWork};
 use crate::decode::{ImageOptions, PixelOrder};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader};
+use crate::storage::read_file;
 
 /// What `inspect` says of one image file.
 #[derive(Clone, Debug, PartialEq, Serialize)]

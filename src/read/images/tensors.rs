@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::decode::image::header;
 use crate::decode::{ImageOptions, LabelFormat, PixelOrder};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 
@@ -136,15 +136,4 @@ pub(in crate::read) fn sort_classes(mut names: Vec<String>, labels: &mut [u32]) 
     labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
     names.sort();
     names
-}
-
-/// # Errors
-///
-/// [`ErrorKind::Limit`] for a file or member of more bytes than allowed.
-pub(in crate::read) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
-    if len <= max_bytes {
-        return Ok(());
-    }
-    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
-    Err(Error::new(ErrorKind::Limit, message))
 }

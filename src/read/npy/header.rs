@@ -1,6 +1,6 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Input;
 use crate::read::fixed::{ArrayHeader, Endian, Stored, StoredType};
+use crate::storage::Input;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 

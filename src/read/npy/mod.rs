@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
-use super::input::{Access, Input};
+use crate::storage::{Access, Input};
 
 pub(super) use header::{begins_as_npy, header_of};
 

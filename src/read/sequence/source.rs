@@ -12,7 +12,7 @@ use crate::read::csv::{
     ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text,
     needs_inference,
 };
-use crate::read::input::inflate_error;
+use crate::storage::inflate_error;
 
 use super::SequenceOptions;
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::input::Input;
+use crate::storage::Input;
 
 use super::options::ClassBy;
 use super::value::{Pointer, Value, text};

@@ -22,10 +22,10 @@ use crate::random::mix;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
-use super::images::{ImageSizes, check_bytes, upright_size, write_label, write_mask};
-use super::input::{Access, Input};
+use super::images::{ImageSizes, upright_size, write_label, write_mask};
 use super::parallel;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
+use crate::storage::{Access, Input, check_bytes};
 
 use fields::Fields;
 use index::{ArchiveIndex, NO_CLASS, Place};

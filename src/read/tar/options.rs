@@ -2,8 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
-use crate::read::{Access, Longer, SavedIndex};
+use crate::read::{Longer, SavedIndex};
 use crate::schema::Role;
+use crate::storage::Access;
 
 /// How tar archives are read: plain data, with defaults for all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

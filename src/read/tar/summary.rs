@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::read::images::ClassCount;
-use crate::read::input::{Access, Input};
 use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader, parallel};
 use crate::schema::{Dim, Role};
+use crate::storage::{Access, Input};
 
 use super::index::split;
 use super::options::TarOptions;

@@ -4,7 +4,7 @@
 //! Tar Format" in its manual).
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::input::Input;
+use crate::storage::Input;
 
 /// Headers are one block, and everything begins at a block.
 pub(super) const BLOCK: u64 = 512;

@@ -3,9 +3,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Input;
 use crate::read::fixed::{ArrayHeader, FileNumber, Stored, StoredType};
 use crate::read::npy::{self, begins_as_npy};
+use crate::storage::Input;
 
 use super::TokenOptions;
 

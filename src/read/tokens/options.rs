@@ -3,9 +3,9 @@ use serde::{Deserialize, Serialize};
 use crate::decode::converts;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Access;
 use crate::read::fixed::{Endian, StoredType};
 use crate::schema::{Role, TensorSpec};
+use crate::storage::Access;
 
 /// How a file of tokens is read and cut into samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -91,7 +91,7 @@ mod system {
 
     use memmap2::{Advice, Mmap, MmapOptions, MmapRaw};
 
-    use crate::read::input::prefetch;
+    use crate::storage::prefetch;
 
     /// Pieces a call; the system takes 1024 at most.
     const A_CALL: usize = 128;
@@ -181,7 +181,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::read::Access;
+    use crate::storage::Access;
 
     /// A file of `bytes`; the folder goes with what is first.
     fn input(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, Input) {

@@ -1,4 +1,4 @@
-//! Reading one file into a buffer that is used again and again.
+//! Local files: opening them, and reading small ones whole into a buffer that is used again and again.
 
 use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Read};
@@ -6,14 +6,24 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result, missing_path};
 
-use super::check_bytes;
+/// Opens a file for reading; a missing one is an error that names the nearest entry, a folder is an error that says so.
+pub(crate) fn open_file(path: &Path) -> Result<File> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    if file.metadata().map_err(|error| Error::io(path, error))?.is_dir() {
+        return Err(Error::new(ErrorKind::Format, "is a folder, not a file").at_path(path));
+    }
+    Ok(file)
+}
 
 /// Files up to here are read without asking for their length first: for them, a call to the system is a fifth of the cost.
 const SMALL: usize = 8 << 10;
 
 /// Reads the first `wanted` bytes of a file, at least 8 KiB of them, into `buffer`, reusing its memory; returns the file's
 /// length.
-pub(super) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
+pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
     let mut file = File::open(path).map_err(|error| match error.kind() {
         IoErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
@@ -64,6 +74,17 @@ fn fill(file: &mut File, into: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+/// # Errors
+///
+/// [`ErrorKind::Limit`] for a file or member of more bytes than allowed.
+pub(crate) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
+    if len <= max_bytes {
+        return Ok(());
+    }
+    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
+    Err(Error::new(ErrorKind::Limit, message))
 }
 
 #[cfg(test)]

@@ -1,0 +1,126 @@
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::GzDecoder;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::open_file;
+
+/// The decompressed bytes of a gzip file, of all its members. Zeros behind the last one are padding, as for gzip itself.
+pub(crate) struct Inflater {
+    /// The member that is being read; `None` at the end.
+    member: Option<GzDecoder<BufReader<File>>>,
+}
+
+impl Inflater {
+    /// Whether the file starts with gzip's magic bytes.
+    pub(crate) fn recognises(path: &Path) -> Result<bool> {
+        let mut magic = [0u8; 2];
+        let mut file = open_file(path)?;
+        match file.read_exact(&mut magic) {
+            Ok(()) => Ok(magic == [0x1f, 0x8b]),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    }
+
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = open_file(path)?;
+        Ok(Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, file))) })
+    }
+
+    /// What follows a member: another one, or `None` at the end of the file.
+    fn next_member(mut rest: BufReader<File>) -> std::io::Result<Option<GzDecoder<BufReader<File>>>> {
+        loop {
+            let buffered = rest.fill_buf()?;
+            if buffered.is_empty() {
+                return Ok(None);
+            }
+            let padding = buffered.iter().take_while(|byte| **byte == 0).count();
+            if padding == 0 {
+                return Ok(Some(GzDecoder::new(rest)));
+            }
+            rest.consume(padding);
+        }
+    }
+}
+
+impl Read for Inflater {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let count = member.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            self.member = match self.member.take() {
+                Some(ended) => Self::next_member(ended.into_inner())?,
+                None => None,
+            };
+        }
+        Ok(0)
+    }
+}
+
+/// What an error while decompressing or transcoding means: `byte` counts decompressed bytes.
+#[cold]
+pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Error {
+    // A reader of ours already said what and where.
+    let error = match error.downcast::<Error>() {
+        Ok(ours) => return ours.at_path(path),
+        Err(error) => error,
+    };
+    let (kind, message) = match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            (ErrorKind::Format, "the gzip data ends in the middle; the file is truncated".to_owned())
+        }
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData => {
+            (ErrorKind::Format, format!("corrupt gzip data: {error}"))
+        }
+        _ => (ErrorKind::Io, error.to_string()),
+    };
+    Error::new(kind, message).with_source(error).at_path(path).at_byte(byte)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::super::{Input, Spool};
+    use super::*;
+
+    pub(in crate::storage) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn members_follow_each_other_and_zeros_may_follow_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("members.gz");
+        let read = |bytes: Vec<u8>| {
+            std::fs::write(&path, bytes).unwrap();
+            let mut text = Vec::new();
+            Inflater::open(&path).unwrap().read_to_end(&mut text).map(|_| text)
+        };
+        let members = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
+        assert_eq!(read(members.clone()).unwrap(), b"one two");
+        assert_eq!(read([&members[..], &[0; 1000]].concat()).unwrap(), b"one two");
+        assert!(read([&members[..], b"rubbish behind it"].concat()).is_err());
+        assert!(read([&members[..], &[0; 10], b"rubbish"].concat()).is_err());
+    }
+
+    #[test]
+    fn a_truncated_gzip_file_is_an_error_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.gz");
+        let packed = gzip(&vec![1; 100_000]);
+        std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+        let error = Input::spool(&path, Inflater::open(&path).unwrap(), &Spool::default()).unwrap_err();
+        assert!(error.to_string().contains("truncated"), "{error}");
+    }
+}
