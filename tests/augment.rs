@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use common::{Waves, see_all, workspace};
 use ringfeed::{
-    Augmented, DType, DataSetIterator, ErrorKind, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions,
-    Interpolation, Layout, Loader, LoaderConfig, MemoryReader, Normaliser, NumberAugment, PixelOrder, RandomKey,
-    ReaderSource, RecordReader, Role, RowMut, Sample, Schema, Scratch, bf16, f16, wrap,
+    Augmented, DType, DataSetIterator, Error, ErrorKind, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions,
+    Interpolation, Job, Layout, Loader, LoaderConfig, MemoryReader, Normaliser, NumberAugment, PixelOrder, RandomKey,
+    ReaderSource, RecordReader, Role, RowMut, RowsMut, Sample, Schema, Scratch, TensorSpec, bf16, f16, wrap,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -773,4 +773,49 @@ fn the_loader_augments_tensors_by_name_after_normalising() {
     .unwrap();
     let faults = config.faults();
     assert!(faults.len() == 2 && faults[0].starts_with("augment.features: noise with a deviation of -1"), "{faults:?}");
+}
+
+/// Reads and decodes jobs as wholes; a record by itself is refused.
+struct Whole([TensorSpec; 1]);
+
+impl RecordReader for Whole {
+    fn len(&self) -> u64 {
+        100
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> ringfeed::Result<()> {
+        Err(Error::new(ErrorKind::Data, "read alone"))
+    }
+
+    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, _: &mut RowMut<'_>) -> ringfeed::Result<()> {
+        Err(Error::new(ErrorKind::Data, "decoded alone"))
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, _: &mut Scratch) {
+        while job.advance().is_some() {}
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, _: &mut Scratch, rows: &mut RowsMut<'_>) {
+        while let Some(nth) = job.advance() {
+            let x = job.sample(nth).id as f32;
+            job.report(rows.row(nth).tensor(0).as_mut_slice::<f32>().map(|row| row[0] = x));
+        }
+    }
+
+    fn place(&self, _: u64) -> ringfeed::Location {
+        ringfeed::Location::default()
+    }
+}
+
+#[test]
+fn without_operations_a_job_is_handed_on_whole() {
+    let reader = Whole([TensorSpec::new("x", Role::Feature, DType::F32, &[])]);
+    let source = ReaderSource::new(Augmented::new(reader, "x", vec![]).unwrap()).batch_size(100);
+    let batch = wrap(source, &workspace(2, 2)).unwrap().next().unwrap().unwrap();
+    let expected: Vec<f32> = (0..100u8).map(f32::from).collect();
+    assert_eq!(batch.features().unwrap().as_slice::<f32>().unwrap(), expected);
 }

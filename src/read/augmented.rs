@@ -3,10 +3,10 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::{RandomKey, mix};
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
-use super::{Fingerprint, Record, RecordDecoder, RecordReader, Sample, Scratch};
+use super::{Fingerprint, Job, Record, RecordDecoder, RecordReader, Sample, Scratch};
 
 /// One random operation on the numbers of a feature tensor, as plain data.
 ///
@@ -153,6 +153,10 @@ impl<R> Augmented<R> {
         Ok(Self { inner, targets: lists.into_iter().map(target).collect::<Result<_>>()? })
     }
 
+    fn changes_nothing(&self) -> bool {
+        self.targets.iter().all(|target| target.operations.is_empty())
+    }
+
     fn apply(&self, sample: Sample, present: &mut Vec<bool>, row: &mut RowMut<'_>) -> Result<()> {
         for target in &self.targets {
             match row.specs()[target.tensor].dtype {
@@ -270,6 +274,20 @@ impl<R: RecordReader> RecordReader for Augmented<R> {
         self.apply(sample, present, row)
     }
 
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        self.inner.fetch_all(job, &mut scratch.of::<Worker>().inner);
+    }
+
+    /// Record by record where there are operations: each must be applied once, also to a job that goes on after a panic.
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        if self.changes_nothing() {
+            return self.inner.decode_all(job, &mut scratch.of::<Worker>().inner, rows);
+        }
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+        }
+    }
+
     fn place(&self, sample: u64) -> Location {
         self.inner.place(sample)
     }
@@ -300,6 +318,15 @@ impl<D: RecordDecoder> RecordDecoder for Augmented<D> {
         let Worker { inner, present } = scratch.of();
         self.inner.decode(sample, record, inner, row)?;
         self.apply(sample, present, row)
+    }
+
+    fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        if self.changes_nothing() {
+            return self.inner.decode_all(records, job, &mut scratch.of::<Worker>().inner, rows);
+        }
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), &records[nth], scratch, &mut rows.row(nth)));
+        }
     }
 
     fn place(&self, record: &Record) -> Location {
