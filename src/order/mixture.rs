@@ -64,34 +64,33 @@ impl Mixture {
         parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
     }
 
-    /// The only part, if there is but one: it has every slot, and its own shuffle is enough.
-    pub(crate) fn single(&self) -> Option<&Subset> {
-        if let [subset] = &*self.subsets { Some(subset) } else { None }
-    }
-
-    /// The shuffle of a part's samples in one of its passes.
-    pub(crate) fn shuffle(&self, seed: u64, part: usize, pass: u64) -> Permutation {
-        let key = RandomKey::new(seed).with(PASS).with(part as u64).with(pass);
-        Permutation::new(self.subsets[part].len(), key)
-    }
-
-    /// The sample at `position` of the epoch that is cut from `begin..begin + len`. Without a shuffle the parts are
+    /// The sample at `position` of the epoch that is cut from `begin..begin + len`. Without shuffles the parts are
     /// interleaved evenly, each in its own order.
-    pub(crate) fn sample_at(&self, seed: u64, shuffled: bool, begin: u64, len: u64, position: u64) -> u64 {
+    pub(crate) fn sample_at(&self, shuffles: Option<&mut Shuffles>, begin: u64, len: u64, position: u64) -> u64 {
         let mut slot = begin.wrapping_add(position);
-        if shuffled && self.single().is_none() {
+        let Some(shuffles) = shuffles else {
+            let (part, nth) = self.turn(slot);
+            return self.subsets[part].at(nth % self.subsets[part].len());
+        };
+        if self.subsets.len() > 1 {
             // A block never reaches over the edge of an epoch, so that each epoch has its exact share of each part.
             let before = (slot % BLOCK).min(position);
             let after = (BLOCK - slot % BLOCK).min(len - position);
             let first = slot.wrapping_sub(before);
-            let shuffle = Permutation::new(before + after, RandomKey::new(seed).with(SCHEDULE).with(first));
-            slot = first.wrapping_add(shuffle.at(before));
+            slot = shuffles.in_block(first, before + after, before);
+        }
+        let (part, nth) = self.turn(slot);
+        let subset = &self.subsets[part];
+        subset.at(shuffles.in_pass(part, nth / subset.len(), subset.len(), nth % subset.len()))
+    }
+
+    /// Whose turn a slot is, and how many turns that part had before.
+    fn turn(&self, slot: u64) -> (usize, u64) {
+        if self.subsets.len() == 1 {
+            return (0, slot);
         }
         let part = self.part_of(slot);
-        let subset = &self.subsets[part];
-        let nth = self.before(part, slot);
-        let (pass, index) = (nth / subset.len(), nth % subset.len());
-        subset.at(if shuffled { self.shuffle(seed, part, pass).at(index) } else { index })
+        (part, self.before(part, slot))
     }
 
     /// A sample in proportion to the weights, by random bits.
@@ -110,6 +109,42 @@ impl Mixture {
         let (start, end) = (self.starts[part], self.starts[part + 1]);
         let rest = slot as u32;
         (slot >> 32) * (end - start) + points_below(rest, end) - points_below(rest, start)
+    }
+}
+
+/// The shuffles of one epoch of a mixture that were made last: the next position mostly needs the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Shuffles {
+    seed: u64,
+    /// By the block's first slot.
+    block: Option<(u64, Permutation)>,
+    /// By the number of the pass, for each part.
+    passes: Box<[Option<(u64, Permutation)>]>,
+}
+
+impl Shuffles {
+    pub(crate) fn new(mixture: &Mixture, seed: u64) -> Self {
+        Self { seed, block: None, passes: vec![None; mixture.subsets.len()].into() }
+    }
+
+    /// A slot of the block that begins with `first`, shuffled.
+    fn in_block(&mut self, first: u64, len: u64, at: u64) -> u64 {
+        let key = || RandomKey::new(self.seed).with(SCHEDULE).with(first);
+        first.wrapping_add(shuffled(&mut self.block, first, || Permutation::new(len, key()), at))
+    }
+
+    /// A sample of a part of `len`, shuffled for one of its passes.
+    fn in_pass(&mut self, part: usize, pass: u64, len: u64, at: u64) -> u64 {
+        let key = || RandomKey::new(self.seed).with(PASS).with(part as u64).with(pass);
+        shuffled(&mut self.passes[part], pass, || Permutation::new(len, key()), at)
+    }
+}
+
+/// By the shuffle that is kept, if it has this number; otherwise by one that is made anew.
+fn shuffled(kept: &mut Option<(u64, Permutation)>, number: u64, make: impl FnOnce() -> Permutation, at: u64) -> u64 {
+    match kept {
+        Some((of, shuffle)) if *of == number => shuffle.at(at),
+        kept => kept.insert((number, make())).1.at(at),
     }
 }
 

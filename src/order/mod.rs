@@ -9,6 +9,7 @@ mod weighted;
 use std::sync::Arc;
 
 pub(crate) use mixture::Mixture;
+use mixture::Shuffles;
 pub use permutation::Permutation;
 pub(crate) use shard::Deal;
 pub use shard::{Remainder, Shard};
@@ -43,16 +44,12 @@ pub(crate) enum Picks {
 impl Order {
     /// The order of one epoch.
     pub(crate) fn epoch(&self, epoch: u64) -> EpochOrder {
-        let permutation = match &self.picks {
-            _ if !self.shuffled => None,
-            Picks::Once(_) => Some((0, Permutation::new(self.len, epoch_key(self.seed, epoch)))),
-            Picks::Weighted(_) => None,
-            Picks::Mixed(mixture) => mixture.single().map(|subset| {
-                let pass = epoch.wrapping_mul(self.len) / subset.len();
-                (pass, mixture.shuffle(self.seed, 0, pass))
-            }),
+        let shuffle = match &self.picks {
+            Picks::Once(_) if self.shuffled => Shuffle::Whole(Permutation::new(self.len, epoch_key(self.seed, epoch))),
+            Picks::Mixed(mixture) if self.shuffled => Shuffle::Mixed(Shuffles::new(mixture, self.seed)),
+            _ => Shuffle::None,
         };
-        EpochOrder { order: self.clone(), epoch, permutation }
+        EpochOrder { order: self.clone(), epoch, shuffle }
     }
 
     /// One of the samples by random bits: to stand in for another.
@@ -75,29 +72,26 @@ pub(crate) fn epoch_key(seed: u64, epoch: u64) -> RandomKey {
 pub(crate) struct EpochOrder {
     order: Order,
     epoch: u64,
-    /// The shuffle of all samples, or of a mixture's only part in the pass in which the epoch begins, which it seldom
-    /// leaves.
-    permutation: Option<(u64, Permutation)>,
+    shuffle: Shuffle,
+}
+
+#[derive(Clone, Debug)]
+enum Shuffle {
+    None,
+    Whole(Permutation),
+    Mixed(Shuffles),
 }
 
 impl EpochOrder {
-    pub(crate) fn sample_at(&self, position: u64) -> u64 {
-        let Order { len, seed, shuffled, picks } = &self.order;
-        match picks {
-            Picks::Once(subset) => {
-                subset.at(self.permutation.map_or(position, |(_, permutation)| permutation.at(position)))
-            }
-            Picks::Weighted(weighted) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
-            Picks::Mixed(mixture) => {
-                let begin = self.epoch.wrapping_mul(*len);
-                match (self.permutation, mixture.single()) {
-                    (Some((pass, permutation)), Some(subset))
-                        if begin.wrapping_add(position) / subset.len() == pass =>
-                    {
-                        subset.at(permutation.at(begin.wrapping_add(position) % subset.len()))
-                    }
-                    _ => mixture.sample_at(*seed, *shuffled, begin, *len, position),
-                }
+    pub(crate) fn sample_at(&mut self, position: u64) -> u64 {
+        let Order { len, seed, picks, .. } = &self.order;
+        match (picks, &mut self.shuffle) {
+            (Picks::Once(subset), Shuffle::Whole(shuffle)) => subset.at(shuffle.at(position)),
+            (Picks::Once(subset), _) => subset.at(position),
+            (Picks::Weighted(weighted), _) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
+            (Picks::Mixed(mixture), shuffle) => {
+                let shuffles = if let Shuffle::Mixed(shuffles) = shuffle { Some(shuffles) } else { None };
+                mixture.sample_at(shuffles, self.epoch.wrapping_mul(*len), *len, position)
             }
         }
     }

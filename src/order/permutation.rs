@@ -1,9 +1,11 @@
 use crate::random::RandomKey;
 
-/// A shuffle of `0..len` computed by index: no index array, the same memory for a billion samples as for ten.
+/// A shuffle of `0..len` computed by index: the same memory for a billion samples as for ten.
 ///
-/// A Feistel network over the smallest power of two that holds `len`, walked until it leaves the surplus (Black,
-/// Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002). Fewer than two walks on average.
+/// Up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld: "Algorithm 235:
+/// Random permutation", CACM 1964), so that every order is as likely as any other. Beyond that there is no table: a Feistel
+/// network over the smallest power of two that holds `len`, walked until it leaves the surplus (Black, Rogaway: "Ciphers
+/// with arbitrary finite domains", CT-RSA 2002). Fewer than two walks on average.
 ///
 /// ```
 /// use ringfeed::{Permutation, RandomKey};
@@ -16,6 +18,21 @@ use crate::random::RandomKey;
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     len: u64,
+    way: Way,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Table([u8; TABLE]),
+    Network(Network),
+}
+
+/// Longest shuffle that is a table. In domains this small a network has biases that tests see, and over a power of two it
+/// makes even permutations alone. What it is must not change: states count positions in the order that follows from it.
+const TABLE: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+struct Network {
     /// Bits of the right half; the left half has as many or one fewer.
     right_bits: u32,
     right_mask: u64,
@@ -29,22 +46,14 @@ thread_local! {
     pub(crate) static CALLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// With fewer than six, small domains show a bias in a chi-squared test; eight leave a margin.
+/// With fewer than six, domains of some hundred show a bias in a chi-squared test; eight leave a margin.
 const ROUNDS: usize = 8;
 
 impl Permutation {
     /// The shuffle of `0..len` under `key`.
     pub fn new(len: u64, key: RandomKey) -> Self {
-        // Bits of the largest index, not of the length: 2^k samples need k bits.
-        let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
-        let (left_bits, right_bits) = (bits / 2, bits.div_ceil(2));
-        Self {
-            len,
-            right_bits,
-            right_mask: low_bits(right_bits),
-            left_mask: low_bits(left_bits),
-            rounds: std::array::from_fn(|round| Round::new(key.with(round as u64))),
-        }
+        let way = if len <= TABLE as u64 { Way::Table(table(len, key)) } else { Way::Network(Network::new(len, key)) };
+        Self { len, way }
     }
 
     /// The sample at `position`.
@@ -56,16 +65,43 @@ impl Permutation {
         #[cfg(test)]
         CALLS.with(|calls| calls.set(calls.get() + 1));
         assert!(position < self.len, "position {position} of {}", self.len);
-        let mut index = position;
-        loop {
-            index = self.network(index);
-            if index < self.len {
-                return index;
+        match &self.way {
+            Way::Table(table) => table[position as usize].into(),
+            Way::Network(network) => {
+                let mut index = position;
+                loop {
+                    index = network.step(index);
+                    if index < self.len {
+                        return index;
+                    }
+                }
             }
         }
     }
+}
 
-    fn network(&self, index: u64) -> u64 {
+fn table(len: u64, key: RandomKey) -> [u8; TABLE] {
+    let mut table = std::array::from_fn(|index| index as u8);
+    for last in (1..len).rev() {
+        table.swap(last as usize, key.below(last, last + 1) as usize);
+    }
+    table
+}
+
+impl Network {
+    fn new(len: u64, key: RandomKey) -> Self {
+        // Bits of the largest index, not of the length: 2^k samples need k bits.
+        let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
+        let (left_bits, right_bits) = (bits / 2, bits.div_ceil(2));
+        Self {
+            right_bits,
+            right_mask: low_bits(right_bits),
+            left_mask: low_bits(left_bits),
+            rounds: std::array::from_fn(|round| Round::new(key.with(round as u64))),
+        }
+    }
+
+    fn step(&self, index: u64) -> u64 {
         let mut right = index & self.right_mask;
         let mut left = index >> self.right_bits & self.left_mask;
         for pair in self.rounds.chunks_exact(2) {
@@ -124,6 +160,18 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_a_key_never_changes() {
+        let first = |len, count| {
+            let permutation = Permutation::new(len, RandomKey::new(42).with(7));
+            (0..count).map(|position| permutation.at(position)).collect::<Vec<_>>()
+        };
+        assert_eq!(first(10, 10), [2, 3, 4, 5, 0, 1, 9, 6, 7, 8]);
+        assert_eq!(first(256, 5), [219, 194, 32, 134, 80]);
+        assert_eq!(first(257, 5), [220, 221, 32, 136, 51]);
+        assert_eq!(first(1_000_000_007, 3), [771_667_042, 206_003_947, 318_017_079]);
+    }
+
+    #[test]
     fn it_answers_for_lengths_that_no_array_could_hold() {
         for len in [u64::MAX, 1 << 63, (1 << 63) + 1, 1_000_000_000_000] {
             let permutation = Permutation::new(len, RandomKey::new(1));
@@ -163,20 +211,93 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_sample_comes_to_every_position_equally_often() {
-        for len in [3u64, 8, 10] {
-            let trials = 20_000u64;
-            let mut counts = vec![0u64; (len * len) as usize];
-            for seed in 0..trials {
-                let permutation = Permutation::new(len, RandomKey::new(seed));
-                (0..len).for_each(|position| counts[(position * len + permutation.at(position)) as usize] += 1);
+    /// How far apart samples of `trials` shuffles of `0..len` are from evenly spread: deviations from the mean of chi squared,
+    /// for the sample at each position, for the pair of samples at some pairs of positions, for parity, and, where there
+    /// are few, for the whole order.
+    fn unevenness(len: u64, trials: u64) -> Vec<(&'static str, f64)> {
+        let n = len as usize;
+        let pairs = [(0, 1), (0, n - 1), (n / 2, n / 2 - 1)];
+        let mut positions = vec![0u64; n * n];
+        let mut pair_counts = pairs.map(|_| vec![0u64; n * n]);
+        let mut orders = vec![0u64; if n <= 8 { (1..=n).product() } else { 0 }];
+        let mut odd = 0;
+        let mut shuffle = vec![0usize; n];
+        for seed in 0..trials {
+            let permutation = Permutation::new(len, RandomKey::new(seed).with(3));
+            for (position, sample) in shuffle.iter_mut().enumerate() {
+                *sample = permutation.at(position as u64) as usize;
+                positions[position * n + *sample] += 1;
             }
-            let expected = trials as f64 / len as f64;
-            let chi_squared: f64 = counts.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum();
-            let freedom = ((len - 1) * (len - 1)) as f64;
-            let limit = freedom + 6.0 * (2.0 * freedom).sqrt();
-            assert!(chi_squared < limit, "length {len}: chi squared {chi_squared} above {limit}");
+            for (counts, (first, second)) in pair_counts.iter_mut().zip(pairs) {
+                counts[shuffle[first] * n + shuffle[second]] += 1;
+            }
+            if !orders.is_empty() {
+                // The number of the order in the factorial system.
+                let smaller = |at: usize| shuffle[at + 1..].iter().filter(|later| **later < shuffle[at]).count();
+                orders[(0..n).fold(0, |number, at| number * (n - at) + smaller(at))] += 1;
+            }
+            let mut cycles = 0;
+            for start in 0..n {
+                let mut at = start;
+                cycles += u64::from(shuffle[start] < n);
+                while shuffle[at] < n {
+                    at = std::mem::replace(&mut shuffle[at], n);
+                }
+            }
+            odd += (len - cycles) % 2;
+        }
+        let trials = trials as f64;
+        let mut found =
+            vec![("positions", deviations(&positions, trials / n as f64, trials / (len - 1) as f64, (n - 1).pow(2)))];
+        for (mut counts, (first, second)) in pair_counts.into_iter().zip(pairs) {
+            let mut cells = 0..n * n;
+            counts.retain(|_| cells.next().is_some_and(|cell| cell / n != cell % n));
+            let mean = trials / counts.len() as f64;
+            found.push((
+                if first + 1 == second { "neighbours" } else { "pairs" },
+                deviations(&counts, mean, mean, counts.len() - 1),
+            ));
+        }
+        found.push(("parity", (odd as f64 - trials / 2.0) / (trials / 4.0).sqrt()));
+        if !orders.is_empty() {
+            let mean = trials / orders.len() as f64;
+            found.push(("orders", deviations(&orders, mean, mean, orders.len() - 1)));
+        }
+        found
+    }
+
+    /// Chi squared as deviations from its mean (Wilson and Hilferty, "The distribution of chi-square", 1931), where each
+    /// count has this mean, and this variance but for what ties the counts to each other.
+    fn deviations(counts: &[u64], mean: f64, variance: f64, freedom: usize) -> f64 {
+        let chi_squared: f64 = counts.iter().map(|count| (*count as f64 - mean).powi(2) / variance).sum();
+        let spread = 2.0 / (9.0 * freedom as f64);
+        ((chi_squared / freedom as f64).cbrt() - (1.0 - spread)) / spread.sqrt()
+    }
+
+    #[test]
+    fn small_shuffles_are_as_even_as_chance_makes_them() {
+        for len in (2..=16).chain([32, 33, 64, 128, 200, 256]) {
+            for (what, deviations) in unevenness(len, 10_000) {
+                assert!(deviations.abs() < 4.5, "{what} of {len}: {deviations} deviations");
+            }
+        }
+    }
+
+    /// Takes minutes; `benches/record` has what it prints.
+    #[test]
+    #[ignore = "a million shuffles of each length"]
+    fn a_million_small_shuffles_are_as_even_as_chance_makes_them() {
+        let all: Vec<_> =
+            (2..=200).flat_map(|len| unevenness(len, 1_000_000).into_iter().map(move |of| (len, of))).collect();
+        for what in ["positions", "neighbours", "pairs", "parity", "orders"] {
+            let of: Vec<f64> = all.iter().filter(|(_, (name, _))| *name == what).map(|(_, (_, of))| *of).collect();
+            let mean = of.iter().sum::<f64>() / of.len() as f64;
+            let spread = (of.iter().map(|of| of * of).sum::<f64>() / of.len() as f64).sqrt();
+            let furthest = of.iter().fold(0.0, |furthest: f64, of| furthest.max(of.abs()));
+            println!("{what}: {} tests, mean {mean:.3}, spread {spread:.3}, furthest {furthest:.2}", of.len());
+        }
+        for (len, (what, deviations)) in all {
+            assert!(deviations.abs() < 4.5, "{what} of {len}: {deviations} deviations");
         }
     }
 }
