@@ -6,6 +6,7 @@ mod decode;
 mod device;
 mod dtype;
 mod error;
+mod files;
 mod layout;
 mod loader;
 mod memory;

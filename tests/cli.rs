@@ -583,3 +583,39 @@ fn flags_say_what_a_file_without_a_header_holds() {
     let whole = error(&["inspect", &path, "--stored", "f32", "--shape", "5"]);
     assert!(whole["message"].as_str().unwrap().contains("leave"), "{whole}");
 }
+
+/// What a limit of the size of files makes of a command: its status, and what it said.
+#[cfg(unix)]
+fn limited(blocks: u32, args: &[&str], stdout: std::process::Stdio) -> (Option<i32>, String) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(command(&[]).get_program());
+    let output = shell.args(args).stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_of_the_size_of_files_is_an_error_and_no_signal() {
+    use std::process::Stdio;
+    let scratch = Scratch::new();
+    let table = scratch.write("table.csv", "x,y\n1,2\n3,4\n");
+    // No index is kept of a file that has just been written.
+    std::fs::File::options().write(true).open(&table).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let in_files = format!(
+        "[memory]\nkind = {{ temp_file = {{ limit_bytes = 1000000 }} }}\n[[sources]]\nformat = \"csv\"\npath = {table:?}\n"
+    );
+    let in_files = scratch.write("files.toml", in_files);
+    let (status, said) = limited(0, &["bench", "--config", &in_files], Stdio::piped());
+    assert!(status == Some(1) && said.contains("ulimit -f"), "{status:?} {said}");
+    let indexed = "[[sources]]\nformat = \"csv\"\npath = \"table.csv\"\noptions = { saved_index = \"beside\" }\n";
+    let indexed = scratch.write("indexed.toml", indexed);
+    let (status, said) = limited(0, &["bench", "--config", &indexed, "--shuffle", "1"], Stdio::piped());
+    assert!(status == Some(1) && said.contains("ulimit -f"), "{status:?} {said}");
+    let output = std::fs::File::create(scratch.path("output")).unwrap();
+    let (status, said) = limited(0, &["inspect", &table], output.into());
+    assert!(status == Some(1) && said.contains("standard output"), "{status:?} {said}");
+    // What is gathered lies in a file of memory: without it, rows are read one by one.
+    let many: String = (0..5000).map(|row| format!("{row},{}\n", row * 7)).collect();
+    let many = scratch.write("many.csv", many);
+    assert_eq!(limited(0, &["bench", &many, "--shuffle", "1"], Stdio::piped()).0, Some(0));
+}

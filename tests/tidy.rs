@@ -8,7 +8,7 @@ const FLOORS: [&[&str]; 12] = [
     &["counters", "dtype"],
     &["schema"],
     &["layout", "memory"],
-    &["row", "view"],
+    &["files", "row", "view"],
     &["ring"],
     &["decode", "normalise", "order", "stats", "storage"],
     &["read"],

@@ -12,6 +12,8 @@ mod verify;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::sync::{Arc, atomic::AtomicBool};
 
 use clap::Parser;
 use ringfeed::{Error, ErrorKind, Result};
@@ -21,6 +23,9 @@ use args::{Args, Command};
 /// Runs the command. Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
 /// time, 2 for wrong usage (which clap reports).
 pub(crate) fn run() -> ExitCode {
+    // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
     match Args::parse().command {
         Command::Inspect(args) => {
             let (csv, raw) = (args.options(), args.raw.options());

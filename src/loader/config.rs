@@ -7,6 +7,7 @@ use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::decode::ImageOptions;
 use crate::device::DeviceName;
 use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::files;
 use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
@@ -15,6 +16,9 @@ use crate::read::{
     SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
+
+/// Most bytes of a file of settings: enough for lists of some hundred thousand names.
+const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
 /// that does not exist is an error.
@@ -368,10 +372,7 @@ impl LoaderConfig {
     /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Config`], with the line, for what is no such setting.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing_path(path),
-            _ => Error::io(path, error),
-        })?;
+        let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
         let mut config: Self = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
             serde_json::from_str(&text).map_err(|error| {
                 Error::new(ErrorKind::Config, error.to_string()).at_line(error.line() as u64).with_source(error)
@@ -512,12 +513,13 @@ impl SourceConfig {
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);
         }
-        faults.extend(
-            paths
-                .into_iter()
-                .filter(|path| !path.exists() && !is_pattern(path))
-                .map(|path| missing_path(path).to_string()),
-        );
+        faults.extend(paths.into_iter().filter_map(|path| match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => None,
+            Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
+            Err(_) if is_pattern(path) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
+            Err(error) => Some(Error::io(path, error).to_string()),
+        }));
         match self {
             Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
                 faults.extend(options.validate().err().map(|error| error.to_string()));

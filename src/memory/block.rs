@@ -168,6 +168,7 @@ impl PageSource for TempFilePages {
             return Err(Error::new(ErrorKind::Budget, message).at_path(folder));
         }
         let map = (|| {
+            check_file_limit(bytes)?;
             let file = tempfile::tempfile_in(&folder)?;
             file.set_len(bytes)?;
             reserve_disk(&file, bytes)?;
@@ -183,6 +184,25 @@ impl PageSource for TempFilePages {
         // SAFETY: as in `Block::from_map`: page-aligned, initialised with zeros, exclusive, stable; the owner unmaps it.
         Ok(unsafe { Block::from_raw_parts(start, len, Box::new(account(map))) })
     }
+}
+
+/// An error if this process may not write a file of `bytes` bytes: beyond the limit (`ulimit -f`), writing raises a signal
+/// that ends the process.
+pub(crate) fn check_file_limit(bytes: u64) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: writes the limit.
+        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+        if known == 0 && limit.rlim_cur < bytes {
+            let most = limit.rlim_cur;
+            let message = format!("a file of {bytes} bytes, but this process may write {most} (`ulimit -f`)");
+            return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
+    Ok(())
 }
 
 /// Writes the file's every block, so that a full disk is an error now and not a SIGBUS later.

@@ -3,6 +3,6 @@
 mod block;
 mod budget;
 
-pub(crate) use block::whole_pages;
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
+pub(crate) use block::{check_file_limit, whole_pages};
 pub use budget::{MemoryBudget, Reservation};

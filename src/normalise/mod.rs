@@ -3,18 +3,21 @@
 
 mod fit;
 
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::schema::{Affine, Dim, TensorSpec};
 
 pub use fit::NormaliserFit;
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
+
+/// Most bytes of that form: parameters for more than half a million columns.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// An affine transformation of a tensor's values, by what it means.
 ///
@@ -156,12 +159,11 @@ impl Normaliser {
         let mut text = serde_json::to_string_pretty(&saved)
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error).at_path(path))?;
         text.push('\n');
-        let io_error = |error: std::io::Error| Error::io(path, error);
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io_error)?;
-        file.write_all(text.as_bytes()).map_err(io_error)?;
-        file.persist(path).map_err(|error| io_error(error.error))?;
-        Ok(())
+        if text.len() as u64 > MAX_BYTES {
+            let message = format!("a normaliser of {} bytes as JSON; at most {MAX_BYTES} are read again", text.len());
+            return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+        }
+        files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
     }
 
     /// Reads what [`Normaliser::save`] wrote.
@@ -172,21 +174,18 @@ impl Normaliser {
     /// else; [`ErrorKind::Config`] for parameters that make no sense.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing_path(path),
-            _ => Error::io(path, error),
-        })?;
+        let text = files::read_text(path, "a normaliser", MAX_BYTES)?;
         let format_error = |error: serde_json::Error| {
             let line = error.line() as u64;
             let message = format!("not a normaliser that ringfeed saved: {error}");
             Error::new(ErrorKind::Format, message).with_source(error).at_path(path).at_line(line)
         };
-        let saved: Saved<serde_json::Value> = serde_json::from_slice(&text).map_err(format_error)?;
+        let saved: Saved<serde_json::Value> = serde_json::from_str(&text).map_err(format_error)?;
         if saved.version != VERSION {
             let message = format!("version {} of the normaliser's form; this ringfeed reads {VERSION}", saved.version);
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
-        let saved: Saved<Self> = serde_json::from_slice(&text).map_err(format_error)?;
+        let saved: Saved<Self> = serde_json::from_str(&text).map_err(format_error)?;
         saved.normaliser.check().map_err(|error| error.at_path(path))?;
         Ok(saved.normaliser)
     }

@@ -1,11 +1,12 @@
-use std::fs::{self, Metadata};
-use std::io::{Read, Write};
+use std::fs::Metadata;
+use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::random::mix;
 
 /// Where an index is kept for the next run: the rows of a file of text, the listing of a folder, the members of an
@@ -101,7 +102,7 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
         tracing::debug!(path = %path.display(), why, "the saved index is made anew");
         None
     };
-    let Ok(mut file) = fs::File::open(path) else { return refused("there is none") };
+    let Ok(mut file) = files::open(path) else { return refused("there is none that can be read") };
     let len = file.metadata().map_or(0, |metadata| metadata.len());
     let mut found = [0; HEADER];
     if file.read_exact(&mut found).is_err() || found[..8] != MAGIC {
@@ -111,7 +112,7 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
         return refused("the data or the options have changed");
     }
     // The length in the header is believed only where the file is as long.
-    let mut contents = vec![0; len as usize - HEADER];
+    let mut contents = vec![0; (len as usize).saturating_sub(HEADER)];
     if found[16..24] != (contents.len() as u64).to_le_bytes() || file.read_exact(&mut contents).is_err() {
         return refused("it is cut off");
     }
@@ -121,29 +122,30 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     Some(contents)
 }
 
-/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees half of it.
+/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees half of it. One that is there
+/// and may not be replaced stays.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
 pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder)?;
-        file.write_all(&header(guard, contents))?;
-        file.write_all(contents)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| {
+    files::write_whole(path, &[&header(guard, contents), contents]).or_else(|error| {
+        // Somebody else's, in a folder where only they may write: reading the data again is what it costs.
+        let is_forbidden = matches!(error.kind(), IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem);
+        if is_forbidden && path.symlink_metadata().is_ok() {
+            tracing::warn!(path = %path.display(), %error, "the saved index is out of date, and can't be replaced");
+            return Ok(());
+        }
         let message =
             format!("the index can't be saved: {error}; keep it in another folder (`SavedIndex::In`) or don't save it");
-        Error::new(ErrorKind::Io, message).with_source(error).at_path(path)
+        Err(Error::new(ErrorKind::Io, message).with_source(error).at_path(path))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -186,5 +188,26 @@ mod tests {
         let missing = SavedIndex::In(folder.path().join("missing")).path(Path::new("a")).unwrap();
         let error = save(&missing, Guard::new("x"), b"").unwrap_err();
         assert!(error.to_string().contains("SavedIndex::In"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_index_that_may_be_neither_read_nor_replaced_is_done_without() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.csv.ringfeed");
+        save(&path, Guard::new("x"), b"somebody else's").unwrap();
+        let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        allow(&path, 0);
+        allow(folder.path(), 0o555);
+        // Nothing is forbidden to root.
+        let is_root = fs::File::open(&path).is_ok();
+        assert_eq!(load(&path, Guard::new("x")).is_some(), is_root);
+        save(&path, Guard::new("x"), b"ours").unwrap();
+        let first = save(&folder.path().join("other.ringfeed"), Guard::new("x"), b"ours");
+        assert_eq!(first.is_ok(), is_root, "who asks for an index first learns that it can't be kept");
+        allow(folder.path(), 0o755);
+        allow(&path, 0o644);
+        assert_eq!(fs::read(&path).unwrap().ends_with(b"ours"), is_root);
     }
 }

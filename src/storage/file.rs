@@ -4,19 +4,8 @@ use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::Path;
 
-use crate::error::{Error, ErrorKind, Result, missing_path};
-
-/// Opens a file for reading; a missing one is an error that names the nearest entry, a folder is an error that says so.
-pub(crate) fn open_file(path: &Path) -> Result<File> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing_path(path),
-        _ => Error::io(path, error),
-    })?;
-    if file.metadata().map_err(|error| Error::io(path, error))?.is_dir() {
-        return Err(Error::new(ErrorKind::Format, "is a folder, not a file").at_path(path));
-    }
-    Ok(file)
-}
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{check_ordinary, open_unseen};
 
 /// Files up to here are read without asking for their length first: for them, a call to the system is a fifth of the cost.
 const SMALL: usize = 8 << 10;
@@ -24,28 +13,28 @@ const SMALL: usize = 8 << 10;
 /// Reads the first `wanted` bytes of a file, at least 8 KiB of them, into `buffer`, reusing its memory; returns the file's
 /// length.
 pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
-    let mut file = File::open(path).map_err(|error| match error.kind() {
-        IoErrorKind::NotFound => missing_path(path),
-        _ => Error::io(path, error),
-    })?;
-    let extraordinary = || Error::new(ErrorKind::Format, "is not an ordinary file");
+    let mut file = open_unseen(path)?;
+    let metadata = |file: &File| {
+        let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+        check_ordinary(path, &metadata).map(|()| metadata)
+    };
     // What the last file left there is overwritten, so that only what a buffer grows by is ever cleared.
     if buffer.len() < SMALL {
         buffer.resize(SMALL, 0);
     }
-    let begin = fill(&mut file, &mut buffer[..SMALL]).map_err(|error| match error.kind() {
-        IoErrorKind::IsADirectory => extraordinary(),
-        _ => Error::io(path, error),
-    })?;
+    let begin = match fill(&mut file, &mut buffer[..SMALL]) {
+        Ok(begin) => begin,
+        // A folder, or a pipe that has nothing to give now.
+        Err(error) => return Err(metadata(&file).map_or_else(|other| other, |_| Error::io(path, error))),
+    };
+    if begin == 0 {
+        metadata(&file)?;
+    }
     if begin < SMALL {
         buffer.truncate(begin);
         return check_bytes(begin as u64, max_bytes).map(|()| begin as u64);
     }
-    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
-    if !metadata.is_file() {
-        return Err(extraordinary());
-    }
-    let len = metadata.len();
+    let len = metadata(&file)?.len();
     check_bytes(len.max(begin as u64), max_bytes)?;
     if len < begin as u64 {
         // Some file systems do not know how long a file is.
@@ -90,6 +79,7 @@ pub(crate) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn files_of_every_size_are_read_one_after_another_into_one_buffer() {

@@ -91,6 +91,7 @@ mod system {
 
     use memmap2::{Advice, Mmap, MmapOptions, MmapRaw};
 
+    use crate::memory::check_file_limit;
     use crate::storage::prefetch;
 
     /// Pieces a call; the system takes 1024 at most.
@@ -105,13 +106,7 @@ mod system {
 
     /// Memory of `bytes` that belongs to a file, and is taken page by page as it is written to.
     pub(super) fn memory(bytes: u64) -> Option<(File, Mmap)> {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: writes the limit.
-        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-        // Beyond the limit of a file's size, writing is a signal.
-        if known != 0 || limit.rlim_cur < bytes {
-            return None;
-        }
+        check_file_limit(bytes).ok()?;
         // By its number: glibc has a function for it since 2.27, and a program that names it does not start with an older.
         // SAFETY: the name ends in a zero.
         let made = unsafe { libc::syscall(libc::SYS_memfd_create, c"ringfeed".as_ptr(), libc::MFD_CLOEXEC) };

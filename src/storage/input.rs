@@ -7,7 +7,7 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{MemoryBudget, Reservation};
+use crate::memory::{MemoryBudget, Reservation, check_file_limit};
 
 use super::gather::Window;
 use super::{inflate_error, open_file};
@@ -101,15 +101,19 @@ impl Input {
                 return Err(Error::new(ErrorKind::Limit, message).at_path(path));
             }
             if file.is_none() && len > spool.memory_bytes {
-                let mut new = tempfile::tempfile().map_err(|error| Error::io(std::env::temp_dir(), error))?;
-                new.write_all(&memory).map_err(|error| Error::io(std::env::temp_dir(), error))?;
+                let made = check_file_limit(len).and_then(|()| {
+                    let mut new = tempfile::tempfile()?;
+                    new.write_all(&memory)?;
+                    Ok(new)
+                });
+                file = Some(made.map_err(|error| Error::io(std::env::temp_dir(), error))?);
                 memory = Vec::new();
                 reservation.shrink_to(0);
-                file = Some(new);
             }
             match &mut file {
                 Some(file) => {
-                    file.write_all(&chunk[..count]).map_err(|error| Error::io(std::env::temp_dir(), error))?;
+                    let written = check_file_limit(len).and_then(|()| file.write_all(&chunk[..count]));
+                    written.map_err(|error| Error::io(std::env::temp_dir(), error))?;
                 }
                 None => {
                     reservation.grow_to(len, what).map_err(|error| error.at_path(path))?;

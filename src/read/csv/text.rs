@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +85,7 @@ impl Text {
 
     /// Length of the file as it is stored.
     pub(crate) fn stored_bytes(&self) -> u64 {
-        File::open(&self.path).and_then(|file| file.metadata()).map_or(0, |metadata| metadata.len())
+        self.path.metadata().map_or(0, |metadata| metadata.len())
     }
 }
 

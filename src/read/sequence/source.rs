@@ -90,7 +90,8 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
     for entry in entries {
         let path = entry.map_err(|error| Error::io(folder, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if is_csv_name(&name) && path.is_file() {
+        // A link that leads nowhere is a sequence that is missing, which opening it says.
+        if is_csv_name(&name) && !path.is_dir() {
             paths.push(path);
         }
     }
