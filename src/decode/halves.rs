@@ -1,9 +1,12 @@
 //! To and from floating point of 16 bits, rounded correctly: to the nearest, ties to even.
 
+use std::io::Write;
+
 use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use super::decimal::compare;
 use super::fused::convert;
 use crate::dtype::Element;
 
@@ -72,12 +75,16 @@ impl Half for bf16 {
 /// Melquiond, "When double rounding is odd", 2004).
 pub(crate) fn odd_f32(number: f64) -> f32 {
     let near = number as f32;
-    let bits = near.to_bits();
     let size = f64::from(near).abs();
+    odd_beside(near, size < number.abs(), size > number.abs())
+}
+
+/// A number rounded to odd that is `larger` or `smaller` in size than `near`, the nearest of 32 bits.
+#[inline(always)]
+pub(crate) fn odd_beside(near: f32, larger: bool, smaller: bool) -> f32 {
+    let bits = near.to_bits();
     // The even neighbour is left for the odd one on the other side; one that is exact, or no number, stays.
-    let larger = u32::from(size < number.abs()) & !bits & 1;
-    let smaller = u32::from(size > number.abs()) & !bits & 1;
-    f32::from_bits(bits + larger - smaller)
+    f32::from_bits(bits + (u32::from(larger) & !bits & 1) - (u32::from(smaller) & !bits & 1))
 }
 
 /// The same, without a detour that rounds.
@@ -87,6 +94,22 @@ pub(crate) fn odd_f32_of_i64(number: i64) -> f32 {
     let is_small = number.unsigned_abs() <= 1 << 53;
     let rest = i64::from(number & REST != 0) << 12;
     odd_f32(if is_small { number as f64 } else { (number & !REST | rest) as f64 })
+}
+
+/// What [`odd_f32`] is of the decimal number `text`, whose nearest f64 is `near`.
+pub(crate) fn odd_f32_of_text(text: &[u8], near: f64) -> f32 {
+    let odd = odd_f32(near);
+    if f64::from(odd) != near || near == 0.0 || near.is_infinite() {
+        // Between two numbers of 32 bits, where the text is, too; or too small or large for 16 bits.
+        return odd;
+    }
+    let mut exact = [0; 160];
+    let mut rest = &mut exact[..];
+    // A number of 32 bits has at most 113 digits. There is room for them, so that writing can't fail.
+    drop(write!(rest, "{near:.120e}"));
+    let left = rest.len();
+    let order = compare(text, &exact[..exact.len() - left]);
+    odd_beside(odd, order.is_gt(), order.is_lt())
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! From raw values to the numbers of a batch.
 
+mod decimal;
 mod fused;
 mod halves;
 pub(crate) mod image;
 mod numbers;
 
+pub(crate) use decimal::compare as compare_decimals;
 pub(crate) use fused::scale_all;
-pub(crate) use halves::FromF32;
+pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
 pub(crate) use image::{Rows, write_rounded};
 
 pub use image::{

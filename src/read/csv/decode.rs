@@ -9,7 +9,7 @@ use crate::schema::Affine;
 use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
 use super::options::{Longer, Missing};
-use super::value::{FieldNumber, shown, with_element};
+use super::value::{BeforeHalf, FieldElement, FieldNumber, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
 pub(crate) struct Fault {
@@ -78,9 +78,10 @@ impl Plan {
             let Some((index, base)) = placed else { continue };
             let tensor = row.tensor(index);
             match &run.values {
-                RunValues::Numbers if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => {
-                    self.halves(run, fields, buffer, tensor, base)?;
-                }
+                RunValues::Numbers if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => match tensor.affine() {
+                    None => self.halves::<BeforeHalf>(run, fields, buffer, tensor, base)?,
+                    Some(_) => self.halves::<f32>(run, fields, buffer, tensor, base)?,
+                },
                 RunValues::Numbers => {
                     with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
                 }
@@ -98,7 +99,7 @@ impl Plan {
     }
 
     #[inline]
-    fn numbers<T: FieldNumber>(
+    fn numbers<T: FieldElement>(
         &self,
         run: &Run,
         fields: &mut Fields<'_>,
@@ -109,7 +110,7 @@ impl Plan {
         let (affine, shape) = (tensor.affine(), tensor.shape());
         let first = base + run.at;
         let target = &mut tensor.as_mut_slice::<T>()?[first..first + run.count];
-        self.read_numbers(run, 0, fields, buffer, target)?;
+        self.read_numbers(run, 0, T::DTYPE, fields, buffer, target)?;
         if let Some(affine) = affine {
             transform(target, first, shape, affine);
         }
@@ -117,7 +118,7 @@ impl Plan {
     }
 
     /// Numbers of 16 bits: those of 32, rounded after their transformation.
-    fn halves(
+    fn halves<T: FieldNumber + Into<f32>>(
         &self,
         run: &Run,
         fields: &mut Fields<'_>,
@@ -125,10 +126,11 @@ impl Plan {
         mut tensor: TensorMut<'_>,
         base: usize,
     ) -> Result<(), Stop> {
-        let mut numbers = [0f32; 64];
+        let (mut read, mut numbers) = ([T::default(); 64], [0f32; 64]);
         for start in (0..run.count).step_by(numbers.len()) {
             let count = numbers.len().min(run.count - start);
-            self.read_numbers(run, start, fields, buffer, &mut numbers[..count])?;
+            self.read_numbers(run, start, tensor.dtype(), fields, buffer, &mut read[..count])?;
+            numbers.iter_mut().zip(read).for_each(|(number, read)| *number = read.into());
             write_numbers(&mut tensor, base + run.at + start, Numbers::F32(&numbers[..count]))?;
         }
         Ok(())
@@ -140,19 +142,20 @@ impl Plan {
         &self,
         run: &Run,
         start: usize,
+        dtype: DType,
         fields: &mut Fields<'_>,
         buffer: &mut Vec<u8>,
         target: &mut [T],
     ) -> Result<(), Stop> {
         let mut done = 0;
         loop {
-            if !self.missings.numeric {
+            if !self.missings.has_numbers() {
                 done += fields.numbers(&mut target[done..]);
             }
             let Some(target) = target.get_mut(done) else { break };
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;
-            *target = self.number(field).map_err(|error| {
+            *target = self.number(field, dtype).map_err(|error| {
                 Stop::Bad(Fault { error: error.at_column(&self.names[run.column + start + done]), at })
             })?;
             done += 1;
@@ -161,19 +164,19 @@ impl Plan {
     }
 
     /// A field that is not simply a number followed by a delimiter.
-    fn number<T: FieldNumber>(&self, field: &[u8]) -> Result<T> {
+    fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType) -> Result<T> {
         let trimmed = field.trim_ascii();
         let number = T::exact(trimmed);
-        let certain = number.is_some_and(|number| !number.is_nan()) && !self.missings.numeric;
+        let certain = number.is_some_and(|number| !number.is_nan()) && !self.missings.has_numbers();
         if !certain && self.missings.contains(trimmed) {
             return match self.missing {
                 Missing::Value(value) => T::from_f64(value),
-                Missing::Nan if T::DTYPE.is_float() => T::from_f64(f64::NAN),
+                Missing::Nan if dtype.is_float() => T::from_f64(f64::NAN),
                 _ => None,
             }
-            .ok_or_else(|| self.missing_value(field, T::DTYPE));
+            .ok_or_else(|| self.missing_value(field, dtype));
         }
-        number.ok_or_else(|| not_a_number(field, T::DTYPE))
+        number.ok_or_else(|| not_a_number(field, dtype))
     }
 
     #[cold]
@@ -187,7 +190,7 @@ impl Plan {
         Error::new(ErrorKind::Data, message)
     }
 
-    fn classes_run<T: FieldNumber>(
+    fn classes_run<T: FieldElement>(
         &self,
         run: &Run,
         classes: &RunClasses,
@@ -304,7 +307,7 @@ impl Plan {
 }
 
 /// Applies the transformation to the elements from `first` on.
-fn transform<T: FieldNumber>(target: &mut [T], first: usize, shape: &[usize], affine: &Affine) {
+fn transform<T: FieldElement>(target: &mut [T], first: usize, shape: &[usize], affine: &Affine) {
     for (nth, target) in target.iter_mut().enumerate() {
         let entry = affine.entry(first + nth, shape);
         *target = target.scaled(affine.scale[entry], affine.bias[entry]);

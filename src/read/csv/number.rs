@@ -3,6 +3,8 @@
 //! What is not as simple as that is left to the callers' slower parsers, so that every result is the one that the
 //! standard library's parser gives.
 
+use crate::decode::{odd_beside, odd_f32};
+
 /// Most digits of a [`Decimal`]: its mantissa fits i64.
 const MAX_DIGITS: usize = 18;
 
@@ -100,6 +102,26 @@ impl Decimal {
         Some(f64::from_bits(product | u64::from(self.negative) << 63) as f32)
     }
 
+    /// The f32 that rounds to the same number of 16 bits (see [`odd_f32`]), where that is certain.
+    #[inline(always)]
+    pub(super) fn to_odd_f32(self) -> Option<f32> {
+        const LAST: u64 = 1 << 29;
+        // As near as in `to_f32`. Mostly this lies between two f32 beyond doubt, and then it is the odd one of them.
+        let product = (self.mantissa as i64 as f64 * INVERSE_POWERS[self.scale]).to_bits();
+        if (product & (LAST - 1)).wrapping_sub(4) <= LAST - 8 {
+            let odd = product & !(LAST - 1) | LAST | u64::from(self.negative) << 63;
+            return Some(f64::from_bits(odd) as f32);
+        }
+        let quotient = self.to_f64()?;
+        let odd = odd_f32(quotient);
+        if f64::from(odd) != quotient {
+            return Some(odd);
+        }
+        // What the division left, which f64 holds exactly, or else at least its sign.
+        let rest = (-quotient.abs()).mul_add(FLOAT_POWERS[self.scale], self.mantissa as i64 as f64);
+        Some(odd_beside(odd, rest > 0.0, rest < 0.0))
+    }
+
     /// The nearest f64, where one division gives it: of two numbers that f64 holds exactly.
     #[inline(always)]
     pub(super) fn to_f64(self) -> Option<f64> {
@@ -185,6 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::decode::odd_f32_of_text;
 
     /// Whatever the fast way gives must be what the standard library gives for the same bytes.
     fn check(text: &str) {
@@ -197,6 +220,9 @@ mod tests {
             assert!(f32s.is_none() || f32s == own.parse().ok().map(f32::to_bits), "{own}: {f32s:?}");
             let f64s = decimal.to_f64().map(f64::to_bits);
             assert!(f64s.is_none() || f64s == own.parse().ok().map(f64::to_bits), "{own}: {f64s:?}");
+            let odd = decimal.to_odd_f32().map(f32::to_bits);
+            let expected = own.parse().map(|near| odd_f32_of_text(own.as_bytes(), near).to_bits());
+            assert!(odd.is_none() || odd == expected.ok(), "{own}: {odd:?}");
             let i64s = decimal.to_i64();
             assert!(i64s.is_none() || i64s == own.parse().ok(), "{own}: {i64s:?}");
             let u64s = decimal.to_u64();

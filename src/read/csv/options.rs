@@ -47,7 +47,8 @@ pub struct CsvOptions {
     pub max_record_bytes: usize,
     /// Most bytes that a compressed or transcoded file may unpack to.
     pub max_unpacked_bytes: u64,
-    /// Fields that stand for a missing value, compared without surrounding blanks. By default those of pandas.
+    /// Fields that stand for a missing value, compared without surrounding blanks. One that is a number stands for that
+    /// number however it is written: `-999` for `-999.0`, too. By default those of pandas.
     pub missing_tokens: Vec<String>,
     /// What becomes of a missing value in a number column.
     pub missing: Missing,

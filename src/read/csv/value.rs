@@ -2,6 +2,10 @@
 
 use std::collections::HashSet;
 
+use fast_float2::FastFloat;
+use lexical_core::FromLexical;
+
+use crate::decode::{compare_decimals, odd_f32, odd_f32_of_text};
 use crate::dtype::{DType, Element};
 
 use super::number::Decimal;
@@ -20,26 +24,32 @@ pub(crate) enum Value {
 pub(crate) struct Missings {
     tokens: HashSet<Box<[u8]>>,
     longest: usize,
-    /// Whether a token is itself a number, such as -999: then a number must be looked up before it is believed.
-    pub(crate) numeric: bool,
+    /// Those of them that are numbers, such as -999, which -999.0 is, too.
+    numbers: Vec<Box<[u8]>>,
 }
 
 impl Missings {
     pub(crate) fn new(tokens: &[String]) -> Self {
         let tokens: HashSet<Box<[u8]>> = tokens.iter().map(|token| token.trim_ascii().as_bytes().into()).collect();
         let longest = tokens.iter().map(|token| token.len()).max().unwrap_or(0);
-        let numeric = tokens.iter().any(|token| f64::exact(token).is_some_and(|number| !number.is_nan()));
-        Self { tokens, longest, numeric }
+        let numbers = tokens.iter().filter(|token| is_decimal(token)).cloned().collect();
+        Self { tokens, longest, numbers }
+    }
+
+    /// Whether a number must be looked up before it is believed.
+    pub(crate) fn has_numbers(&self) -> bool {
+        !self.numbers.is_empty()
     }
 
     /// Whether a field without surrounding blanks is missing.
     pub(crate) fn contains(&self, field: &[u8]) -> bool {
         field.len() <= self.longest && self.tokens.contains(field)
+            || self.numbers.iter().any(|number| is_same_number(number, field))
     }
 
     pub(crate) fn value(&self, field: &[u8]) -> Value {
         let field = field.trim_ascii();
-        if self.numeric && self.contains(field) {
+        if self.has_numbers() && self.contains(field) {
             return Value::Missing;
         }
         let whole = |len: usize| len == field.len();
@@ -70,8 +80,19 @@ impl Missings {
     }
 }
 
-/// An element type that fields can be read as.
-pub(crate) trait FieldNumber: Element {
+/// Whether a token or field is a number with digits, as the standard library has it.
+fn is_decimal(text: &[u8]) -> bool {
+    text.iter().any(u8::is_ascii_digit) && f64::exact(text).is_some()
+}
+
+/// Whether a field is the same number as a token that is one.
+fn is_same_number(token: &[u8], field: &[u8]) -> bool {
+    let same_sign = token.starts_with(b"-") == field.starts_with(b"-");
+    compare_decimals(token, field).is_eq() && (same_sign || compare_decimals(token, b"0").is_eq()) && is_decimal(field)
+}
+
+/// A number that fields can be read as.
+pub(crate) trait FieldNumber: Copy + Default {
     /// The number at the start of `bytes` and how long it is: only what [`exact`](Self::exact) would read as the same.
     fn leading(bytes: &[u8]) -> Option<(Self, usize)>;
     /// As [`leading`](Self::leading), but only a plain one, and fast.
@@ -80,17 +101,32 @@ pub(crate) trait FieldNumber: Element {
     fn exact(field: &[u8]) -> Option<Self>;
     /// The same value in this type.
     fn from_f64(value: f64) -> Option<Self>;
-    fn from_index(index: u32) -> Self;
     fn is_nan(self) -> bool;
+}
+
+/// An element type that fields can be read as.
+pub(crate) trait FieldElement: FieldNumber + Element {
+    fn from_index(index: u32) -> Self;
     fn scaled(self, scale: f32, bias: f32) -> Self;
 }
 
+/// The integer at the start of `bytes`. Where a sign or nothing is followed by something else, the parser gives 0.
+#[inline]
+fn leading_integer<T: FromLexical>(bytes: &[u8]) -> Option<(T, usize)> {
+    lexical_core::parse_partial(bytes).ok().filter(|(_, len)| bytes[..*len].last().is_some_and(u8::is_ascii_digit))
+}
+
+#[inline]
+fn leading_float<T: FastFloat>(bytes: &[u8]) -> Option<(T, usize)> {
+    fast_float2::parse_partial(bytes).ok()
+}
+
 macro_rules! field_numbers {
-    ($($type:ty: $plain:expr, $leading:path, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
+    ($($type:ty: $plain:expr, $leading:expr, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
         impl FieldNumber for $type {
             #[inline]
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
-                $leading(bytes).ok()
+                $leading(bytes)
             }
 
             #[inline(always)]
@@ -109,14 +145,16 @@ macro_rules! field_numbers {
                 convert(value)
             }
 
-            fn from_index(index: u32) -> Self {
-                index as Self
-            }
-
             #[inline]
             fn is_nan(self) -> bool {
                 let is_nan: fn(Self) -> bool = $is_nan;
                 is_nan(self)
+            }
+        }
+
+        impl FieldElement for $type {
+            fn from_index(index: u32) -> Self {
+                index as Self
             }
 
             #[inline]
@@ -137,45 +175,81 @@ macro_rules! whole {
 }
 
 field_numbers! {
-    u8: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u8);
-    i8: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i8);
-    u16: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u16);
-    i16: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i16);
-    u32: |decimal| decimal.to_u64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(u32);
-    i32: |decimal| decimal.to_i64()?.try_into().ok(), lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i32);
-    i64: Decimal::to_i64, lexical_core::parse_partial, |_| false, |x, _, _| x, whole!(i64);
-    f32: Decimal::to_f32, fast_float2::parse_partial, f32::is_nan, f32::mul_add, |value| Some(value as f32);
-    f64: Decimal::to_f64, fast_float2::parse_partial, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
+    u8: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u8);
+    i8: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i8);
+    u16: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u16);
+    i16: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i16);
+    u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u32);
+    i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i32);
+    i64: Decimal::to_i64, leading_integer, |_| false, |x, _, _| x, whole!(i64);
+    f32: Decimal::to_f32, leading_float, f32::is_nan, f32::mul_add, |value| Some(value as f32);
+    f64: Decimal::to_f64, leading_float, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
 }
 
-/// Read as f32, and rounded once more.
+/// A number that becomes one of 16 bits: the f32 that rounds to the same as the field (see [`odd_f32`]).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct BeforeHalf(f32);
+
+impl From<BeforeHalf> for f32 {
+    fn from(number: BeforeHalf) -> Self {
+        number.0
+    }
+}
+
+impl FieldNumber for BeforeHalf {
+    fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
+        let (near, len) = f64::leading(bytes)?;
+        Some((Self(odd_f32_of_text(&bytes[..len], near)), len))
+    }
+
+    #[inline(always)]
+    fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
+        let decimal = Decimal::leading(bytes)?;
+        Some((Self(decimal.to_odd_f32()?), decimal.len))
+    }
+
+    fn exact(field: &[u8]) -> Option<Self> {
+        f64::exact(field).map(|near| Self(odd_f32_of_text(field, near)))
+    }
+
+    fn from_f64(value: f64) -> Option<Self> {
+        Some(Self(odd_f32(value)))
+    }
+
+    fn is_nan(self) -> bool {
+        self.0.is_nan()
+    }
+}
+
 macro_rules! field_halves {
     ($($type:ty),*) => {$(
         impl FieldNumber for $type {
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
-                f32::leading(bytes).map(|(number, len)| (<$type>::from_f32(number), len))
+                BeforeHalf::leading(bytes).map(|(number, len)| (<$type>::from_f32(number.0), len))
             }
 
             fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
-                f32::plain(bytes).map(|(number, len)| (<$type>::from_f32(number), len))
+                BeforeHalf::plain(bytes).map(|(number, len)| (<$type>::from_f32(number.0), len))
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
-                f32::exact(field).map(<$type>::from_f32)
+                BeforeHalf::exact(field).map(|number| <$type>::from_f32(number.0))
             }
 
             /// Fractions are rounded; a whole number, which may be a class, must survive.
             fn from_f64(value: f64) -> Option<Self> {
-                let number = <$type>::from_f32(value as f32);
+                let number = <$type>::from_f32(odd_f32(value));
                 (value.fract() != 0.0 || f64::from(number) == value).then_some(number)
-            }
-
-            fn from_index(index: u32) -> Self {
-                <$type>::from_f32(index as f32)
             }
 
             fn is_nan(self) -> bool {
                 self.is_nan()
+            }
+        }
+
+        impl FieldElement for $type {
+            fn from_index(index: u32) -> Self {
+                <$type>::from_f32(odd_f32(index.into()))
             }
 
             fn scaled(self, scale: f32, bias: f32) -> Self {
