@@ -90,6 +90,7 @@ fn lossless_formats_give_the_picture_exactly() {
     let expected = picture();
     for name in [
         "rgb.png",
+        "rgb-interlaced.png",
         "rgb.bmp",
         "rgb-lossless.webp",
         "rgb-raw.tiff",

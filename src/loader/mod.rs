@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dataset::{BadRecords, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource};
-use crate::decode::{ImageAugment, ImageOptions};
+use crate::decode::{ImageAugment, ImageColour, ImageOptions};
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
@@ -123,6 +124,36 @@ impl Loader {
     #[must_use]
     pub fn and(mut self, source: SourceConfig) -> Self {
         self.config.sources.push(source);
+        self
+    }
+
+    /// Adds a folder of segmentation maps to the folder of images before it, with its options so far (so say these
+    /// first): as the label tensor `map`, `u8` of `[height, width]`, resized, cropped and turned like the images. See
+    /// [`ImageOptions`]. For another name or type, add the source with [`and`](Self::and).
+    ///
+    /// ```no_run
+    /// use ringfeed::{ImageAugment, Loader};
+    ///
+    /// let augment = [ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+    /// let loader = Loader::images("photos").size(512, 512).augment(augment).maps("annotations").shuffle(42);
+    /// for batch in &mut loader.build()? {
+    ///     let batch = batch?;
+    ///     let (photos, maps) = (batch.features()?, batch.labels()?);
+    ///     assert_eq!((photos.shape()[2], photos.shape()[3]), (maps.shape()[1], maps.shape()[2]));
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn maps(mut self, path: impl Into<PathBuf>) -> Self {
+        match self.config.sources.last() {
+            Some(SourceConfig::Images { saved_index, options, .. }) => {
+                let (colour, image_name) = (ImageColour::Index, "map".to_owned());
+                let options = ImageOptions { colour, image_name, dtype: DType::U8, ..options.clone() };
+                let (path, saved_index) = (path.into(), saved_index.clone());
+                self.config.sources.push(SourceConfig::Images { path, saved_index, options });
+            }
+            _ => self.faults.push("maps: they belong to a folder of images, which comes first".to_owned()),
+        }
         self
     }
 

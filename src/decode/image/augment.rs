@@ -10,7 +10,8 @@ use crate::random::RandomKey;
 /// anything is normalised. Each draws its random numbers under a key of its own, made of seed, epoch, sample, kind of
 /// operation and its position among those of the same kind. So a sample of an epoch is the same picture whatever the
 /// workers, the order, the shard or a restart, and adding an operation changes nothing that the others draw. Several image
-/// sources of one loader draw the same numbers: a picture and its segmentation map get the same crops and flips.
+/// sources of one loader draw the same numbers: a picture and its segmentation map (see [`ImageOptions`]) get the same
+/// crops, flips and rotations.
 ///
 /// There is no switch: data is augmented if operations are listed, so leave the list empty for evaluation.
 ///

@@ -8,15 +8,20 @@
 
 mod augment;
 mod baseline;
+mod bmp;
 mod boxes;
 mod colour;
 mod container;
+mod gif;
 mod jpeg;
+mod map;
 mod options;
 mod other;
 mod pixels;
+mod png;
 mod resize;
 mod rotate;
+mod samples;
 #[cfg(feature = "turbojpeg")]
 mod turbojpeg;
 mod work;
@@ -294,6 +299,8 @@ pub(crate) struct Decoders {
     zune: jpeg::Zune,
     #[cfg(feature = "turbojpeg")]
     c: turbojpeg::TurboJpeg,
+    png: png::Png,
+    gif: gif::Gif,
     other: other::ImageCrate,
 }
 
@@ -306,7 +313,24 @@ impl Decoders {
             (ImageFormat::Jpeg, JpegDecoder::Zune) => &mut self.zune,
             #[cfg(feature = "turbojpeg")]
             (ImageFormat::Jpeg, JpegDecoder::TurboJpeg) => &mut self.c,
+            (ImageFormat::Png, _) => &mut self.png,
+            (ImageFormat::Gif, _) => &mut self.gif,
             _ => &mut self.other,
+        }
+    }
+
+    /// Reads the values of a segmentation map as they are stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for a file that is damaged or no map.
+    fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut map::Map) -> Result<()> {
+        match header.format {
+            ImageFormat::Png => self.png.read_map(bytes, header, map),
+            ImageFormat::Gif => self.gif.read_map(bytes, header, map),
+            ImageFormat::Bmp => bmp::read_map(bytes, header, map),
+            ImageFormat::Tiff => self.other.read_map(bytes, header, map),
+            ImageFormat::Jpeg | ImageFormat::WebP => Err(map::not_a_map(header)),
         }
     }
 }
@@ -381,8 +405,16 @@ mod tests {
                 check_regions(name, &bytes, JpegDecoder::TurboJpeg);
             }
         }
-        let png = std::fs::read(format!("{folder}images/rgb.png")).unwrap();
-        check_regions("rgb.png", &png, JpegDecoder::LibjpegTurbo);
+        let mut others = 0;
+        for entry in ["images", "maps"].iter().flat_map(|part| std::fs::read_dir(format!("{folder}{part}")).unwrap()) {
+            let name = entry.unwrap().path();
+            let bytes = std::fs::read(&name).unwrap();
+            if ImageFormat::of_content(&bytes).is_some_and(|format| format != ImageFormat::Jpeg) {
+                check_regions(&name.display().to_string(), &bytes, JpegDecoder::Auto);
+                others += 1;
+            }
+        }
+        assert!(others > 50, "{others}");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub enum ImageColour {
     Rgb,
     /// One channel: luma by ITU-R BT.601, `(19595 R + 38470 G + 7471 B + 32768) >> 16`, as Pillow computes it.
     Grey,
+    /// A segmentation map: the palette index or grey value of each pixel as the file stores it, a label of
+    /// `[height, width]`. See [`ImageOptions`].
+    Index,
 }
 
 impl ImageColour {
@@ -30,7 +33,7 @@ impl ImageColour {
     pub const fn channels(self) -> usize {
         match self {
             Self::Rgb => 3,
-            Self::Grey => 1,
+            Self::Grey | Self::Index => 1,
         }
     }
 }
@@ -86,6 +89,33 @@ pub enum LabelFormat {
 }
 
 /// What image files become: plain data, with defaults for all of it.
+///
+/// # Segmentation maps
+///
+/// With [`ImageColour::Index`], files are read as maps: what a file stores for a pixel, the index in its palette or its
+/// grey value, is a class and never mixed with another. The tensor is a label of `[height, width]` and of `u8` (the
+/// default), `u16`, `u32`, `i32`, `i64` or `f32`; a value that does not fit is an error. Values are those of
+/// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG and TIFF with one channel of grey. Files of
+/// several channels and JPEG files, which change values, are refused.
+///
+/// A map goes the way of the picture that it belongs to, if both have the same options otherwise: `size` takes the pixel
+/// that the middle of the new one lies in (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips are drawn
+/// alike, a rotation turns by the same angle and brings zeros in. Operations on colour, erasing among them, leave it as it
+/// is. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures. Pictures and maps are
+/// matched by their place in the sorted lists of their folders, and must have the same size before anything is done.
+///
+/// ```
+/// use ringfeed::{ImageColour, ImageOptions};
+///
+/// let maps: ImageOptions = toml::from_str(r#"
+///     size = [512, 512]
+///     colour = "index"
+///     dtype = "i64"
+///     image_name = "map"
+///     augment = [{ kind = "random_resized_crop" }, { kind = "horizontal_flip" }]
+/// "#).expect("the example is valid");
+/// assert_eq!(maps.colour, ImageColour::Index);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageOptions {
@@ -95,7 +125,7 @@ pub struct ImageOptions {
     pub size: Option<(u32, u32)>,
     /// What becomes of images of another shape than `size`.
     pub fit: CropFit,
-    /// `u8` (the default), or `f32`, in which values stay 0 to 255 unless a normaliser scales them.
+    /// `u8` (the default), `f32`, `f16` or `bf16`; in the latter three, values stay 0 to 255 unless a normaliser scales them.
     pub dtype: DType,
     /// Order of the dimensions.
     pub order: PixelOrder,
@@ -149,7 +179,11 @@ impl ImageOptions {
     /// Everything that is wrong with these options, in words; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if !matches!(self.dtype, DType::U8 | DType::F16 | DType::Bf16 | DType::F32) {
+        if self.colour == ImageColour::Index {
+            if !matches!(self.dtype, DType::U8 | DType::U16 | DType::U32 | DType::I32 | DType::I64 | DType::F32) {
+                faults.push(format!("maps of indices are u8, u16, u32, i32, i64 or f32, not {}", self.dtype));
+            }
+        } else if !matches!(self.dtype, DType::U8 | DType::F16 | DType::Bf16 | DType::F32) {
             faults.push(format!("images are u8, f32, f16 or bf16, not {}", self.dtype));
         }
         match (self.size, self.fit) {

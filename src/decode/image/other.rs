@@ -3,13 +3,15 @@ use std::io::Cursor;
 use image::metadata::Orientation as Exif;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
 
+use super::map::{self, Map};
+use super::samples::{level, spread};
 use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
 const SIDE_BYTES: u64 = 64 << 20;
 
-/// PNG, WebP, BMP, GIF (its first frame) and TIFF (its first page) by the `image` crate. It decodes whole images only.
+/// WebP, BMP and TIFF (its first page) by the `image` crate. It decodes whole images only.
 #[derive(Default)]
 pub(super) struct ImageCrate {
     /// As decoded, if that is not 8-bit RGB.
@@ -65,6 +67,25 @@ fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
     Exif::from_exif_chunk(decoder.exif_metadata().ok()??.strip_prefix(b"Exif\0\0")?)
 }
 
+impl ImageCrate {
+    /// Grey values.
+    pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
+        let decoder = open(bytes, header.format, u64::MAX)?;
+        let sample = match (decoder.original_color_type(), decoder.color_type()) {
+            (ExtendedColorType::L8, ColorType::L8) => 1,
+            (ExtendedColorType::L16, ColorType::L16) => 2,
+            _ => return Err(map::not_a_map(header)),
+        };
+        let values = map.stored_mut(header);
+        let stored = resize_buffer(&mut self.stored, sample * values.len());
+        decoder.read_image(stored).map_err(|error| image_error(header.format, error))?;
+        for (into, value) in values.iter_mut().zip(stored.chunks_exact(sample)) {
+            *into = if let [low, high] = *value { u16::from_ne_bytes([low, high]) } else { value[0].into() };
+        }
+        Ok(())
+    }
+}
+
 impl DecodeImage for ImageCrate {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         if region != Region::whole(header) {
@@ -97,14 +118,14 @@ impl DecodeImage for ImageCrate {
     }
 }
 
-/// Brings pixels of any type to 8-bit RGB. 16 bits are divided by 257 and rounded, floating point is taken as 0 to 1.
+/// Brings pixels of any type to 8-bit RGB; floating point is taken as 0 to 1.
 fn to_rgb(stored: &[u8], colour: ColorType, rgb: &mut [u8]) -> Result<()> {
     let channels = usize::from(colour.channel_count());
+    let (rgb, _) = rgb.as_chunks_mut::<3>();
     match colour {
         ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => spread(stored, channels, rgb, |[x]| x),
         ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => {
-            // (x + 128) / 257 is the nearest of the 256 levels 0, 257, 514, ...
-            spread(stored, channels, rgb, |bytes| ((u32::from(u16::from_ne_bytes(bytes)) + 128) / 257) as u8);
+            spread(stored, channels, rgb, |bytes| level(u16::from_ne_bytes(bytes)));
         }
         ColorType::Rgb32F | ColorType::Rgba32F => {
             spread(stored, channels, rgb, |bytes| (f32::from_ne_bytes(bytes).clamp(0.0, 1.0) * 255.0).round() as u8);
@@ -112,16 +133,4 @@ fn to_rgb(stored: &[u8], colour: ColorType, rgb: &mut [u8]) -> Result<()> {
         colour => return Err(Error::new(ErrorKind::Format, format!("pixels of type {colour:?} are not supported"))),
     }
     Ok(())
-}
-
-/// Writes the first three of `channels` values of `N` bytes, or the first one three times.
-fn spread<const N: usize>(stored: &[u8], channels: usize, rgb: &mut [u8], to_u8: impl Fn([u8; N]) -> u8) {
-    let (values, _) = stored.as_chunks::<N>();
-    let (pixels, _) = rgb.as_chunks_mut::<3>();
-    for (pixel, values) in pixels.iter_mut().zip(values.chunks_exact(channels)) {
-        *pixel = match values {
-            [red, green, blue, ..] => [to_u8(*red), to_u8(*green), to_u8(*blue)],
-            _ => [to_u8(values[0]); 3],
-        };
-    }
 }

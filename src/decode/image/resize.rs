@@ -26,16 +26,9 @@ impl Plan {
         let taken = match fit {
             CropFit::Stretch => None,
             CropFit::CenterCrop { shorter } => {
-                // torchvision rounds the longer side down, and the cut's edges half to even.
-                let (upright_width, upright_height) = header.upright_size();
-                let longer = |long: u32, short: u32| u64::from(shorter) * u64::from(long) / u64::from(short);
-                let (full_width, full_height) = if upright_width <= upright_height {
-                    (f64::from(shorter), longer(upright_height, upright_width) as f64)
-                } else {
-                    (longer(upright_width, upright_height) as f64, f64::from(shorter))
-                };
-                let left = ((full_width - f64::from(width)) / 2.0).round_ties_even();
-                let top = ((full_height - f64::from(height)) / 2.0).round_ties_even();
+                let Centre { full, skipped } = centre(header.upright_size(), shorter, (width, height));
+                let (full_width, full_height) = (full.0 as f64, full.1 as f64);
+                let (left, top) = (skipped.0 as f64, skipped.1 as f64);
                 // The same cut in the resized image before it is turned, then in the stored image.
                 let ((mut left, mut top), (full_width, full_height)) = if orientation.swap {
                     ((top, left), (full_height, full_width))
@@ -107,6 +100,26 @@ impl Plan {
     pub(super) fn bytes(&self) -> usize {
         self.width as usize * self.height as usize * 3
     }
+}
+
+/// A cut out of the middle of a resized image.
+pub(super) struct Centre {
+    /// Width and height of the image that is cut.
+    pub(super) full: (u64, u64),
+    /// How much of it is left out to the left and above.
+    pub(super) skipped: (u64, u64),
+}
+
+/// The cut of `result` = (width, height) from an upright image of `size` whose shorter side was brought to `shorter`.
+pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u32)) -> Centre {
+    // torchvision rounds the longer side down, and the cut's edges half to even.
+    let longer = |long: u32, short: u32| u64::from(shorter) * u64::from(long) / u64::from(short);
+    let full = match width <= height {
+        true => (shorter.into(), longer(height, width)),
+        false => (longer(width, height), shorter.into()),
+    };
+    let half = |surplus: u64| surplus / 2 + u64::from(surplus % 4 == 3);
+    Centre { full, skipped: (half(full.0 - u64::from(result.0)), half(full.1 - u64::from(result.1))) }
 }
 
 /// From where to where the filter reads to make `result` pixels of the `length` behind `start`, on a side of `side`.

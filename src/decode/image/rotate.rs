@@ -11,6 +11,31 @@ pub(super) fn rotate(
 ) {
     let (from, _) = from.as_chunks::<3>();
     let (into, _) = into.as_chunks_mut::<3>();
+    match interpolation {
+        Interpolation::Nearest => rotate_nearest(from, (width, height), degrees, into),
+        Interpolation::Bilinear => {
+            rotate_with((width, height), degrees, into, |x, y| between(from, (width, height), x - 0.5, y - 0.5))
+        }
+    }
+}
+
+/// The same with the nearest of pixels of any kind, and their default from outside.
+pub(super) fn rotate_nearest<P: Copy + Default>(
+    from: &[P],
+    (width, height): (usize, usize),
+    degrees: f64,
+    into: &mut [P],
+) {
+    rotate_with((width, height), degrees, into, |x, y| from[y as usize * width + x as usize]);
+}
+
+/// `pick` gives the pixel at a place inside of the image.
+fn rotate_with<P: Copy + Default>(
+    (width, height): (usize, usize),
+    degrees: f64,
+    into: &mut [P],
+    pick: impl Fn(f64, f64) -> P,
+) {
     // Rounded to 15 digits, as Pillow does, so that quarter turns are exact.
     let (sin, cos) = degrees.to_radians().sin_cos();
     let [sin, cos] = [sin, cos].map(|value| (value * 1e15).round() / 1e15);
@@ -22,11 +47,7 @@ pub(super) fn rotate(
             // Where the middle of this pixel was before. y goes down, so counter-clockwise is x towards -y.
             let (was_x, was_y) = (cos * right - sin * down + middle_x, sin * right + cos * down + middle_y);
             let inside = (0.0..width as f64).contains(&was_x) && (0.0..height as f64).contains(&was_y);
-            *pixel = match interpolation {
-                _ if !inside => [0; 3],
-                Interpolation::Nearest => from[was_y as usize * width + was_x as usize],
-                Interpolation::Bilinear => between(from, (width, height), was_x - 0.5, was_y - 0.5),
-            };
+            *pixel = if inside { pick(was_x, was_y) } else { P::default() };
         }
     }
 }

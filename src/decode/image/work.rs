@@ -4,6 +4,7 @@ use super::augment::keyed;
 use super::boxes::{crop_box, erase_box, uniform};
 use super::colour::Jitter;
 use super::container::{check_whole, header};
+use super::map::Map;
 use super::pixels::{fill, to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Bilinear, Plan};
 use super::rotate::rotate;
@@ -25,6 +26,7 @@ pub(crate) struct ImageWork {
     /// What pixels move to when they change places.
     moved: Vec<u8>,
     grey: Vec<u8>,
+    map: Map,
 }
 
 impl ImageWork {
@@ -54,6 +56,11 @@ impl ImageWork {
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
         let stored = checked_header(bytes, options)?;
+        if options.colour == ImageColour::Index {
+            let decoders = &mut self.decoders;
+            guarded(|| decoders.read_map(bytes, &stored, &mut self.map))?;
+            return self.map.write(&stored, options, key, tensor);
+        }
         let taken = taken(&stored, options, key);
         let picture = Header { width: taken.width, height: taken.height, ..stored };
         let plan = Plan::new(&picture, options.size, options.fit);
@@ -104,7 +111,7 @@ impl ImageWork {
         let upright = picture.upright();
         let pixels = match options.colour {
             ImageColour::Rgb => upright,
-            ImageColour::Grey => {
+            ImageColour::Grey | ImageColour::Index => {
                 let grey = resize_buffer(&mut self.grey, width * height);
                 to_grey(upright, grey);
                 grey
@@ -210,7 +217,7 @@ impl Picture<'_> {
     }
 }
 
-fn happens(probability: f64, key: RandomKey) -> bool {
+pub(super) fn happens(probability: f64, key: RandomKey) -> bool {
     key.unit(u64::MAX) < probability
 }
 
@@ -274,11 +281,15 @@ fn decode<'a>(
 ) -> Result<&'a [u8]> {
     let into = resize_buffer(decoded, region.bytes());
     let decoder = decoders.of(header.format, options.jpeg);
-    // Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
-    catch_unwind(AssertUnwindSafe(|| decoder.decode(bytes, header, scale, region, into))).unwrap_or_else(|panic| {
+    guarded(|| decoder.decode(bytes, header, scale, region, into))?;
+    Ok(into)
+}
+
+/// Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
+fn guarded(decode: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
         let panic = Error::from_panic(&*panic);
         let message = format!("damaged, or of a kind that its decoder can't take: it {}", panic.message());
         Err(Error::new(ErrorKind::Format, message))
-    })?;
-    Ok(into)
+    })
 }

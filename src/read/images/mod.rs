@@ -8,8 +8,8 @@ mod tensors;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decode::ImageOptions;
 use crate::decode::image::ImageWork;
+use crate::decode::{ImageColour, ImageOptions};
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
@@ -244,7 +244,9 @@ impl ImageFolder {
         };
         let sizes = ImageSizes::new(files.len(), options);
         let mut tensors = image_tensors(options);
-        tensors.extend(labelled.then(|| label_tensor(options, Some(&classes))));
+        // Classes of maps are those of the pictures that they belong to, which have them already.
+        let has_label = labelled && options.colour != ImageColour::Index;
+        tensors.extend(has_label.then(|| label_tensor(options, Some(&classes))));
         let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
         let reservation = budget.reserve(held, "the listing of the images")?;
         Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes, reservation })
@@ -336,7 +338,7 @@ impl RecordReader for ImageFolder {
             write_mask(row, next, width, height);
             next += 1;
         }
-        if let Some(label) = self.label(sample.id) {
+        if let Some(label) = self.label(sample.id).filter(|_| next < self.tensors.len()) {
             self.located(sample.id, write_label(row, next, label))?;
         }
         Ok(())

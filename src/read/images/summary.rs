@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::ImageFolder;
+use super::tensors::image_shape;
 use crate::decode::image::{ImageFormat, ImageWork};
-use crate::decode::{ImageOptions, PixelOrder};
+use crate::decode::{ImageColour, ImageOptions};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::read::summary::Tally;
@@ -159,11 +160,9 @@ impl ImageFolder {
             max: figures.max(),
             mean: figures.mean(),
         };
-        let shape = match self.options.order {
-            PixelOrder::Nchw => vec![channels, height, width],
-            PixelOrder::Nhwc => vec![height, width, channels],
-        };
-        let mut fields = vec![field(&self.options.image_name, "feature", self.options.dtype, shape, Tally::default())];
+        let role = if self.options.colour == ImageColour::Index { "label" } else { "feature" };
+        let shape = image_shape(&self.options, height, width, channels);
+        let mut fields = vec![field(&self.options.image_name, role, self.options.dtype, shape, Tally::default())];
         if !self.labels.is_empty() {
             fields.push(field(&self.options.label_name, "label", DType::I64, vec![], tally));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::image::header;
-use crate::decode::{ImageOptions, LabelFormat, PixelOrder};
+use crate::decode::{ImageColour, ImageOptions, LabelFormat, PixelOrder};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::row::RowMut;
@@ -16,17 +16,24 @@ pub(in crate::read) fn image_tensors(options: &ImageOptions) -> Vec<TensorSpec> 
         Some((height, width)) => (Dim::Fixed(height as usize), Dim::Fixed(width as usize)),
         None => (Dim::Extent(0), Dim::Extent(1)),
     };
-    let channels = Dim::Fixed(options.colour.channels());
-    let shape = match options.order {
-        PixelOrder::Nchw => vec![channels, height, width],
-        PixelOrder::Nhwc => vec![height, width, channels],
-    };
-    let mut tensors = vec![TensorSpec::with_dims(&options.image_name, Role::Feature, options.dtype, shape)];
+    let shape = image_shape(options, height, width, Dim::Fixed(options.colour.channels()));
+    // A map is what the model should answer.
+    let role = if options.colour == ImageColour::Index { Role::Label } else { Role::Feature };
+    let mut tensors = vec![TensorSpec::with_dims(&options.image_name, role, options.dtype, shape)];
     if options.size.is_none() {
         let name = format!("{}_mask", options.image_name);
         tensors.push(TensorSpec::with_dims(name, Role::Mask, DType::U8, vec![height, width]));
     }
     tensors
+}
+
+/// The dimensions of an image in their order; a map of indices has no channels.
+pub(super) fn image_shape<T>(options: &ImageOptions, height: T, width: T, channels: T) -> Vec<T> {
+    match (options.colour, options.order) {
+        (ImageColour::Index, _) => vec![height, width],
+        (_, PixelOrder::Nchw) => vec![channels, height, width],
+        (_, PixelOrder::Nhwc) => vec![height, width, channels],
+    }
 }
 
 /// The class, of which there are these if they are known.

@@ -1,0 +1,102 @@
+//! GIF: the first frame, row by row.
+
+use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
+
+use super::map::Map;
+use super::{DecodeImage, Header, Region, Scale};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Rows of an interlaced frame: the first of each pass, and the step to the next one.
+const PASSES: [(usize, usize); 4] = [(0, 8), (4, 8), (2, 4), (1, 2)];
+
+/// The `gif` crate, a row at a time.
+#[derive(Default)]
+pub(super) struct Gif {
+    row: Vec<u8>,
+}
+
+#[cold]
+fn gif_error(error: DecodingError) -> Error {
+    Error::new(ErrorKind::Format, format!("damaged or unsupported gif: {error}")).with_source(error)
+}
+
+/// The file behind the header of its first frame.
+struct Frame<'a> {
+    decoder: Decoder<&'a [u8]>,
+    /// Its box on the screen.
+    left: usize,
+    top: usize,
+    width: usize,
+    height: usize,
+    interlaced: bool,
+}
+
+impl<'a> Frame<'a> {
+    fn open(bytes: &'a [u8]) -> Result<Self> {
+        let mut options = DecodeOptions::new();
+        options.set_color_output(ColorOutput::Indexed);
+        let mut decoder = options.read_info(bytes).map_err(gif_error)?;
+        let frame = decoder.next_frame_info().map_err(gif_error)?;
+        let frame = frame.ok_or_else(|| Error::new(ErrorKind::Format, "a gif without an image"))?;
+        let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
+        let interlaced = frame.interlaced;
+        Ok(Self { decoder, left, top, width, height, interlaced })
+    }
+
+    /// Gives every row of palette indices to `take`, in the order of the file.
+    fn rows(&mut self, row: &mut Vec<u8>, mut take: impl FnMut(usize, &[u8])) -> Result<()> {
+        row.resize(row.len().max(self.width), 0);
+        let row = &mut row[..self.width];
+        let passes = if self.interlaced { &PASSES[..] } else { &[(0, 1)] };
+        for (first, step) in passes {
+            for y in (*first..self.height).step_by(*step) {
+                if !self.decoder.fill_buffer(row).map_err(gif_error)? {
+                    return Err(Error::new(ErrorKind::Format, format!("damaged gif: its data ends in row {y}")));
+                }
+                take(y, row);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gif {
+    /// Palette indices.
+    pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
+        let mut frame = Frame::open(bytes)?;
+        let (width, height) = (header.width as usize, header.height as usize);
+        if (frame.left, frame.top, frame.width, frame.height) != (0, 0, width, height) {
+            let message = format!(
+                "its first frame ({} x {} pixels) does not cover the {width} x {height} of the gif, and the rest has no \
+                 index; save the map as a PNG",
+                frame.width, frame.height
+            );
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        let values = map.stored_mut(header);
+        frame.rows(&mut self.row, |y, row| {
+            values[y * width..].iter_mut().zip(row).for_each(|(into, index)| *into = u16::from(*index));
+        })
+    }
+}
+
+impl DecodeImage for Gif {
+    fn decode(&mut self, bytes: &[u8], _: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        let mut frame = Frame::open(bytes)?;
+        let mut palette = [[0; 3]; 256];
+        let stored = frame.decoder.palette().map_err(gif_error)?;
+        palette.iter_mut().zip(stored.as_chunks::<3>().0).for_each(|(into, colour)| *into = *colour);
+        // Outside of the frame there is nothing.
+        into.fill(0);
+        let (into, _) = into.as_chunks_mut::<3>();
+        let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
+        let (left, top) = (frame.left, frame.top);
+        frame.rows(&mut self.row, |line, row| {
+            let Some(line) = (top + line).checked_sub(y).filter(|line| *line < height) else { return };
+            let row = row.get(x.saturating_sub(left)..).unwrap_or_default();
+            let at = left.saturating_sub(x).min(width);
+            let pixels = into[line * width + at..(line + 1) * width].iter_mut();
+            pixels.zip(row).for_each(|(pixel, index)| *pixel = palette[usize::from(*index)]);
+        })
+    }
+}

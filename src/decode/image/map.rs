@@ -1,0 +1,178 @@
+//! Segmentation maps: numbers that stand for classes, one a pixel. They are moved, never mixed.
+
+use super::augment::keyed;
+use super::boxes::{crop_box, uniform};
+use super::resize::{Centre, centre};
+use super::rotate::rotate_nearest;
+use super::work::happens;
+use super::{CropFit, Header, ImageAugment, ImageOptions};
+use crate::decode::write_numbers;
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::random::RandomKey;
+use crate::row::TensorMut;
+
+/// A file that holds no map.
+#[cold]
+pub(super) fn not_a_map(header: &Header) -> Error {
+    let message = match header.format {
+        super::ImageFormat::Jpeg => {
+            "a JPEG changes values, and so can't hold a map of indices; save maps as PNG, or read \
+                                     it with colour = \"grey\""
+                .to_owned()
+        }
+        format => format!(
+            "a {} of {} channels; a map of indices has one, a palette or grey of up to 16 bits: turn its colours into \
+             indices and save them as PNG",
+            format.as_str(),
+            header.channels
+        ),
+    };
+    Error::new(ErrorKind::Format, message)
+}
+
+/// A map on its way from the file to the tensor.
+#[derive(Default)]
+pub(super) struct Map {
+    stored: Vec<u16>,
+    values: Vec<u16>,
+    spare: Vec<u16>,
+    columns: Vec<usize>,
+    rows: Vec<usize>,
+}
+
+/// The places along a side that are taken: of the `length` pixels behind `start`, resized to `full`, the `count` behind
+/// `skipped`.
+struct Line {
+    start: u32,
+    length: u32,
+    full: u64,
+    skipped: u64,
+    count: u32,
+}
+
+impl Line {
+    /// For each pixel the one that its middle lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    fn places(&self, into: &mut Vec<usize>) {
+        into.clear();
+        into.extend((0..u64::from(self.count)).map(|at| {
+            let middle = u128::from(2 * (self.skipped + at) + 1) * u128::from(self.length);
+            self.start as usize + (middle / (2 * u128::from(self.full))) as usize
+        }));
+    }
+}
+
+impl Map {
+    /// Room for the values of all pixels as they are stored.
+    pub(super) fn stored_mut(&mut self, header: &Header) -> &mut [u16] {
+        let pixels = header.width as usize * header.height as usize;
+        self.stored.resize(self.stored.len().max(pixels), 0);
+        &mut self.stored[..pixels]
+    }
+
+    /// Brings what was stored to the wanted size, carries out the operations that move pixels, and writes it. Gives width
+    /// and height.
+    pub(super) fn write(
+        &mut self,
+        header: &Header,
+        options: &ImageOptions,
+        key: RandomKey,
+        tensor: &mut TensorMut<'_>,
+    ) -> Result<(usize, usize)> {
+        let (width, height) = self.resize(header, options, key);
+        for (operation, key) in keyed(&options.augment, key) {
+            match *operation {
+                ImageAugment::HorizontalFlip { probability } if happens(probability, key) => {
+                    self.values.chunks_exact_mut(width).for_each(<[u16]>::reverse);
+                }
+                ImageAugment::VerticalFlip { probability } if happens(probability, key) => {
+                    for y in 0..height / 2 {
+                        let (above, below) = self.values.split_at_mut((height - 1 - y) * width);
+                        above[y * width..][..width].swap_with_slice(&mut below[..width]);
+                    }
+                }
+                ImageAugment::Rotation { degrees, .. } => {
+                    self.spare.resize(self.values.len(), 0);
+                    let angle = uniform((-degrees, degrees), key.unit(0));
+                    rotate_nearest(&self.values, (width, height), angle, &mut self.spare);
+                    std::mem::swap(&mut self.values, &mut self.spare);
+                }
+                _ => {}
+            }
+        }
+        self.write_values((width, height), tensor)?;
+        Ok((width, height))
+    }
+
+    /// Takes the upright values that are wanted out of what is stored.
+    fn resize(&mut self, header: &Header, options: &ImageOptions, key: RandomKey) -> (usize, usize) {
+        let (upright_width, upright_height) = header.upright_size();
+        let (height, width) = options.size.unwrap_or((upright_height, upright_width));
+        let line = |length: u32, count: u32| Line { start: 0, length, full: count.into(), skipped: 0, count };
+        let (mut across, mut down) = (line(upright_width, width), line(upright_height, height));
+        if let CropFit::CenterCrop { shorter } = options.fit {
+            let Centre { full, skipped } = centre((upright_width, upright_height), shorter, (width, height));
+            (across.full, down.full) = full;
+            (across.skipped, down.skipped) = skipped;
+        }
+        if let Some((ImageAugment::RandomResizedCrop { scale, ratio }, key)) = keyed(&options.augment, key).next() {
+            let region = crop_box((upright_width, upright_height), *scale, *ratio, key);
+            (across.start, across.length) = (region.x, region.width);
+            (down.start, down.length) = (region.y, region.height);
+        }
+        across.places(&mut self.columns);
+        down.places(&mut self.rows);
+        // A step to the right in the upright map is a step along a stored row, or from one stored row to the next.
+        let (stored_width, stored_height) = (header.width as usize, header.height as usize);
+        let orientation = header.orientation;
+        let (along_x, along_y) =
+            if orientation.swap { (&mut self.rows, &mut self.columns) } else { (&mut self.columns, &mut self.rows) };
+        along_x.iter_mut().filter(|_| orientation.flip_x).for_each(|x| *x = stored_width - 1 - *x);
+        along_y.iter_mut().filter(|_| orientation.flip_y).for_each(|y| *y = stored_height - 1 - *y);
+        along_y.iter_mut().for_each(|y| *y *= stored_width);
+        self.values.clear();
+        for row in &self.rows {
+            self.values.extend(self.columns.iter().map(|column| self.stored[row + column]));
+        }
+        (width as usize, height as usize)
+    }
+
+    /// Writes the values to the upper left of `tensor`, and zeros to the rest.
+    fn write_values(&self, (width, height): (usize, usize), tensor: &mut TensorMut<'_>) -> Result<()> {
+        let &[out_height, out_width] = tensor.shape() else {
+            return Err(Error::new(ErrorKind::Schema, "a map of indices has a tensor of [height, width]"));
+        };
+        if out_height < height || out_width < width {
+            let message = format!(
+                "a map of {width} x {height} pixels does not fit a tensor of shape {:?}; did the file change since it was \
+                 measured?",
+                tensor.shape()
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let most = tensor.dtype().int_range().map_or(i64::MAX, |(_, most)| most);
+        if let Some(at) = self.values.iter().position(|value| i64::from(*value) > most) {
+            let message = format!(
+                "the value {} at column {}, row {} of the upright map does not fit {}; set dtype to \"i32\" or \"i64\"",
+                self.values[at],
+                at % width,
+                at / width,
+                tensor.dtype()
+            );
+            return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
+        }
+        if (out_width, out_height) != (width, height) {
+            tensor.bytes_mut().fill(0);
+        }
+        let is_plain = tensor.affine().is_none() && tensor.dtype() == DType::U8;
+        for (y, row) in self.values.chunks_exact(width).enumerate() {
+            if is_plain {
+                let target = &mut tensor.bytes_mut()[y * out_width..][..width];
+                target.iter_mut().zip(row).for_each(|(into, value)| *into = *value as u8);
+            } else {
+                write_numbers(tensor, y * out_width, Numbers::U16(row))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! From samples as files store them to 8-bit RGB, and to whole numbers.
+
+/// 16 bits as 8: divided by 257 and rounded. (x + 128) / 257 is the nearest of the 256 levels 0, 257, 514, ...
+pub(super) fn level(sample: u16) -> u8 {
+    ((u32::from(sample) + 128) / 257) as u8
+}
+
+/// Writes the first three of `channels` values of `N` bytes, or the first one three times.
+pub(super) fn spread<const N: usize>(
+    stored: &[u8],
+    channels: usize,
+    rgb: &mut [[u8; 3]],
+    to_u8: impl Fn([u8; N]) -> u8,
+) {
+    let (values, _) = stored.as_chunks::<N>();
+    for (pixel, values) in rgb.iter_mut().zip(values.chunks_exact(channels)) {
+        *pixel = match values {
+            [red, green, blue, ..] => [to_u8(*red), to_u8(*green), to_u8(*blue)],
+            _ => [to_u8(values[0]); 3],
+        };
+    }
+}
+
+/// The samples of a row of 1, 2, 4, 8 or 16 bits each (these most significant byte first), packed from the highest bit on.
+pub(super) fn unpack(row: &[u8], bits: u8) -> impl Iterator<Item = u16> {
+    let per_byte = if bits < 8 { 8 / usize::from(bits) } else { 1 };
+    let bytes = if bits == 16 { 2 } else { 1 };
+    row.chunks_exact(bytes).flat_map(move |sample| {
+        let all = sample.iter().fold(0, |all, byte| all << 8 | u16::from(*byte));
+        let mask = if bits == 16 { u16::MAX } else { (1 << bits) - 1 };
+        (0..per_byte).rev().map(move |nth| all >> (nth * usize::from(bits) % 16) & mask)
+    })
+}
