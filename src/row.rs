@@ -28,7 +28,7 @@ impl<'a> RowsMut<'a> {
         layout: &'a Layout,
         rows: Range<usize>,
     ) -> Self {
-        assert!(rows.end <= layout.rows(), "rows {rows:?} of a batch of {}", layout.rows());
+        assert!(rows.start <= rows.end && rows.end <= layout.rows(), "rows {rows:?} of a batch of {}", layout.rows());
         assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
         Self { slot, specs, tensors: layout.tensors(), rows, extents: layout.extents(), memory: PhantomData }
     }
@@ -97,11 +97,14 @@ impl<'a> RowMut<'a> {
     ///
     /// # Panics
     ///
-    /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are not those
-    /// that it was laid out for.
+    /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are of other
+    /// tensors than those that it was laid out for.
     pub fn new(slot: &'a mut [u8], specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
         assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
         assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
+        assert!(row < layout.rows(), "row {row} of a batch of {}", layout.rows());
+        let is_laid_out = |(spec, tensor): (&TensorSpec, &TensorLayout)| spec.dtype == tensor.dtype;
+        assert!(specs.iter().zip(layout.tensors()).all(is_laid_out), "a layout is of one schema");
         // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
         let rows = unsafe { RowsMut::from_raw(NonNull::from(slot).cast(), specs, layout, row..row + 1) };
         let RowsMut { slot, specs, tensors, extents, .. } = rows;
@@ -143,8 +146,8 @@ impl<'a> RowMut<'a> {
     pub fn tensor(&mut self, index: usize) -> TensorMut<'_> {
         let layout = &self.tensors[index];
         let offset = layout.offset + self.row * layout.row_bytes;
-        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, and a layout keeps every
-        // row of every tensor below that.
+        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, it made sure that the row is
+        // one of the layout's, and a layout keeps every row of every tensor below that.
         let start = unsafe { self.slot.add(offset) };
         // SAFETY: these bytes belong to this row of this tensor alone (constructor's contract), and `&mut self` is
         // borrowed for as long as the slice lives, so no second slice of this row exists.
@@ -204,5 +207,55 @@ impl<'a> TensorMut<'a> {
             return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec.name));
         }
         Ok(bytemuck::cast_slice_mut(self.bytes))
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::schema::{Role, Schema};
+
+    fn layout(dtype: DType, rows: usize) -> (Schema, Layout) {
+        let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, dtype, &[4])]).unwrap();
+        let mut layout = Layout::default();
+        layout.compute(&schema, rows, Extents::default()).unwrap();
+        (schema, layout)
+    }
+
+    #[test]
+    fn a_row_that_the_batch_does_not_have_is_refused() {
+        let (schema, layout) = layout(DType::U8, 3);
+        let mut slot = [0u64; 2];
+        for row in [3, 4, usize::MAX / 4, usize::MAX - 1, usize::MAX] {
+            let slot = bytemuck::cast_slice_mut(&mut slot);
+            let made = catch_unwind(AssertUnwindSafe(|| drop(RowMut::new(slot, schema.tensors(), &layout, row))));
+            let message = made.unwrap_err().downcast::<String>().unwrap();
+            assert_eq!(*message, format!("row {row} of a batch of 3"));
+        }
+        RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 2).tensor(0).bytes_mut().fill(7);
+        assert_eq!(bytemuck::cast_slice::<u64, u8>(&slot)[7..13], [0, 7, 7, 7, 7, 0]);
+    }
+
+    #[test]
+    #[expect(clippy::reversed_empty_ranges, reason = "what no caller may get away with")]
+    fn rows_that_end_before_they_begin_are_refused() {
+        let (schema, layout) = layout(DType::U8, 3);
+        let mut slot = [0u64; 2];
+        for rows in [2..1, usize::MAX..0, 0..4] {
+            let start = NonNull::from(&mut slot[..]).cast();
+            // SAFETY: as large as the layout, aligned, and used by nobody else.
+            let made = catch_unwind(|| unsafe { RowsMut::from_raw(start, schema.tensors(), &layout, rows) }.len());
+            assert!(made.is_err());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a layout is of one schema")]
+    fn a_layout_of_another_schema_is_refused() {
+        let (_, layout) = layout(DType::U8, 3);
+        let (schema, _) = self::layout(DType::F32, 3);
+        RowMut::new(bytemuck::cast_slice_mut(&mut [0u64; 2]), schema.tensors(), &layout, 0);
     }
 }

@@ -97,9 +97,9 @@ impl<P: PageSource + ?Sized> PageSource for Box<P> {
     }
 }
 
-/// Rounds up to whole pages, at least one.
+/// Rounds up to whole pages, at least one; what would not fit into a number, to more than any memory.
 pub(crate) fn whole_pages(bytes: usize) -> usize {
-    bytes.max(1).next_multiple_of(PAGE_BYTES)
+    bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX - (PAGE_BYTES - 1))
 }
 
 /// Anonymous pages of the process: ordinary memory.
@@ -156,11 +156,10 @@ impl PageSource for TempFilePages {
         let len = whole_pages(bytes);
         let bytes = len as u64;
         let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let add = |used: u64| used.checked_add(bytes).filter(|total| *total <= self.limit);
         let account = |map| TempFileMap { _map: map, bytes, used: self.used.clone() };
         let give_back = || self.used.fetch_sub(bytes, Ordering::Relaxed);
-        if used + bytes > self.limit {
-            give_back();
+        if let Err(used) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
             let message = format!(
                 "a slot needs {bytes} bytes of temporary file, but {used} of the {} allowed are taken; raise the limit",
                 self.limit
@@ -241,5 +240,13 @@ mod tests {
         assert_eq!(source.allocate(1).unwrap_err().kind(), ErrorKind::Budget);
         drop(first);
         source.allocate(1).unwrap();
+    }
+
+    #[test]
+    fn more_than_any_memory_is_an_error() {
+        for bytes in [usize::MAX, usize::MAX - PAGE_BYTES, 1 << 62] {
+            assert_eq!(AnonymousPages.allocate(bytes).unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(TempFilePages::new(None, 1 << 40).allocate(bytes).unwrap_err().kind(), ErrorKind::Budget);
+        }
     }
 }
