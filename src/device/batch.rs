@@ -8,7 +8,8 @@ use crate::schema::Role;
 use crate::sync::Mutex;
 
 use super::Device;
-use super::exchange::Exchange;
+use super::engine::Engine;
+use super::lane::Hands;
 use super::plan::{Place, Plan, PlannedTensor};
 use super::slot::{Slot, Traces};
 
@@ -18,18 +19,19 @@ use super::slot::{Slot, Traces};
 /// batch drops, on any thread, its place is used again, but not before everything is done that your streams had been given
 /// until then. Dropping waits for nothing.
 pub struct DeviceDataSet<D: Device> {
-    slot: Option<Slot<D>>,
-    home: Arc<Exchange<D>>,
+    device: D,
+    slot: Option<Slot<D::Engine>>,
+    home: Arc<Hands<D>>,
     plan: Arc<Plan>,
     /// Streams that were ordered after the copy; the slot's own while the batch lives.
-    traces: Mutex<Traces<D>>,
+    traces: Mutex<Traces<D::Engine>>,
     is_held: bool,
 }
 
 impl<D: Device> DeviceDataSet<D> {
-    pub(super) fn new(mut slot: Slot<D>, home: Arc<Exchange<D>>, plan: Arc<Plan>) -> Self {
+    pub(super) fn new(device: D, mut slot: Slot<D::Engine>, home: Arc<Hands<D>>, plan: Arc<Plan>) -> Self {
         let traces = Mutex::new(std::mem::take(&mut slot.traces));
-        Self { slot: Some(slot), home, plan, traces, is_held: false }
+        Self { device, slot: Some(slot), home, plan, traces, is_held: false }
     }
 
     /// It goes into the caller's hands.
@@ -37,7 +39,7 @@ impl<D: Device> DeviceDataSet<D> {
         self.is_held = true;
     }
 
-    fn slot(&self) -> &Slot<D> {
+    fn slot(&self) -> &Slot<D::Engine> {
         self.slot.as_ref().expect("a batch has its slot until it drops")
     }
 
@@ -70,7 +72,7 @@ impl<D: Device> DeviceDataSet<D> {
 
     /// The device that it lies on.
     pub fn device(&self) -> &D {
-        &self.slot().device
+        &self.device
     }
 
     /// Number of samples.
@@ -113,9 +115,14 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.after.unwrap_or(State::new(0))
     }
 
+    /// Address of the slot's first byte.
+    fn address(&self) -> u64 {
+        self.slot().device.address(self.slot().memory())
+    }
+
     /// Name, address, element type and shape of each tensor.
     pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
-        let start = self.device().address(self.slot().memory());
+        let start = self.address();
         self.planned().map(move |(planned, place)| {
             (planned.name.as_str(), start + place.offset as u64, planned.dtype, &*place.shape)
         })
@@ -160,7 +167,7 @@ impl<'a, D: Device> OnStream<'a, D> {
         &self.stream
     }
 
-    pub(super) fn memory(&self) -> &'a D::Memory {
+    pub(super) fn memory(&self) -> &'a <D::Engine as Engine>::Memory {
         self.batch.slot().memory()
     }
 
@@ -251,7 +258,7 @@ impl<D: Device> DeviceTensor<'_, D> {
     ///
     /// A framework that can't borrow memory copies from here, on the stream, once and on the device.
     pub fn address(&self) -> u64 {
-        self.on.batch.device().address(self.on.memory()) + self.place.offset as u64
+        self.on.batch.address() + self.place.offset as u64
     }
 
     /// Copies the tensor to the host, after all work that the stream has now, and waits for it.
@@ -261,7 +268,7 @@ impl<D: Device> DeviceTensor<'_, D> {
     /// [`ErrorKind::Device`] if the device is broken.
     pub fn to_host(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.place.bytes];
-        self.on.batch.device().copy_out(self.on.memory(), self.place.offset, &mut bytes, &self.on.stream)?;
+        self.on.batch.slot().device.copy_out(self.on.memory(), self.place.offset, &mut bytes, &self.on.stream)?;
         Ok(bytes)
     }
 }

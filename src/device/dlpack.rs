@@ -10,6 +10,7 @@ use crate::sync::Mutex;
 
 use super::Device;
 use super::batch::DeviceDataSet;
+use super::engine::{Engine, KEY};
 
 /// `DLDevice` of DLPack.
 #[derive(Clone, Copy)]
@@ -192,7 +193,7 @@ impl<D: Device> DeviceDataSet<D> {
             Some(stream) => drop(self.on(stream)?),
             None => self.wait()?,
         }
-        let device = self.device().dlpack_device();
+        let device = self.device().engine(KEY).dlpack_device();
         let tensors: Vec<_> = self
             .places()
             .map(|(name, address, dtype, shape)| (name.to_owned(), address, dtype, shape.to_vec()))

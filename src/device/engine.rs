@@ -4,7 +4,20 @@ use crate::error::Result;
 
 use super::convert::Work;
 
+/// What opens a [`Device`](super::Device)'s engine. Only this module has one.
+pub struct Key(());
+
+pub(super) const KEY: Key = Key(());
+
 /// What the upload stage asks of a device. Errors are of kind [`Device`](crate::ErrorKind::Device).
+///
+/// It is no part of the public [`Device`](super::Device), whose users can't reach a device's memory past its streams:
+///
+/// ```compile_fail,E0599
+/// fn steal<D: ringfeed::Device>(device: &D, stream: &D::Stream) {
+///     device.allocate(1, stream);
+/// }
+/// ```
 pub trait Engine: Clone + fmt::Debug + Send + Sync + 'static {
     /// A piece of the device's memory.
     type Memory: fmt::Debug + Send + Sync + 'static;

@@ -1,16 +1,9 @@
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dataset::State as Position;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
-
-use super::Device;
-use super::aboard::HostBatch;
-use super::batch::DeviceDataSet;
-use super::plan::Plan;
-use super::slot::Slot;
 
 /// Items that may wait beside the batches: errors, and the end of an epoch.
 const OTHER_ITEMS: usize = 2;
@@ -20,24 +13,28 @@ const OTHER_ITEMS: usize = 2;
 ///
 /// All of it stands under one lock, so that each can wait for whichever of several things comes first. Things belong to
 /// runs: from a reset on, nobody wants what an earlier run has loaded or uploaded.
-pub(super) struct Exchange<D: Device> {
+///
+/// It knows nothing of devices: `S` is a slot, `H` a host batch, `B` a batch on the device.
+pub(super) struct Exchange<S, H, B> {
+    /// Whose slots these are.
+    name: String,
     count: usize,
     lease_wait: Duration,
-    state: Mutex<State<D>>,
+    state: Mutex<State<S, H, B>>,
     changed: Condvar,
 }
 
-struct State<D: Device> {
+struct State<S, H, B> {
     /// The next item, which the upload thread has not taken yet. One place: a host batch that waits is one that the loader
     /// can't fill.
-    loaded: Option<Loaded>,
-    home: VecDeque<Slot<D>>,
+    loaded: Option<Loaded<H>>,
+    home: VecDeque<S>,
     /// Slots of batches in the caller's hands.
     held: usize,
     /// Whether the upload thread waits for a slot, so that nothing can be uploaded before one comes home.
     is_starved: bool,
     /// What was uploaded and not taken yet. Batches are bounded by the slots, other items by the upload thread.
-    uploaded: VecDeque<Uploaded<D>>,
+    uploaded: VecDeque<Uploaded<B>>,
     /// Items of earlier runs are not wanted any more.
     run: u64,
     /// No item is wanted any more.
@@ -48,16 +45,15 @@ struct State<D: Device> {
 
 /// What goes into the upload, in order: a batch or an error, and where the iterator stands after it; at last the end of the
 /// epoch.
-pub(super) type Loaded = Option<(Result<HostBatch>, Position)>;
+pub(super) type Loaded<H> = Option<(Result<H>, Position)>;
 
 /// What comes out of it, in the same order.
-pub(super) type Uploaded<D> = Option<(Result<DeviceDataSet<D>>, Position)>;
+pub(super) type Uploaded<B> = Option<(Result<B>, Position)>;
 
-impl<D: Device> Exchange<D> {
-    pub(super) fn new(device: &D, plan: &Plan, count: usize, lease_wait: Duration) -> Result<Arc<Self>> {
-        let copies = device.stream()?;
-        let converts = if plan.converts() { device.stream()? } else { copies.clone() };
-        let home = (0..count).map(|_| Slot::new(device, &copies, &converts)).collect::<Result<_>>()?;
+impl<S, H, B> Exchange<S, H, B> {
+    /// Hands the slots of the device called `name` round.
+    pub(super) fn new(name: String, home: VecDeque<S>, lease_wait: Duration) -> Self {
+        let count = home.len();
         let state = State {
             loaded: None,
             home,
@@ -68,7 +64,7 @@ impl<D: Device> Exchange<D> {
             is_closed: false,
             is_over: false,
         };
-        Ok(Arc::new(Self { count, lease_wait, state: Mutex::new(state), changed: Condvar::new() }))
+        Self { name, count, lease_wait, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// For the loader's side: waits until the next item is asked for; `false` when none of this run is wanted any more.
@@ -86,7 +82,7 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the loader's side, which has waited: the next item. Dropped if it is not wanted any more.
-    pub(super) fn load(&self, run: u64, item: Loaded) {
+    pub(super) fn load(&self, run: u64, item: Loaded<H>) {
         let mut state = self.state.lock();
         let unwanted =
             if state.is_closed || state.is_over || state.run != run { Some(item) } else { state.loaded.replace(item) };
@@ -96,7 +92,7 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the upload thread: the next item and its run, if there is one.
-    pub(super) fn try_receive(&self) -> Option<(u64, Loaded)> {
+    pub(super) fn try_receive(&self) -> Option<(u64, Loaded<H>)> {
         let mut state = self.state.lock();
         let item = state.loaded.take()?;
         let run = state.run;
@@ -106,7 +102,7 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the upload thread: waits for the next item; `None` when there will be none any more.
-    pub(super) fn receive(&self) -> Option<(u64, Loaded)> {
+    pub(super) fn receive(&self) -> Option<(u64, Loaded<H>)> {
         let mut state = self.state.lock();
         loop {
             if state.is_closed {
@@ -123,12 +119,12 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the upload thread: a slot, if one is at home.
-    pub(super) fn try_take(&self) -> Option<Slot<D>> {
+    pub(super) fn try_take(&self) -> Option<S> {
         self.state.lock().home.pop_front()
     }
 
     /// For the upload thread: waits for a slot until the batch that it is for is not wanted any more.
-    pub(super) fn take(&self, run: u64) -> Option<Slot<D>> {
+    pub(super) fn take(&self, run: u64) -> Option<S> {
         let mut state = self.state.lock();
         state.is_starved = true;
         self.changed.notify_all();
@@ -146,7 +142,7 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the upload thread: hands an item over, unless there are many already; then it is given back.
-    pub(super) fn try_give(&self, run: u64, item: Uploaded<D>) -> Option<Uploaded<D>> {
+    pub(super) fn try_give(&self, run: u64, item: Uploaded<B>) -> Option<Uploaded<B>> {
         let state = self.state.lock();
         if state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
             return Some(item);
@@ -156,7 +152,7 @@ impl<D: Device> Exchange<D> {
     }
 
     /// For the upload thread: hands an item over, when there is room.
-    pub(super) fn give(&self, run: u64, item: Uploaded<D>) {
+    pub(super) fn give(&self, run: u64, item: Uploaded<B>) {
         let mut state = self.state.lock();
         while state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
             state = self.changed.wait(state);
@@ -164,7 +160,7 @@ impl<D: Device> Exchange<D> {
         self.put(state, run, item);
     }
 
-    fn put(&self, mut state: MutexGuard<'_, State<D>>, run: u64, item: Uploaded<D>) {
+    fn put(&self, mut state: MutexGuard<'_, State<S, H, B>>, run: u64, item: Uploaded<B>) {
         let unwanted = if state.is_closed || state.run != run {
             Some(item)
         } else {
@@ -176,20 +172,17 @@ impl<D: Device> Exchange<D> {
         drop(unwanted);
     }
 
-    /// For the trainer: what comes next; sleeps until it is there.
+    /// For the trainer: what comes next; sleeps until it is there. A batch's slot is held from now on.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Exhausted`] if nothing can come, because all slots are in the caller's hands for `lease_wait`.
-    pub(super) fn next(&self, device: &D) -> Result<Uploaded<D>> {
+    pub(super) fn next(&self) -> Result<Uploaded<B>> {
         let mut state = self.state.lock();
         let mut deadline = None;
         loop {
-            if let Some(mut item) = state.uploaded.pop_front() {
-                if let Some((Ok(batch), _)) = &mut item {
-                    batch.mark_held();
-                    state.held += 1;
-                }
+            if let Some(item) = state.uploaded.pop_front() {
+                state.held += usize::from(matches!(item, Some((Ok(_), _))));
                 drop(state);
                 self.changed.notify_all();
                 return Ok(item);
@@ -200,7 +193,7 @@ impl<D: Device> Exchange<D> {
             state = if state.is_starved && state.held >= self.count {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
                 if Instant::now() >= deadline {
-                    return Err(self.exhausted(device, state.held));
+                    return Err(self.exhausted(state.held));
                 }
                 self.changed.wait_until(state, deadline)
             } else {
@@ -215,30 +208,29 @@ impl<D: Device> Exchange<D> {
     /// # Errors
     ///
     /// [`ErrorKind::Exhausted`] after `lease_wait`.
-    pub(super) fn wait_for_one(&self, device: &D) -> Result<()> {
+    pub(super) fn wait_for_one(&self) -> Result<()> {
         let deadline = Instant::now() + self.lease_wait;
         let mut state = self.state.lock();
         while state.held >= self.count {
             if Instant::now() >= deadline {
-                return Err(self.exhausted(device, state.held));
+                return Err(self.exhausted(state.held));
             }
             state = self.changed.wait_until(state, deadline);
         }
         Ok(())
     }
 
-    fn exhausted(&self, device: &D, held: usize) -> Error {
+    fn exhausted(&self, held: usize) -> Error {
         let message = format!(
             "{held} of {}'s {} slots are held by batches that were not dropped, so nothing can be uploaded; drop batches \
              before asking for more, or raise the number of slots",
-            device.name(),
-            self.count,
+            self.name, self.count,
         );
         Error::new(ErrorKind::Exhausted, message)
     }
 
     /// Brings a slot home, or frees it if it has no home any more.
-    pub(super) fn give_back(&self, slot: Slot<D>, was_held: bool) {
+    pub(super) fn give_back(&self, slot: S, was_held: bool) {
         let mut state = self.state.lock();
         if was_held {
             state.held -= 1;

@@ -1,54 +1,84 @@
-use crate::error::{Error, ErrorKind, Result};
+use std::rc::Rc;
 
-use super::Device;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Block;
+
 use super::aboard::HostBatch;
+use super::engine::Engine;
 use super::slot::Slot;
+
+/// The owner of bytes that a device may read.
+///
+/// # Safety
+///
+/// The bytes must stay where they are, and as they are, until the owner drops, wherever it is moved to.
+pub(super) unsafe trait Cargo {
+    fn bytes(&self) -> &[u8];
+}
+
+// SAFETY: the bytes are a slot's, which nobody can write before the batch drops.
+unsafe impl Cargo for HostBatch {
+    fn bytes(&self) -> &[u8] {
+        self.batch.slot_bytes()
+    }
+}
+
+/// The first bytes of a block that others may read, too.
+pub(super) struct Piece {
+    pub(super) block: Rc<Block>,
+    pub(super) bytes: usize,
+}
+
+// SAFETY: a block's memory does not move with it, and a shared one can't be written.
+unsafe impl Cargo for Piece {
+    fn bytes(&self) -> &[u8] {
+        &self.block.as_slice()[..self.bytes]
+    }
+}
 
 /// A host batch whose copy may be under way. It owns the batch: nobody can touch, change or give back what the device reads.
 ///
 /// The batch's slot goes home when the copy has landed, and not before: dropping a flight waits for that.
-pub(super) struct Flight<D: Device> {
-    device: D,
-    batch: Option<HostBatch>,
-    landed: Option<D::Event>,
+pub(super) struct Flight<E: Engine, C: Cargo> {
+    device: E,
+    cargo: Option<C>,
+    landed: Option<E::Event>,
 }
 
-impl<D: Device> Flight<D> {
+impl<E: Engine, C: Cargo> Flight<E, C> {
     /// Lets the slot's copy stream copy the batch to the slot's beginning, with `landed` behind it.
     ///
     /// The slot must have begun with at least the batch's bytes. If the device refuses, nothing reads the batch any more.
-    pub(super) fn start(batch: HostBatch, slot: &Slot<D>, landed: D::Event) -> Result<Self> {
+    pub(super) fn start(cargo: C, slot: &Slot<E>, landed: E::Event) -> Result<Self> {
         let device = slot.device.clone();
-        // SAFETY: `Slot::begin` made room and ordered the stream after all uses of the slot, which is in the caller's
+        let bytes = cargo.bytes();
+        assert!(bytes.len() <= slot.bytes(), "{} bytes do not fit into {}", bytes.len(), slot.bytes());
+        // SAFETY: there is room, and `Slot::begin` ordered the stream after all uses of the slot, which is in the caller's
         // hands alone; the batch is owned by the flight, read by nobody else and written by nobody at all, until `landed`
         // is past or the device has settled. Whatever uses the slot next is ordered after `ready` of this stream.
-        let started = unsafe { device.copy_in(batch.batch.slot_bytes(), slot.memory(), &slot.copies) };
+        let started = unsafe { device.copy_in(bytes, slot.memory(), &slot.copies) };
         started?;
-        if let Err(error) = device.record(&landed, &slot.copies) {
-            // A copy that no event tells the end of.
-            let _ = device.settle();
-            return Err(error);
+        // From here on, whatever happens, the batch stays until the copy is over.
+        let flight = Self { device, cargo: Some(cargo), landed: Some(landed) };
+        match flight.landed.as_ref().map(|landed| flight.device.record(landed, &slot.copies)) {
+            Some(Err(error)) => {
+                // A copy that no event tells the end of.
+                let _ = flight.device.settle();
+                Err(error)
+            }
+            _ => Ok(flight),
         }
-        Ok(Self { device, batch: Some(batch), landed: Some(landed) })
     }
 
-    /// Lets the slot's other stream convert what is copied, after the copy.
-    pub(super) fn convert(&self, slot: &Slot<D>) -> Result<()> {
-        let (Some(landed), false) = (&self.landed, slot.about.works.is_empty()) else { return Ok(()) };
-        slot.device.order_after(landed, &slot.converts)?;
-        for work in &slot.about.works {
-            // SAFETY: the plan laid all tensors that the work reads, and behind them its output, out in `about.bytes` bytes,
-            // for which `Slot::begin` made room. The stream was ordered after the copy; the next copy, and freeing the
-            // memory, are ordered after `ready` of this stream, and so is every stream that uses the batch.
-            unsafe { slot.device.convert(work, slot.memory(), &slot.converts)? };
-        }
-        Ok(())
+    /// Lets the slot's other stream convert what is copied, after the copy, and puts `ready` behind all that.
+    pub(super) fn convert(&self, slot: &mut Slot<E>) -> Result<()> {
+        slot.convert(self.landed.as_ref())
     }
 
     /// Sleeps until the copy has landed, and gives the batch's slot back to its ring. Returns the event, to be used again.
-    pub(super) fn land(mut self) -> Result<D::Event> {
+    pub(super) fn land(mut self) -> Result<E::Event> {
         let waited = self.wait();
-        self.batch = None;
+        self.cargo = None;
         waited?;
         self.landed.take().ok_or_else(|| Error::new(ErrorKind::Device, "a copy landed twice"))
     }
@@ -60,11 +90,43 @@ impl<D: Device> Flight<D> {
     }
 }
 
-impl<D: Device> Drop for Flight<D> {
+impl<E: Engine, C: Cargo> Drop for Flight<E, C> {
     fn drop(&mut self) {
-        if self.batch.is_some() {
+        if self.cargo.is_some() {
             // If the device is broken, it does not read any more either.
             let _ = self.wait();
         }
+    }
+}
+
+impl<E: Engine> Slot<E> {
+    /// Lets the stream of conversions do those of `about`, after `copied`, and puts `ready` behind them.
+    pub(super) fn convert(&mut self, copied: Option<&E::Event>) -> Result<()> {
+        // Also if only some of it was begun, or it panics: the slot is not written again before that is done.
+        self.untraced = true;
+        let converted = self.start_conversions(copied);
+        let recorded = self.device.record(&self.ready, &self.converts);
+        self.untraced = recorded.is_err();
+        converted.and(recorded)
+    }
+
+    fn start_conversions(&self, copied: Option<&E::Event>) -> Result<()> {
+        if self.about.works.is_empty() {
+            return Ok(());
+        }
+        if let Some(copied) = copied {
+            self.device.order_after(copied, &self.converts)?;
+        }
+        for work in &self.about.works {
+            if !work.fits(self.bytes()) {
+                let message = format!("{work:?} does not fit into the {} bytes of its slot", self.bytes());
+                return Err(Error::new(ErrorKind::Device, message));
+            }
+            // SAFETY: all that the work reads and writes lies in the memory, as was just checked. The stream was ordered
+            // after the copy; the next copy, and freeing the memory, are ordered after `ready` of this stream, and so is
+            // every stream that uses the batch.
+            unsafe { self.device.convert(work, self.memory(), &self.converts)? };
+        }
+        Ok(())
     }
 }

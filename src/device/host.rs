@@ -11,7 +11,7 @@ use crate::memory::{AnonymousPages, Block};
 use crate::sync::{Condvar, Mutex};
 
 use super::convert::{self, Work};
-use super::engine::Engine;
+use super::engine::{Engine, Key};
 use super::{Device, OnStream};
 
 /// Commands that may wait in a stream; giving it more waits for room, as on a GPU.
@@ -22,11 +22,11 @@ const QUEUE: usize = 1024;
 /// For tests and for measuring the upload stage on any machine. Its copies run on threads of their own while the trainer
 /// computes, in recycled memory, so that a program whose order is right here is ordered rightly on a GPU. As on a GPU, the
 /// first failure breaks the device: every call after it is an error.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct HostDevice(Arc<Health>);
 
-#[derive(Default)]
-struct Health {
+/// What the handles of a device share. Without `Default`, which would give users an engine of their own.
+pub struct Health {
     /// The first panic of work that was given to a stream.
     broken: Mutex<Option<String>>,
     streams: Mutex<Vec<Weak<Queue>>>,
@@ -81,7 +81,13 @@ enum Command {
 impl HostDevice {
     /// A device of its own: another one's failures do not break it.
     pub fn new() -> Self {
-        Self::default()
+        Self(Arc::new(Health { broken: Mutex::new(None), streams: Mutex::new(Vec::new()) }))
+    }
+}
+
+impl Default for HostDevice {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -198,14 +204,20 @@ impl HostEvent {
 }
 
 impl Device for HostDevice {
+    type Stream = HostStream;
     type Pages = AnonymousPages;
+    type Engine = Arc<Health>;
+
+    fn engine(&self, _: Key) -> &Arc<Health> {
+        &self.0
+    }
 
     fn pages(&self) -> AnonymousPages {
         AnonymousPages
     }
 }
 
-impl Engine for HostDevice {
+impl Engine for Arc<Health> {
     type Memory = HostMemory;
     type Stream = HostStream;
     type Event = HostEvent;
@@ -215,18 +227,18 @@ impl Engine for HostDevice {
     }
 
     fn new_stream(&self) -> Result<HostStream> {
-        self.0.check()?;
+        self.check()?;
         let (commands, queue) = bounded(QUEUE);
-        let health = self.0.clone();
+        let health = self.clone();
         thread::Builder::new()
             .name("ringfeed-stream".to_owned())
             .spawn(move || work(&queue, &health))
             .map_err(|error| Error::new(ErrorKind::Device, format!("no thread for a stream: {error}")))?;
         let queue = Arc::new(Queue { commands });
-        let mut streams = self.0.streams.lock();
+        let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(Arc::downgrade(&queue));
-        Ok(HostStream { queue, health: self.0.clone() })
+        Ok(HostStream { queue, health: self.clone() })
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
@@ -235,7 +247,7 @@ impl Engine for HostDevice {
     }
 
     fn allocate(&self, bytes: usize, _: &HostStream) -> Result<HostMemory> {
-        self.0.check()?;
+        self.check()?;
         let block = Block::unbounded(bytes)?;
         let address = block.start().as_ptr().expose_provenance();
         Ok(HostMemory { address, bytes: block.len(), block: Arc::new(Mutex::new(block)) })
@@ -255,38 +267,38 @@ impl Engine for HostDevice {
     }
 
     fn event(&self) -> Result<HostEvent> {
-        self.0.check()?;
+        self.check()?;
         Ok(HostEvent::new())
     }
 
     fn record(&self, event: &HostEvent, stream: &HostStream) -> Result<()> {
         // Even on a broken device, so that nobody waits for what never comes.
         stream.record(event);
-        self.0.check()
+        self.check()
     }
 
     fn order_after(&self, event: &HostEvent, stream: &HostStream) -> Result<()> {
-        self.0.check()?;
+        self.check()?;
         stream.give(Command::Await(event.clone(), event.latest()));
         Ok(())
     }
 
     fn block_on(&self, event: &HostEvent) -> Result<()> {
         event.block_on();
-        self.0.check()
+        self.check()
     }
 
     fn settle(&self) -> Result<()> {
-        let streams: Vec<_> = self.0.streams.lock().iter().filter_map(Weak::upgrade).collect();
+        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
         for queue in streams {
             // The stream's own state is of no interest here, but that it came so far.
-            let _ = HostStream { queue, health: self.0.clone() }.synchronize();
+            let _ = HostStream { queue, health: self.clone() }.synchronize();
         }
-        self.0.check()
+        self.check()
     }
 
     unsafe fn copy_in(&self, from: &[u8], to: &HostMemory, stream: &HostStream) -> Result<()> {
-        self.0.check()?;
+        self.check()?;
         assert!(from.len() <= to.bytes, "{} bytes do not fit into {}", from.len(), to.bytes);
         let source = from.as_ptr().expose_provenance();
         stream.give(Command::Copy { from: source, to: to.address, bytes: from.len() });
@@ -294,14 +306,16 @@ impl Engine for HostDevice {
     }
 
     unsafe fn convert(&self, work: &Work, memory: &HostMemory, stream: &HostStream) -> Result<()> {
-        self.0.check()?;
+        self.check()?;
         stream.give(Command::Convert { work: *work, address: memory.address, bytes: memory.bytes });
         Ok(())
     }
 
     fn copy_out(&self, from: &HostMemory, offset: usize, to: &mut [u8], stream: &HostStream) -> Result<()> {
-        self.0.check()?;
-        assert!(offset + to.len() <= from.bytes, "bytes to {} of {}", offset + to.len(), from.bytes);
+        self.check()?;
+        if offset.checked_add(to.len()).is_none_or(|end| end > from.bytes) {
+            return Err(Error::new(ErrorKind::Device, format!("{} bytes at {offset} of {}", to.len(), from.bytes)));
+        }
         let target = to.as_mut_ptr().expose_provenance();
         stream.give(Command::Copy { from: from.address + offset, to: target, bytes: to.len() });
         stream.synchronize()
@@ -359,6 +373,12 @@ impl fmt::Debug for HostStream {
 impl fmt::Debug for HostMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostMemory({} bytes)", self.bytes)
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Health").field("broken", &*self.broken.lock()).finish_non_exhaustive()
     }
 }
 

@@ -12,10 +12,10 @@ use crate::stats::Stats;
 use crate::sync::Mutex;
 
 use super::Device;
-use super::aboard::Aboard;
+use super::aboard::{Aboard, HostBatch};
 use super::batch::DeviceDataSet;
-use super::exchange::{Exchange, Loaded};
-use super::lane::Lane;
+use super::exchange::Loaded;
+use super::lane::{Hands, Lane};
 use super::upload::UploadStats;
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
@@ -187,7 +187,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
 /// What the feeding thread works with.
 struct Feed<D: Device> {
     batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
-    lanes: Vec<Arc<Exchange<D>>>,
+    lanes: Vec<Arc<Hands<D>>>,
     aboard: Arc<Aboard>,
     run: u64,
     /// Where the iterator stood after its last item.
@@ -212,7 +212,7 @@ impl<D: Device> Feed<D> {
         }
     }
 
-    fn next(&mut self) -> Loaded {
+    fn next(&mut self) -> Loaded<HostBatch> {
         loop {
             let landed = self.aboard.landed();
             // A panic is an item of the stream, too: somebody waits for one.

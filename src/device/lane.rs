@@ -12,6 +12,7 @@ use crate::sync::{AtomicU64, Ordering};
 use super::Device;
 use super::aboard::HostBatch;
 use super::batch::DeviceDataSet;
+use super::engine::{Engine, KEY};
 use super::exchange::{Exchange, Loaded, Uploaded};
 use super::flight::Flight;
 use super::plan::Plan;
@@ -41,10 +42,13 @@ pub(super) struct LaneCounters {
     pub(super) copy_wait_ns: AtomicU64,
 }
 
+/// What a lane's thread, the loader's side and the trainer hand one another.
+pub(super) type Hands<D> = Exchange<Slot<<D as Device>::Engine>, HostBatch, DeviceDataSet<D>>;
+
 /// One device's way: a thread that starts copies and sends host slots home, and what it gives.
 pub(super) struct Lane<D: Device> {
     pub(super) device: D,
-    exchange: Arc<Exchange<D>>,
+    exchange: Arc<Hands<D>>,
     counters: Arc<LaneCounters>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -53,12 +57,17 @@ pub(super) struct Lane<D: Device> {
 
 impl<D: Device> Lane<D> {
     pub(super) fn start(device: D, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
-        let exchange = Exchange::new(&device, &plan, config.slots, config.lease_wait)?;
+        let engine = device.engine(KEY);
+        let copies = device.stream()?;
+        let converts = if plan.converts() { device.stream()? } else { copies.clone() };
+        let slots = (0..config.slots).map(|_| Slot::new(engine, &copies, &converts)).collect::<Result<_>>()?;
+        let exchange = Arc::new(Exchange::new(device.name(), slots, config.lease_wait));
         // One more than there may be copies, so that a batch can start while the oldest is being waited for.
-        let events = (0..=config.queued).map(|_| device.event()).collect::<Result<Vec<_>>>()?;
+        let events = (0..=config.queued).map(|_| engine.event()).collect::<Result<Vec<_>>>()?;
         let counters = Arc::new(LaneCounters::default());
         let (alive, ended) = bounded(0);
         let thread = Thread {
+            device: device.clone(),
             exchange: exchange.clone(),
             plan,
             counters: counters.clone(),
@@ -87,7 +96,7 @@ impl<D: Device> Lane<D> {
     }
 
     /// What the lane's threads and its users hand one another.
-    pub(super) fn exchange(&self) -> &Arc<Exchange<D>> {
+    pub(super) fn exchange(&self) -> &Arc<Hands<D>> {
         &self.exchange
     }
 
@@ -97,13 +106,17 @@ impl<D: Device> Lane<D> {
 
     /// What comes next of this run; sleeps until it is there. Errors are [`ErrorKind::Exhausted`], which is not an item of
     /// the run, and [`ErrorKind::Device`] of a thread that has ended.
-    pub(super) fn next(&self) -> Result<Uploaded<D>> {
-        self.exchange.next(&self.device)
+    pub(super) fn next(&self) -> Result<Uploaded<DeviceDataSet<D>>> {
+        let mut item = self.exchange.next()?;
+        if let Some((Ok(batch), _)) = &mut item {
+            batch.mark_held();
+        }
+        Ok(item)
     }
 
     /// Sleeps while all slots are in the caller's hands; [`ErrorKind::Exhausted`] after `lease_wait`.
     pub(super) fn wait_for_slot(&self) -> Result<()> {
-        self.exchange.wait_for_one(&self.device)
+        self.exchange.wait_for_one()
     }
 }
 
@@ -120,12 +133,13 @@ impl<D: Device> Drop for Lane<D> {
 /// The upload thread. It owns the batches whose copies are under way, oldest first, and sleeps until the oldest has landed;
 /// it waits for a new batch only when none is.
 struct Thread<D: Device> {
-    exchange: Arc<Exchange<D>>,
+    device: D,
+    exchange: Arc<Hands<D>>,
     plan: Arc<Plan>,
     counters: Arc<LaneCounters>,
-    flights: VecDeque<Flight<D>>,
+    flights: VecDeque<Flight<D::Engine, HostBatch>>,
     /// Spare events of flights.
-    events: Vec<D::Event>,
+    events: Vec<<D::Engine as Engine>::Event>,
     queued: usize,
 }
 
@@ -146,7 +160,7 @@ impl<D: Device> Thread<D> {
     }
 
     /// The next item; `None` when there will be none any more.
-    fn next(&mut self) -> Option<(u64, Loaded)> {
+    fn next(&mut self) -> Option<(u64, Loaded<HostBatch>)> {
         loop {
             if self.flights.is_empty() {
                 let begin = Instant::now();
@@ -164,7 +178,7 @@ impl<D: Device> Thread<D> {
     }
 
     /// A free slot; `None` when the batch that it is for is not wanted any more. Meanwhile no host batch is kept.
-    fn slot(&mut self, run: u64) -> Option<Slot<D>> {
+    fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
         loop {
             if let Some(slot) = self.exchange.try_take() {
                 return Some(slot);
@@ -179,9 +193,9 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    fn upload(&mut self, batch: HostBatch, mut slot: Slot<D>) -> Result<DeviceDataSet<D>> {
+    fn upload(&mut self, batch: HostBatch, mut slot: Slot<D::Engine>) -> Result<DeviceDataSet<D>> {
         match self.start(batch, &mut slot) {
-            Ok(()) => Ok(DeviceDataSet::new(slot, self.exchange.clone(), self.plan.clone())),
+            Ok(()) => Ok(DeviceDataSet::new(self.device.clone(), slot, self.exchange.clone(), self.plan.clone())),
             Err(error) => {
                 self.exchange.give_back(slot, false);
                 Err(error)
@@ -189,7 +203,7 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    fn start(&mut self, batch: HostBatch, slot: &mut Slot<D>) -> Result<()> {
+    fn start(&mut self, batch: HostBatch, slot: &mut Slot<D::Engine>) -> Result<()> {
         self.plan.describe(&batch.batch, &mut slot.about)?;
         if slot.begin(slot.about.bytes)? {
             self.counters.grown.fetch_add(1, Ordering::Relaxed);
@@ -202,10 +216,7 @@ impl<D: Device> Thread<D> {
         let flight = Flight::start(batch, slot, landed)?;
         let converted = flight.convert(slot);
         self.flights.push_back(flight);
-        // Also if only some of it was begun: the slot is not written again before that is done.
-        let recorded = slot.device.record(&slot.ready, &slot.converts);
-        slot.untraced |= recorded.is_err();
-        converted.and(recorded)?;
+        converted?;
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(samples, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -228,7 +239,7 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    fn give(&mut self, run: u64, item: Uploaded<D>) {
+    fn give(&mut self, run: u64, item: Uploaded<DeviceDataSet<D>>) {
         if let Some(item) = self.exchange.try_give(run, item) {
             // The trainer takes nothing, for as long as may be: no host batch is kept meanwhile.
             self.land_all();

@@ -1,25 +1,47 @@
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Instant;
 
 use crate::decode::PixelOrder;
-use crate::error::Result;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::TENSOR_ALIGNMENT;
 use crate::memory::PageSource;
 
 use super::Device;
 use super::convert::{FloatType, ImageWork, MAX_CHANNELS, Work};
+use super::engine::{Engine, KEY};
+use super::flight::{Flight, Piece};
+use super::slot::Slot;
+
+/// Copies or conversions under way at once.
+const QUEUED: usize = 2;
 
 /// Bytes a second that `device` copies plainly from memory of `pages`: `copies` copies of `bytes` bytes, one after the
 /// other, two queued. What an upload can reach at best.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device refuses, and what `pages` says.
+/// [`ErrorKind::Device`] if the device refuses, and what `pages` says.
 pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, copies: usize) -> Result<f64> {
-    let from = [pages.allocate(bytes)?, pages.allocate(bytes)?];
-    let seconds = timed(device, bytes, copies, |turn, to, stream| {
-        // SAFETY: `timed` keeps the target until the device has settled, and has nothing else use it; so are the sources.
-        unsafe { device.copy_in(&from[turn % 2].as_slice()[..bytes], to, stream) }
-    });
-    Ok((copies * bytes) as f64 / seconds?)
+    let blocks = [Rc::new(pages.allocate(bytes)?), Rc::new(pages.allocate(bytes)?)];
+    if let Some(short) = blocks.iter().find(|block| block.len() < bytes) {
+        let message = format!("the page source gave {} bytes instead of {bytes}", short.len());
+        return Err(Error::new(ErrorKind::Io, message));
+    }
+    let (engine, stream) = (device.engine(KEY), device.stream()?);
+    let mut slot = Slot::new(engine, &stream, &stream)?;
+    slot.begin(bytes)?;
+    // Dropped before the slot: each waits for its copy.
+    let mut flights = VecDeque::with_capacity(QUEUED);
+    let seconds = timed(engine, copies, |turn| {
+        let oldest = if flights.len() == QUEUED { flights.pop_front() } else { None };
+        let event = oldest.map_or_else(|| engine.event(), Flight::land)?;
+        let piece = Piece { block: blocks[turn % blocks.len()].clone(), bytes };
+        flights.push_back(Flight::start(piece, &slot, event)?);
+        Ok(())
+    })?;
+    Ok(copies as f64 * bytes as f64 / seconds)
 }
 
 /// Bytes a second, read and written, of the conversion of `images` images of three channels of `side` x `side` bytes,
@@ -27,12 +49,23 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device refuses.
+/// [`ErrorKind::Device`] if the device refuses, [`ErrorKind::Limit`] if the images have more bytes than memory.
 pub fn convert_rate<D: Device>(device: &D, to: FloatType, images: usize, side: usize, repeats: usize) -> Result<f64> {
-    let values = images * side * side * 3;
-    let output = values.next_multiple_of(crate::layout::TENSOR_ALIGNMENT);
-    let bytes = output + values * crate::dtype::DType::from(to).bytes();
-    let work = Work::Image(ImageWork {
+    let width = DType::from(to).bytes();
+    let sizes = || {
+        let values = images.checked_mul(side)?.checked_mul(side)?.checked_mul(3)?;
+        let output = values.checked_next_multiple_of(TENSOR_ALIGNMENT)?;
+        let bytes = output.checked_add(values.checked_mul(width)?)?;
+        (bytes <= isize::MAX as usize).then_some((values, output, bytes))
+    };
+    let Some((values, output, bytes)) = sizes() else {
+        let message = format!("{images} images of {side} x {side} pixels have more bytes than memory");
+        return Err(Error::new(ErrorKind::Limit, message));
+    };
+    let (engine, stream) = (device.engine(KEY), device.stream()?);
+    let mut slot = Slot::new(engine, &stream, &stream)?;
+    slot.begin(bytes)?;
+    slot.about.works.push(Work::Image(ImageWork {
         input: 0,
         flags: None,
         output,
@@ -45,50 +78,24 @@ pub fn convert_rate<D: Device>(device: &D, to: FloatType, images: usize, side: u
         to,
         scale: [1.0 / 255.0; MAX_CHANNELS],
         bias: [-0.5; MAX_CHANNELS],
-    });
-    let seconds = timed(device, bytes, repeats, |_, memory, stream| {
-        // SAFETY: the memory has room for input and output, stays until the device has settled, and nothing else uses it.
-        unsafe { device.convert(&work, memory, stream) }
-    });
-    Ok((repeats * (bytes - (output - values))) as f64 / seconds?)
+    }));
+    let ends = [engine.event()?, engine.event()?];
+    let seconds = timed(engine, repeats, |turn| {
+        let end = &ends[turn % QUEUED];
+        engine.block_on(end)?;
+        slot.convert(None)?;
+        engine.record(end, &stream)
+    })?;
+    Ok(repeats as f64 * (values as f64 + (values * width) as f64) / seconds)
 }
 
-/// Seconds that `turns` turns of `work` take in device memory of `bytes` bytes, two queued.
-fn timed<D: Device>(
-    device: &D,
-    bytes: usize,
-    turns: usize,
-    work: impl Fn(usize, &D::Memory, &D::Stream) -> Result<()>,
-) -> Result<f64> {
-    let stream = device.stream()?;
-    let events = [device.event()?, device.event()?];
-    let memory = device.allocate(bytes, &stream)?;
-    let turn = |turn: usize| {
-        work(turn, &memory, &stream)?;
-        device.record(&events[turn % 2], &stream)
-    };
-    let run = || {
-        // The first turns warm caches and clocks up.
-        (0..2).try_for_each(turn)?;
-        device.settle()?;
-        let begin = Instant::now();
-        for number in 0..turns {
-            if number >= 2 {
-                device.block_on(&events[number % 2])?;
-            }
-            turn(number)?;
-        }
-        device.settle()?;
-        Ok(begin.elapsed().as_secs_f64())
-    };
-    let seconds = run();
-    // If it went wrong, something may be under way.
-    match device.settle() {
-        Ok(()) => device.free(memory, &stream),
-        Err(error) => {
-            device.abandon(memory);
-            return Err(error);
-        }
-    }
-    seconds
+/// Seconds that `turns` turns take, and all that they gave the device to do.
+fn timed(engine: &impl Engine, turns: usize, mut turn: impl FnMut(usize) -> Result<()>) -> Result<f64> {
+    // The first turns warm caches and clocks up.
+    (0..QUEUED).try_for_each(&mut turn)?;
+    engine.settle()?;
+    let begin = Instant::now();
+    (0..turns).try_for_each(turn)?;
+    engine.settle()?;
+    Ok(begin.elapsed().as_secs_f64())
 }

@@ -30,10 +30,12 @@ mod plan;
 mod slot;
 mod upload;
 
+use std::fmt;
+
 use crate::error::Result;
 use crate::memory::PageSource;
 
-use engine::Engine;
+use engine::{Engine, KEY, Key};
 
 pub use batch::{DeviceDataSet, DeviceTensor, OnStream};
 pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
@@ -55,13 +57,20 @@ pub use upload::{Upload, UploadStats, Uploader};
 /// call that gives work to a stream returns before the work is done.
 ///
 /// The trait can't be implemented outside of this crate.
-pub trait Device: Engine {
+pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
+    /// A queue of work that runs in order. Clones are handles to the same one.
+    type Stream: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
     /// Host memory that the device copies from fastest.
     type Pages: PageSource + 'static;
+    #[doc(hidden)]
+    type Engine: Engine<Stream = Self::Stream>;
+
+    #[doc(hidden)]
+    fn engine(&self, key: Key) -> &Self::Engine;
 
     /// `host`, or `cuda:` and the device's number.
     fn name(&self) -> String {
-        self.label()
+        self.engine(KEY).label()
     }
 
     /// A new stream, which waits for no other one.
@@ -70,7 +79,7 @@ pub trait Device: Engine {
     ///
     /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device refuses.
     fn stream(&self) -> Result<Self::Stream> {
-        self.new_stream()
+        self.engine(KEY).new_stream()
     }
 
     /// Host memory for the ring that is uploaded from; see [`WorkspaceBuilder::pages`](crate::WorkspaceBuilder::pages).

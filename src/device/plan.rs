@@ -4,13 +4,15 @@ use crate::dataset::{DataSet, State};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
-use crate::schema::{Role, Schema, Shape};
+use crate::schema::{Role, Schema, Shape, TensorSpec};
 
 use super::convert::{Conversion, Prepared, Work};
 
 /// What is the same for all batches: the tensors, and what becomes of each on its way.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// What every batch must be made of.
+    schema: Schema,
     pub(super) tensors: Vec<PlannedTensor>,
     conversions: Vec<Prepared>,
 }
@@ -73,7 +75,7 @@ impl Plan {
             tensors[conversion.tensor()].dtype = conversion.dtype();
             prepared.push(conversion);
         }
-        Ok(Self { tensors, conversions: prepared })
+        Ok(Self { schema: schema.clone(), tensors, conversions: prepared })
     }
 
     /// Whether anything is computed on the way.
@@ -81,8 +83,34 @@ impl Plan {
         !self.conversions.is_empty()
     }
 
+    /// Makes sure that the batch is of this plan's schema, in what the device will be told of it.
+    fn check(&self, batch: &DataSet) -> Result<()> {
+        let (planned, given) = (self.schema.tensors(), batch.schema().tensors());
+        let (layout, extents) = (batch.layout().tensors(), batch.layout().extents());
+        if planned.len() != given.len() || planned.len() != layout.len() {
+            let message = format!("the batch has {} tensors, and {} were planned", given.len(), planned.len());
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        for ((planned, given), laid_out) in planned.iter().zip(given).zip(layout) {
+            let is_planned = planned.name == given.name
+                && (planned.role, planned.dtype, &planned.shape) == (given.role, given.dtype, &given.shape)
+                && planned.classes == given.classes
+                && planned.dtype == laid_out.dtype()
+                && planned.row_shape(&extents) == *laid_out.row_shape();
+            if !is_planned {
+                return Err(other_schema(planned, given));
+            }
+        }
+        Ok(())
+    }
+
     /// Describes `batch` as it will be on the device.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if the batch is of another schema than the plan.
     pub(super) fn describe(&self, batch: &DataSet, about: &mut About) -> Result<()> {
+        self.check(batch)?;
         about.epoch = batch.epoch();
         about.index = batch.index();
         about.positions.clear();
@@ -104,6 +132,7 @@ impl Plan {
         about.outputs.clear();
         for conversion in &self.conversions {
             let (place, work) = conversion.work(&about.places, about.bytes)?;
+            // No overflow: what `work` gives ends below `isize::MAX`.
             about.bytes = (place.offset + place.bytes).next_multiple_of(TENSOR_ALIGNMENT);
             about.outputs.push(place);
             about.works.push(work);
@@ -114,4 +143,19 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn other_schema(planned: &TensorSpec, given: &TensorSpec) -> Error {
+    let named = |spec: &TensorSpec| {
+        let classes = spec.classes.as_ref().map(|classes| format!(" of {} classes", classes.len()));
+        let (name, role, dtype, shape) = (&spec.name, spec.role, spec.dtype, &spec.shape);
+        format!("{name:?} ({role:?}, {dtype} {shape:?}{})", classes.unwrap_or_default())
+    };
+    let message = format!(
+        "the batch is of another schema than the upload: it holds {} in place of {}; make an upload for its schema",
+        named(given),
+        named(planned),
+    );
+    Error::new(ErrorKind::Schema, message).at_column(&planned.name)
 }

@@ -1,50 +1,50 @@
 use crate::error::Result;
 
-use super::Device;
+use super::engine::Engine;
 use super::plan::About;
 
 /// One of the few places on the device that batches are copied to, in turn.
 ///
 /// It is at home, in the upload thread's hand, or in a batch's; whoever has it may use it alone. What the trainer's streams
 /// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
-pub(super) struct Slot<D: Device> {
-    pub(super) device: D,
+pub(super) struct Slot<E: Engine> {
+    pub(super) device: E,
     /// The one stream that copies to it.
-    pub(super) copies: D::Stream,
+    pub(super) copies: E::Stream,
     /// The one stream that converts what was copied, so that the next copy need not wait for that; without conversions the
     /// same one.
-    pub(super) converts: D::Stream,
-    memory: Option<D::Memory>,
+    pub(super) converts: E::Stream,
+    memory: Option<E::Memory>,
     bytes: usize,
     /// Behind the latest copy and what was computed from it.
-    pub(super) ready: D::Event,
-    pub(super) traces: Traces<D>,
+    pub(super) ready: E::Event,
+    pub(super) traces: Traces<E>,
     /// Whether a stream uses the memory in a way that no event tells the end of.
     pub(super) untraced: bool,
     pub(super) about: About,
 }
 
 /// The trainer's streams that work with a slot.
-pub(super) struct Traces<D: Device> {
-    pub(super) uses: Vec<Use<D>>,
+pub(super) struct Traces<E: Engine> {
+    pub(super) uses: Vec<Use<E>>,
     /// Events of past uses, to be used again.
-    spare: Vec<D::Event>,
+    spare: Vec<E::Event>,
 }
 
-impl<D: Device> Default for Traces<D> {
+impl<E: Engine> Default for Traces<E> {
     fn default() -> Self {
         Self { uses: Vec::new(), spare: Vec::new() }
     }
 }
 
-impl<D: Device> Traces<D> {
+impl<E: Engine> Traces<E> {
     /// Whether `stream` is known to work with the slot.
-    pub(super) fn know(&self, stream: &D::Stream) -> bool {
+    pub(super) fn know(&self, stream: &E::Stream) -> bool {
         self.uses.iter().any(|used| used.stream == *stream)
     }
 
     /// Remembers that `stream` works with the slot.
-    pub(super) fn add(&mut self, stream: &D::Stream, device: &D) -> Result<()> {
+    pub(super) fn add(&mut self, stream: &E::Stream, device: &E) -> Result<()> {
         if self.know(stream) {
             return Ok(());
         }
@@ -58,13 +58,13 @@ impl<D: Device> Traces<D> {
 }
 
 /// A trainer's stream that works with a slot, and the end of that work once it is recorded.
-pub(super) struct Use<D: Device> {
-    pub(super) stream: D::Stream,
-    pub(super) end: D::Event,
+pub(super) struct Use<E: Engine> {
+    pub(super) stream: E::Stream,
+    pub(super) end: E::Event,
 }
 
-impl<D: Device> Slot<D> {
-    pub(super) fn new(device: &D, copies: &D::Stream, converts: &D::Stream) -> Result<Self> {
+impl<E: Engine> Slot<E> {
+    pub(super) fn new(device: &E, copies: &E::Stream, converts: &E::Stream) -> Result<Self> {
         Ok(Self {
             ready: device.event()?,
             device: device.clone(),
@@ -113,13 +113,18 @@ impl<D: Device> Slot<D> {
         ordered
     }
 
+    /// Bytes of the memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The memory; there is some once [`begin`](Self::begin) went well.
-    pub(super) fn memory(&self) -> &D::Memory {
+    pub(super) fn memory(&self) -> &E::Memory {
         self.memory.as_ref().expect("a slot that holds a batch has memory")
     }
 }
 
-impl<D: Device> Drop for Slot<D> {
+impl<E: Engine> Drop for Slot<E> {
     fn drop(&mut self) {
         let _ = self.order_after_uses();
         let Some(memory) = self.memory.take() else { return };

@@ -8,6 +8,7 @@ mod prepare;
 
 use crate::decode::PixelOrder;
 use crate::dtype::DType;
+use crate::layout::TENSOR_ALIGNMENT;
 use crate::normalise::Normaliser;
 
 pub(super) use prepare::Prepared;
@@ -204,6 +205,44 @@ pub enum Work {
     Scale(ScaleWork),
     OneHot(OneHotWork),
     Dense(DenseWork),
+}
+
+impl Work {
+    /// Whether all that it reads lies before all that it writes, that in a slot of `bytes` bytes, and each where a tensor may
+    /// begin.
+    pub(super) fn fits(&self, bytes: usize) -> bool {
+        let sized = |count: Option<usize>, dtype: DType| count.and_then(|count| count.checked_mul(dtype.bytes()));
+        let product = |numbers: &[usize]| numbers.iter().try_fold(1usize, |all, number| all.checked_mul(*number));
+        let lies = |start: usize, len: Option<usize>, end: usize| {
+            let reaches = len.and_then(|len| start.checked_add(len));
+            start.is_multiple_of(TENSOR_ALIGNMENT) && reaches.is_some_and(|reaches| reaches <= end)
+        };
+        let beside = |start: Option<usize>, len, end| start.is_none_or(|start| lies(start, len, end));
+        match self {
+            Self::Image(work) => {
+                let values = product(&[work.images, work.channels, work.height, work.width]);
+                work.channels <= MAX_CHANNELS
+                    && lies(work.input, values, work.output)
+                    && beside(work.flags, Some(work.images), work.output)
+                    && lies(work.output, sized(values, work.to.into()), bytes)
+            }
+            Self::Scale(work) => {
+                lies(work.input, sized(Some(work.count), work.from), work.output)
+                    && lies(work.output, sized(Some(work.count), work.to.into()), bytes)
+            }
+            Self::OneHot(work) => {
+                lies(work.input, sized(Some(work.count), work.from), work.output)
+                    && lies(work.output, sized(product(&[work.count, work.classes]), work.to.into()), bytes)
+            }
+            Self::Dense(work) => {
+                let entries = product(&[work.rows, work.entries]);
+                lies(work.values, sized(entries, DType::F32), work.output)
+                    && lies(work.indices, sized(entries, work.index_type), work.output)
+                    && beside(work.mask, entries, work.output)
+                    && lies(work.output, sized(product(&[work.rows, work.columns]), work.to.into()), bytes)
+            }
+        }
+    }
 }
 
 /// Most channels of an image.

@@ -112,7 +112,7 @@ pub(super) fn count() -> Result<usize> {
 }
 
 /// A device's primary context, which it shares with every other library of the process, and our kernels in it.
-pub(super) struct Context {
+pub struct Context {
     pub(super) ordinal: usize,
     primary: Primary,
     kernels: Vec<sys::CUfunction>,
@@ -542,6 +542,12 @@ impl Drop for Event {
         let Ok(_current) = self.context.enter() else { return };
         // SAFETY: created once, destroyed once; the driver keeps what work still needs of it.
         let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({})", self.ordinal)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::memory::Block;
 
 use super::Device;
 use super::convert::Work;
-use super::engine::Engine;
+use super::engine::{Engine, Key};
 use super::pages::{LockedPages, Locker};
 
 use driver::{Context, Event, Memory, Stream};
@@ -127,41 +127,47 @@ impl Locker for HostPages {
 }
 
 impl Device for CudaDevice {
+    type Stream = CudaStream;
     type Pages = LockedPages<HostPages>;
+    type Engine = Arc<Context>;
+
+    fn engine(&self, _: Key) -> &Arc<Context> {
+        &self.0
+    }
 
     fn pages(&self) -> LockedPages<HostPages> {
         LockedPages::new(HostPages { device: self.clone(), kind: Kind::Allocated })
     }
 }
 
-impl Engine for CudaDevice {
+impl Engine for Arc<Context> {
     type Memory = Memory;
     type Stream = CudaStream;
     type Event = Event;
 
     fn label(&self) -> String {
-        format!("cuda:{}", self.0.ordinal)
+        format!("cuda:{}", self.ordinal)
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
         const CUDA: i32 = 2;
-        (CUDA, i32::try_from(self.0.ordinal).unwrap_or(i32::MAX))
+        (CUDA, i32::try_from(self.ordinal).unwrap_or(i32::MAX))
     }
 
     fn new_stream(&self) -> Result<CudaStream> {
-        Ok(CudaStream(Arc::new(Stream::new(&self.0)?)))
+        Ok(CudaStream(Arc::new(Stream::new(self)?)))
     }
 
     fn allocate(&self, bytes: usize, stream: &CudaStream) -> Result<Memory> {
-        self.0.allocate(bytes, &stream.0)
+        Context::allocate(self, bytes, &stream.0)
     }
 
     fn free(&self, memory: Memory, stream: &CudaStream) {
-        self.0.free(&memory, &stream.0);
+        Context::free(self, &memory, &stream.0);
     }
 
     fn abandon(&self, memory: Memory) {
-        self.0.free_at_last(&memory);
+        self.free_at_last(&memory);
     }
 
     fn address(&self, memory: &Memory) -> u64 {
@@ -169,7 +175,7 @@ impl Engine for CudaDevice {
     }
 
     fn event(&self) -> Result<Event> {
-        Event::new(&self.0)
+        Event::new(self)
     }
 
     fn record(&self, event: &Event, stream: &CudaStream) -> Result<()> {
@@ -177,7 +183,7 @@ impl Engine for CudaDevice {
     }
 
     fn order_after(&self, event: &Event, stream: &CudaStream) -> Result<()> {
-        if stream.0.ordinal() != self.0.ordinal {
+        if stream.0.ordinal() != self.ordinal {
             let message = format!("a stream of cuda:{} can't use what lies on {}", stream.0.ordinal(), self.label());
             return Err(Error::new(ErrorKind::Device, message));
         }
@@ -189,7 +195,7 @@ impl Engine for CudaDevice {
     }
 
     fn settle(&self) -> Result<()> {
-        self.0.settle()
+        Context::settle(self)
     }
 
     unsafe fn copy_in(&self, from: &[u8], to: &Memory, stream: &CudaStream) -> Result<()> {
@@ -204,13 +210,13 @@ impl Engine for CudaDevice {
         // `launch` pairs the kernel with its own parameter, which points to what the caller vouches for.
         match &params {
             // SAFETY: as above.
-            Params::Image(params) => unsafe { self.0.launch(kernel, blocks, threads, params, &stream.0) },
+            Params::Image(params) => unsafe { self.launch(kernel, blocks, threads, params, &stream.0) },
             // SAFETY: as above.
-            Params::Scale(params) => unsafe { self.0.launch(kernel, blocks, threads, params, &stream.0) },
+            Params::Scale(params) => unsafe { self.launch(kernel, blocks, threads, params, &stream.0) },
             // SAFETY: as above.
-            Params::OneHot(params) => unsafe { self.0.launch(kernel, blocks, threads, params, &stream.0) },
+            Params::OneHot(params) => unsafe { self.launch(kernel, blocks, threads, params, &stream.0) },
             // SAFETY: as above.
-            Params::Dense(params) => unsafe { self.0.launch(kernel, blocks, threads, params, &stream.0) },
+            Params::Dense(params) => unsafe { self.launch(kernel, blocks, threads, params, &stream.0) },
         }
     }
 

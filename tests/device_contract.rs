@@ -1,0 +1,143 @@
+//! What programs may get wrong with a device, and users' own code may do there: errors, never undefined behaviour or a wait
+//! without end.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/given.rs"]
+mod given;
+
+use std::sync::Arc;
+
+use given::Given;
+use ringfeed::{
+    AnonymousPages, AsyncDataSetIterator, BadRecord, Block, Conversion, DType, DataSet, DataSetIterator, Device,
+    ErrorKind, FloatType, HostDevice, PageSource, ReaderSource, Result, Role, Schema, State, Stats, TensorSpec, Upload,
+    Workspace, convert_rate, copy_rate,
+};
+
+fn given(tensors: &[(&str, DType, &[usize])]) -> Given {
+    let tensors: Vec<_> =
+        tensors.iter().map(|(name, dtype, shape)| TensorSpec::new(*name, Role::Feature, *dtype, shape)).collect();
+    let row: Vec<_> = tensors
+        .iter()
+        .map(|spec| vec![1; spec.row_shape(&ringfeed::Extents::default()).elements().unwrap() * spec.dtype.bytes()])
+        .collect();
+    Given { tensors, rows: Arc::new(vec![row; 4]) }
+}
+
+fn batches(given: &Given) -> AsyncDataSetIterator {
+    let source = ReaderSource::new(given.clone()).batch_size(2);
+    AsyncDataSetIterator::new(source, &Workspace::builder().workers(1).build().unwrap()).unwrap()
+}
+
+#[test]
+fn a_batch_of_another_schema_is_refused() {
+    let planned = given(&[("x", DType::F64, &[5]), ("columns", DType::I64, &[5])]);
+    let others: [&[(&str, DType, &[usize])]; 6] = [
+        &[("x", DType::U8, &[5]), ("columns", DType::I64, &[5])],
+        &[("x", DType::F64, &[4]), ("columns", DType::I64, &[5])],
+        &[("x", DType::F64, &[5, 1]), ("columns", DType::I64, &[5])],
+        &[("x", DType::F64, &[5]), ("columns", DType::U8, &[5])],
+        &[("y", DType::F64, &[5]), ("columns", DType::I64, &[5])],
+        &[("x", DType::F64, &[5])],
+    ];
+    let mut uploader = Upload::to(HostDevice::new()).uploader(batches(&planned).schema()).unwrap();
+    let stream = HostDevice::new().stream().unwrap();
+    for other in others {
+        let batch = batches(&given(other)).next().unwrap().unwrap();
+        let error = uploader.upload(batch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Schema, "{error}");
+        let uploaded = uploader.upload(batches(&planned).next().unwrap().unwrap()).unwrap();
+        assert_eq!(uploaded.on(&stream).unwrap().tensor("x").unwrap().to_host().unwrap(), [1; 80]);
+    }
+}
+
+#[test]
+fn a_conversion_of_another_schema_reads_nothing() {
+    let planned = given(&[("x", DType::F32, &[64]), ("columns", DType::I64, &[64])]);
+    let dense = Conversion::dense(FloatType::F32, 8, "columns");
+    let upload = Upload::to(HostDevice::new()).convert("x", dense);
+    let mut uploader = upload.uploader(batches(&planned).schema()).unwrap();
+    let short = given(&[("x", DType::F32, &[64]), ("columns", DType::I64, &[1])]);
+    let error = uploader.upload(batches(&short).next().unwrap().unwrap()).unwrap_err();
+    assert_eq!(error.location().column.as_deref(), Some("columns"), "{error}");
+    assert!(error.to_string().contains("\"columns\" (Feature, i64 [Fixed(1)]) in place of"), "{error}");
+}
+
+/// An iterator that says one thing of its batches and gives another.
+struct Lying(AsyncDataSetIterator, Arc<Schema>);
+
+impl Iterator for Lying {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl DataSetIterator for Lying {
+    fn reset(&mut self) -> Result<()> {
+        self.0.reset()
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.0.seek(state)
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.1
+    }
+
+    fn state(&self) -> State {
+        self.0.state()
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.0.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn bad_records(&self) -> Vec<BadRecord> {
+        self.0.bad_records()
+    }
+}
+
+#[test]
+fn an_iterator_that_gives_other_batches_than_it_says_gives_errors() {
+    let said = batches(&given(&[("x", DType::F64, &[5])])).schema().clone();
+    let lying = Lying(batches(&given(&[("x", DType::U8, &[5])])), said);
+    let kinds: Vec<_> = Upload::to(HostDevice::new()).start(lying).unwrap().map(|b| b.unwrap_err().kind()).collect();
+    assert_eq!(kinds, [ErrorKind::Schema, ErrorKind::Schema]);
+}
+
+/// Pages of the length that was asked for, but every `n`th shorter.
+#[derive(Debug)]
+struct Short(u64, std::sync::atomic::AtomicU64);
+
+impl PageSource for Short {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        let turn = 1 + self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        AnonymousPages.allocate(if turn.is_multiple_of(self.0) { bytes / 2 } else { bytes })
+    }
+}
+
+#[test]
+fn pages_that_are_shorter_than_asked_for_are_an_error_before_anything_is_copied() {
+    for nth in [1, 2] {
+        let pages = Short(nth, 0.into());
+        let error = copy_rate(&HostDevice::new(), &pages, 8 << 20, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("gave 4194304 bytes instead of 8388608"), "{error}");
+    }
+    assert!(copy_rate(&HostDevice::new(), &AnonymousPages, 5000, 3).unwrap() > 0.0);
+}
+
+#[test]
+fn rates_of_more_than_any_memory_are_errors() {
+    let rate = |images, side| convert_rate(&HostDevice::new(), FloatType::F16, images, side, 2);
+    assert_eq!(rate(usize::MAX / 2, 3).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(rate(1, 1 << 32).unwrap_err().kind(), ErrorKind::Limit);
+    assert!(rate(3, 7).unwrap() > 0.0);
+}
