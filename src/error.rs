@@ -29,7 +29,7 @@ pub enum ErrorKind {
     Limit,
     /// Batch memory would pass the byte budget.
     Budget,
-    /// Every slot of the ring is in the caller's hands.
+    /// Every slot of the ring is in the caller's hands. From a reader, it becomes [`Data`](Self::Data).
     Exhausted,
     /// More bad records than the policy allows.
     TooManyBad,
@@ -131,13 +131,38 @@ struct Inner {
     location: Location,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    /// Whether it only says that slots are in use: nothing was lost or ended, and what was asked for can be asked again.
+    is_wait: bool,
 }
 
 impl Error {
     /// An error without a place.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner { kind, location: Location::default(), message: message.into(), source: None }))
+        let (location, message) = (Location::default(), message.into());
+        Self(Box::new(Inner { kind, location, message, source: None, is_wait: false }))
+    }
+
+    /// The error of a ring or a device whose slots are all in use.
+    #[cold]
+    pub(crate) fn exhausted(message: impl Into<Cow<'static, str>>) -> Self {
+        let mut error = Self::new(ErrorKind::Exhausted, message);
+        error.0.is_wait = true;
+        error
+    }
+
+    /// Whether it is one of [`exhausted`](Self::exhausted). Unlike its kind, that can't be said by a user's own error.
+    pub(crate) fn is_wait(&self) -> bool {
+        self.0.is_wait
+    }
+
+    /// What a user's own code says: it can't speak for the ring, not even if it has one of its own inside.
+    #[must_use]
+    pub(crate) fn of_a_user(mut self) -> Self {
+        if self.0.kind == ErrorKind::Exhausted {
+            (self.0.kind, self.0.is_wait) = (ErrorKind::Data, false);
+        }
+        self
     }
 
     /// An input or output error on `path`, with the operating system's reason.

@@ -5,13 +5,14 @@
 #[path = "common/given.rs"]
 mod given;
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use given::Given;
 use ringfeed::{
-    AnonymousPages, AsyncDataSetIterator, BadRecord, Block, Conversion, DType, DataSet, DataSetIterator, Device,
-    ErrorKind, FloatType, HostDevice, PageSource, ReaderSource, Result, Role, Schema, State, Stats, TensorSpec, Upload,
-    Workspace, convert_rate, copy_rate,
+    AnonymousPages, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadRecord, Block, Conversion, DType, DataSet,
+    DataSetIterator, Device, Error, ErrorKind, FloatType, HostDevice, Location, PageSource, ReaderSource, RecordReader,
+    Result, Role, RowMut, Sample, Schema, Scratch, State, Stats, TensorSpec, Upload, Workspace, convert_rate,
+    copy_rate,
 };
 
 fn given(tensors: &[(&str, DType, &[usize])]) -> Given {
@@ -63,51 +64,61 @@ fn a_conversion_of_another_schema_reads_nothing() {
     assert!(error.to_string().contains("\"columns\" (Feature, i64 [Fixed(1)]) in place of"), "{error}");
 }
 
-/// An iterator that says one thing of its batches and gives another.
-struct Lying(AsyncDataSetIterator, Arc<Schema>);
+/// An iterator whose schema or `next` are not those of the one inside.
+struct Other<F> {
+    inside: AsyncDataSetIterator,
+    schema: Arc<Schema>,
+    next: F,
+}
 
-impl Iterator for Lying {
-    type Item = Result<DataSet>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+impl<F> Other<F> {
+    fn new(inside: AsyncDataSetIterator, next: F) -> Self {
+        Self { schema: inside.schema().clone(), inside, next }
     }
 }
 
-impl DataSetIterator for Lying {
+impl<F: FnMut(&mut AsyncDataSetIterator) -> Option<Result<DataSet>>> Iterator for Other<F> {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.next)(&mut self.inside)
+    }
+}
+
+impl<F: Send + FnMut(&mut AsyncDataSetIterator) -> Option<Result<DataSet>>> DataSetIterator for Other<F> {
     fn reset(&mut self) -> Result<()> {
-        self.0.reset()
+        self.inside.reset()
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
-        self.0.seek(state)
+        self.inside.seek(state)
     }
 
     fn schema(&self) -> &Arc<Schema> {
-        &self.1
+        &self.schema
     }
 
     fn state(&self) -> State {
-        self.0.state()
+        self.inside.state()
     }
 
     fn batches_per_epoch(&self) -> Option<u64> {
-        self.0.batches_per_epoch()
+        self.inside.batches_per_epoch()
     }
 
     fn stats(&self) -> Stats {
-        self.0.stats()
+        self.inside.stats()
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {
-        self.0.bad_records()
+        self.inside.bad_records()
     }
 }
 
 #[test]
 fn an_iterator_that_gives_other_batches_than_it_says_gives_errors() {
-    let said = batches(&given(&[("x", DType::F64, &[5])])).schema().clone();
-    let lying = Lying(batches(&given(&[("x", DType::U8, &[5])])), said);
+    let schema = batches(&given(&[("x", DType::F64, &[5])])).schema().clone();
+    let lying = Other { schema, ..Other::new(batches(&given(&[("x", DType::U8, &[5])])), Iterator::next) };
     let kinds: Vec<_> = Upload::to(HostDevice::new()).start(lying).unwrap().map(|b| b.unwrap_err().kind()).collect();
     assert_eq!(kinds, [ErrorKind::Schema, ErrorKind::Schema]);
 }
@@ -140,4 +151,73 @@ fn rates_of_more_than_any_memory_are_errors() {
     assert_eq!(rate(usize::MAX / 2, 3).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(rate(1, 1 << 32).unwrap_err().kind(), ErrorKind::Limit);
     assert!(rate(3, 7).unwrap() > 0.0);
+}
+
+/// What a reader or an iterator says of slots, which are none of its business.
+fn forged() -> Error {
+    Error::new(ErrorKind::Exhausted, "no slots on the other side")
+}
+
+/// Numbers of which one can't be had.
+struct Exhausting(Vec<TensorSpec>);
+
+impl RecordReader for Exhausting {
+    fn len(&self) -> u64 {
+        40
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        row.zero();
+        if sample.id == 25 { Err(forged()) } else { Ok(()) }
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), ..Location::default() }
+    }
+}
+
+#[test]
+fn a_reader_can_not_say_that_slots_are_in_use() {
+    let source = || {
+        let reader = Exhausting(vec![TensorSpec::new("x", Role::Feature, DType::I64, &[])]);
+        ReaderSource::new(reader).batch_size(10)
+    };
+    let workspace = Workspace::builder().workers(1).build().unwrap();
+    let seen = |items: &mut dyn Iterator<Item = Result<()>>| -> Vec<_> {
+        items.map(|item| item.map_err(|error| (error.kind(), error.to_string()))).collect()
+    };
+    let expected = (ErrorKind::Data, "record 25: no slots on the other side".to_owned());
+    let expected = [Ok(()), Ok(()), Err(expected)];
+    let mut host = AsyncDataSetIterator::new(source(), &workspace).unwrap();
+    assert_eq!(seen(&mut host.by_ref().map(|batch| batch.map(drop))), expected);
+    let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace).unwrap();
+    assert_eq!(seen(&mut shielded.by_ref().map(|batch| batch.map(drop))), expected);
+    host.reset().unwrap();
+    let mut uploaded = Upload::to(HostDevice::new()).start(host).unwrap();
+    assert_eq!(seen(&mut uploaded.by_ref().map(|batch| batch.map(drop))), expected);
+}
+
+#[test]
+fn an_error_of_the_iterator_inside_is_never_taken_for_one_of_the_ring() {
+    let (inside, mut calls) = (batches(&given(&[("x", DType::I64, &[])])), 0);
+    let (send, asked) = mpsc::channel();
+    let next = move |inside: &mut AsyncDataSetIterator| {
+        calls += 1;
+        if calls != 3 {
+            return inside.next();
+        }
+        send.send(()).unwrap();
+        Some(Err(forged()))
+    };
+    let mut uploaded = Upload::to(HostDevice::new()).slots(1).start(Other::new(inside, next)).unwrap();
+    // While the first batch is held, the second waits for its slot on the device, and keeps one of the ring's.
+    let first = uploaded.next().unwrap().unwrap();
+    asked.recv().unwrap();
+    drop(first);
+    let kinds: Vec<_> = uploaded.map(|batch| batch.map(drop).map_err(|error| error.kind())).collect();
+    assert_eq!(kinds, [Ok(()), Err(ErrorKind::Exhausted)]);
 }

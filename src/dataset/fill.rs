@@ -131,7 +131,8 @@ fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
 }
 
 /// Adds what the reader knows of the row's place to what the error says already.
-pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut error: Error) -> Error {
+pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: Error) -> Error {
+    let mut error = error.of_a_user();
     let Ok(place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
     if let Some(path) = place.path {
         error = error.at_path(path);
@@ -147,7 +148,7 @@ pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, mut err
 
 /// Asks the planner for the next batch of the epoch; `false` ends it.
 pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan) -> Result<bool> {
-    let planned = caught(|| planner.plan(into))?;
+    let planned = caught(|| planner.plan(into)).map_err(Error::of_a_user)?;
     if planned {
         into.check()?;
     }

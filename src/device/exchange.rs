@@ -226,7 +226,7 @@ impl<S, H, B> Exchange<S, H, B> {
              before asking for more, or raise the number of slots",
             self.name, self.count,
         );
-        Error::new(ErrorKind::Exhausted, message)
+        Error::exhausted(message)
     }
 
     /// Brings a slot home, or frees it if it has no home any more.

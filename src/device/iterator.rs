@@ -226,8 +226,7 @@ impl<D: Device> Feed<D> {
                 Ok(next.map(|item| (item, state)))
             });
             match next.unwrap_or_else(|panic| Some((Err(panic), self.state))) {
-                Some((Err(error), _))
-                    if error.kind() == ErrorKind::Exhausted && self.aboard.wait_for_more(landed, self.run) => {}
+                Some((Err(error), _)) if error.is_wait() && self.aboard.wait_for_more(landed, self.run) => {}
                 item => {
                     self.state = item.as_ref().map_or(self.state, |(_, state)| *state);
                     return item.map(|(item, state)| (item.map(|batch| self.aboard.take(batch)), state));

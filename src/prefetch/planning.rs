@@ -60,8 +60,8 @@ impl Planning {
                 Step::Exit => break,
                 Step::Begin(begin) => {
                     let begun = caught(|| match begin {
-                        Begin::Epoch(epoch) => self.planner.begin_epoch(epoch),
-                        Begin::At(state) => self.planner.seek(&state),
+                        Begin::Epoch(epoch) => self.planner.begin_epoch(epoch).map_err(Error::of_a_user),
+                        Begin::At(state) => self.planner.seek(&state).map_err(Error::of_a_user),
                     });
                     if let Err(error) = begun {
                         self.session.end(Some(error));

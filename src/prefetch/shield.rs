@@ -7,7 +7,7 @@ use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught,
     fetch_directly, fill_rows, measure_rows, plan_batch, settle_rows,
 };
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::ring::Ring;
@@ -128,9 +128,7 @@ impl AsyncShieldDataSetIterator {
         let deadline = Some(Instant::now() + config.lease_wait_time());
         let bytes = self.layout.bytes();
         let taken = match self.ring.acquire(bytes, &never, deadline) {
-            Err(error) if error.kind() == ErrorKind::Exhausted && config.is_spilling() => {
-                self.ring.spill(bytes).map(Some)
-            }
+            Err(error) if error.is_wait() && config.is_spilling() => self.ring.spill(bytes).map(Some),
             taken => taken,
         };
         let mut draft = match taken {
@@ -138,7 +136,7 @@ impl AsyncShieldDataSetIterator {
             Ok(None) => return Ok(Taken::End),
             Err(error) => {
                 self.planned = Some(plan);
-                return if error.kind() == ErrorKind::Exhausted { Ok(Taken::Exhausted(error)) } else { Err(error) };
+                return if error.is_wait() { Ok(Taken::Exhausted(error)) } else { Err(error) };
             }
         };
         let batch = draft.payload_mut();
@@ -194,7 +192,7 @@ impl Iterator for AsyncShieldDataSetIterator {
 impl DataSetIterator for AsyncShieldDataSetIterator {
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
-        caught(|| self.planner.begin_epoch(epoch))?;
+        caught(|| self.planner.begin_epoch(epoch)).map_err(Error::of_a_user)?;
         self.restart();
         self.delivery.begin(epoch);
         Ok(())
@@ -202,7 +200,7 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
 
     fn seek(&mut self, state: &State) -> Result<()> {
         self.delivery.check_seek(state)?;
-        caught(|| self.planner.seek(state))?;
+        caught(|| self.planner.seek(state)).map_err(Error::of_a_user)?;
         self.restart();
         self.delivery.go_on(*state);
         Ok(())

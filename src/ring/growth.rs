@@ -101,7 +101,7 @@ impl<M> Shared<M> {
 
     /// A block from the page source, which may be the user's own: what follows counts on its length.
     fn allocate(&self, bytes: u64) -> Result<Block> {
-        let block = self.config.pages.allocate(bytes as usize)?;
+        let block = self.config.pages.allocate(bytes as usize).map_err(Error::of_a_user)?;
         if (block.len() as u64) < bytes {
             let message = format!("the page source gave {} bytes instead of {bytes}", block.len());
             return Err(Error::new(ErrorKind::Io, message));

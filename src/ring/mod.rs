@@ -227,7 +227,7 @@ pub(crate) fn exhausted(leased: usize, slots: usize) -> Error {
         "{leased} of the ring's {slots} slots are held by batches that were not dropped, so no batch can be filled; \
          drop batches before asking for more, copy those that must stay with `detach()`, or raise prefetch"
     );
-    Error::new(ErrorKind::Exhausted, message)
+    Error::exhausted(message)
 }
 
 #[cfg(all(test, not(ringfeed_loom)))]
