@@ -111,6 +111,26 @@ fn a_host_batch_is_taken_over_without_a_copy() {
 }
 
 #[test]
+fn a_consumer_may_write_what_it_took_over() {
+    for detach in [false, true] {
+        let workspace = workspace(1, 0);
+        let mut iterator = waves(&workspace);
+        let batch = iterator.next().unwrap().unwrap();
+        let batch = if detach { batch.detach().unwrap() } else { batch };
+        let taken: Vec<_> = batch.into_dlpack().into_iter().map(Taken::new).collect();
+        for tensor in &taken {
+            let data = unsafe { (*tensor.0).data }.cast::<u8>();
+            unsafe { data.write_bytes(7, tensor.bytes().len()) };
+        }
+        assert!(taken.iter().all(|tensor| tensor.bytes().iter().all(|byte| *byte == 7)));
+        drop(taken);
+        let next = iterator.next().unwrap().unwrap();
+        let bytes: Vec<_> = next.tensors().map(|tensor| tensor.bytes().to_vec()).collect();
+        assert_eq!(bytes, Waves::new(100, 9).naive(next.sample_ids()));
+    }
+}
+
+#[test]
 fn tensors_that_nobody_takes_give_their_slot_back() {
     let workspace = workspace(1, 1);
     let batch = waves(&workspace).next().unwrap().unwrap();

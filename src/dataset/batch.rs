@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::counters::Counters;
@@ -103,6 +104,15 @@ impl DataSet {
     /// The slot's bytes from its beginning to the end of the last tensor.
     pub(crate) fn slot_bytes(&self) -> &[u8] {
         &self.bytes()[..self.batch().layout.bytes()]
+    }
+
+    /// The slot's first byte. What it points to may be written for as long as the batch lives, and nothing reads it
+    /// otherwise.
+    pub(crate) fn start(&mut self) -> NonNull<u8> {
+        match &mut self.memory {
+            Memory::Leased(lease) => lease.start(),
+            Memory::Detached { block, .. } => block.start(),
+        }
     }
 
     /// Number of samples.

@@ -161,12 +161,15 @@ fn manage(
 
 impl DataSet {
     /// The batch's tensors as DLPack tensors on the host, in the schema's order. No copy; a few small allocations a tensor.
-    pub fn into_dlpack(self) -> Vec<DlpackTensor> {
+    pub fn into_dlpack(mut self) -> Vec<DlpackTensor> {
         const CPU: (i32, i32) = (1, 0);
+        // Not from a tensor's view: what is borrowed to be read gives no right to write.
+        let start = self.start().as_ptr();
         let tensors: Vec<_> = self
             .tensors()
-            .map(|tensor| {
-                let data = tensor.bytes().as_ptr().cast_mut().cast::<c_void>();
+            .zip(self.layout().tensors())
+            .map(|(tensor, place)| {
+                let data = start.wrapping_add(place.offset()).cast::<c_void>();
                 (tensor.name().to_owned(), data, tensor.dtype(), tensor.shape().to_vec())
             })
             .collect();

@@ -1,5 +1,6 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
@@ -268,6 +269,11 @@ impl<M> Lease<M> {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.body().memory().map_or(&[], Block::as_slice)
+    }
+
+    /// The first byte. What it points to may be written for as long as the lease lives, and nothing reads it otherwise.
+    pub(crate) fn start(&mut self) -> NonNull<u8> {
+        self.0.body().memory().map_or(NonNull::dangling(), Block::start)
     }
 }
 
