@@ -3,8 +3,6 @@
 //! The mixing step is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 //! generators", OOPSLA 2014), in the variant 13 of Stafford.
 
-use std::hash::{Hash, Hasher};
-
 /// A key under which random numbers are drawn; derive one for each thing that must differ.
 ///
 /// ```
@@ -62,7 +60,8 @@ pub(crate) fn scaled(bits: u64, limit: u64) -> u64 {
     ((u128::from(bits) * u128::from(limit)) >> 64) as u64
 }
 
-/// A hash that is the same in every process, build and version: for fingerprints and for splitting by name.
+/// A hash that is the same in every process, build, version and system: for fingerprints and for splitting by name. What
+/// it is made of is written down here, byte by byte, and never changes.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -72,23 +71,14 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     mix(hash ^ bytes.len() as u64)
 }
 
-/// As [`hash_bytes`], of anything that is made of bytes, text and numbers.
-pub(crate) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = StableHasher(0);
-    value.hash(&mut hasher);
-    hasher.finish()
+/// A hash of numbers in this order, as lasting as [`hash_bytes`].
+pub(crate) fn hash_numbers(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(RandomKey::new(0x6861_7368), RandomKey::with).bits(0)
 }
 
-struct StableHasher(u64);
-
-impl Hasher for StableHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = mix(self.0.rotate_left(29) ^ hash_bytes(bytes));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// A hash of texts in this order, as lasting as [`hash_bytes`].
+pub(crate) fn hash_texts(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> u64 {
+    hash_numbers(texts.into_iter().map(|text| hash_bytes(text.as_ref())))
 }
 
 pub(crate) const fn mix(mut z: u64) -> u64 {
@@ -118,8 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_bytes_never_changes() {
+    fn hashes_never_change() {
         assert_eq!(hash_bytes(b"ringfeed"), 0x8a86_ee65_155c_824d);
+        assert_eq!(hash_numbers([]), 0xf1a3_7df6_d8ef_59ea);
+        assert_eq!(hash_numbers([1, 2, u64::MAX]), 0xe24e_c9ec_02a1_d900);
+        assert_eq!(hash_texts(["ring", "feed"]), 0x8fa3_e61a_d68a_aef0);
+        assert_ne!(hash_texts(["ring", "feed"]), hash_texts(["ringfeed"]));
+        assert_ne!(hash_texts(["a", ""]), hash_texts(["a"]));
         assert_ne!(hash_bytes(b"ab\0"), hash_bytes(b"ab"));
         assert_ne!(hash_bytes(b"12345678"), hash_bytes(b"12345678\0"));
     }

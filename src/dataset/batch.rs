@@ -11,7 +11,8 @@ use crate::schema::{Role, Schema};
 use crate::sync::{Mutex, Ordering};
 use crate::view::TensorView;
 
-use super::contract::{BatchPlan, State};
+use super::contract::BatchPlan;
+use super::state::State;
 
 /// What a slot carries beside its memory: recycled with it.
 #[derive(Debug, Default)]

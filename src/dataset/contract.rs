@@ -10,6 +10,7 @@ use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 
 use super::settle::BadRecords;
+use super::state::State;
 
 /// Something that gives batches: what [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
 /// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator) take.
@@ -246,43 +247,4 @@ pub enum LastBatch {
     /// It is filled up with the first samples of the epoch's order; [`DataSet::padding`](crate::DataSet::padding) says
     /// how many.
     Pad,
-}
-
-/// Where an iterator stands: what a later run needs to go on, with any number of shards and workers, any prefetch, with
-/// or without the shield. Small plain data: less than 256 bytes of JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct State {
-    /// Version of this form.
-    pub version: u32,
-    /// Seed of order and randomness.
-    pub seed: u64,
-    /// The epoch, from 0.
-    pub epoch: u64,
-    /// Positions of the epoch's global order that batches returned so far have covered, on all shards together, bad
-    /// records included. Where shards were stopped a step apart, go on from the smallest.
-    pub position: u64,
-    /// Bad records of this shard in this epoch so far.
-    pub bad: u64,
-    /// Bad records of this shard one after another, up to this place.
-    pub run: u32,
-    /// What tells the source from a changed one; `None` goes on with any source.
-    pub source: Option<Fingerprint>,
-}
-
-impl State {
-    /// The version that this library writes and reads.
-    pub const VERSION: u32 = 1;
-
-    /// The beginning of the first epoch.
-    pub fn new(seed: u64) -> Self {
-        Self { version: Self::VERSION, seed, epoch: 0, position: 0, bad: 0, run: 0, source: None }
-    }
-
-    /// The same place, for a source that has changed since: the caller answers for positions still meaning what they
-    /// meant.
-    #[must_use]
-    pub fn for_changed_source(self) -> Self {
-        Self { source: None, ..self }
-    }
 }

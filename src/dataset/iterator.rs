@@ -5,8 +5,8 @@ use crate::schema::Schema;
 use crate::stats::Stats;
 
 use super::batch::DataSet;
-use super::contract::State;
 use super::settle::BadRecord;
+use super::state::State;
 
 /// Batches of one epoch, then of the next: the user's side of every source.
 ///

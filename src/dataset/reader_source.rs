@@ -9,10 +9,11 @@ use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 
-use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::{caught, caught_each};
 use super::sampling::Sampling;
 use super::settle::BadRecords;
+use super::state::State;
 
 /// Batches from one or several [`RecordReader`]s: reader, order and decoding in one [`Source`].
 ///

@@ -8,9 +8,10 @@ use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 
-use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, State};
+use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::caught;
 use super::settle::BadRecords;
+use super::state::State;
 
 /// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.
 ///

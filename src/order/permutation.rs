@@ -223,7 +223,7 @@ mod tests {
         let mut odd = 0;
         let mut shuffle = vec![0usize; n];
         for seed in 0..trials {
-            let permutation = Permutation::new(len, RandomKey::new(seed).with(3));
+            let permutation = Permutation::new(len, RandomKey::new(seed).with(len));
             for (position, sample) in shuffle.iter_mut().enumerate() {
                 *sample = permutation.at(position as u64) as usize;
                 positions[position * n + *sample] += 1;

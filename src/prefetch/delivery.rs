@@ -120,17 +120,12 @@ impl Delivery {
         self.go_on(State { epoch, position: 0, bad: 0, run: 0, ..self.state });
     }
 
-    /// Whether a state was made by this version, with this seed and source.
+    /// Whether a state can be gone on from: made by a version that is read, with this seed and source.
     pub(super) fn check_seek(&self, state: &State) -> Result<()> {
-        let fault = |message| Err(Error::new(ErrorKind::Config, message));
-        if state.version != State::VERSION {
-            return fault(format!("the state has version {}, this library reads {}", state.version, State::VERSION));
-        }
+        state.check()?;
         if state.seed != self.state.seed {
-            return fault(format!(
-                "the state was made with seed {}, this iterator has {}",
-                state.seed, self.state.seed
-            ));
+            let message = format!("the state was made with seed {}, this iterator has {}", state.seed, self.state.seed);
+            return Err(Error::new(ErrorKind::Config, message));
         }
         state.source.map_or(Ok(()), |then| then.check(&self.fingerprint))
     }

@@ -238,12 +238,13 @@ pub struct Sample {
     pub key: RandomKey,
 }
 
-/// What tells a source from another or from its own changed self. In JSON, hashes are hexadecimal text: a number of 64
-/// bits does not survive every reader.
+/// What tells a source from another or from its own changed self, however it is read: the same file gives the same
+/// names and sizes to a reader and to a stream, in every build and on every system. In JSON, hashes are hexadecimal text: a
+/// number of 64 bits does not survive every reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
-    /// Number of records; unknown for a stream.
+    /// Number of records; unknown for a stream, which then goes with any count.
     pub count: Option<u64>,
     /// Hash of the records' or files' names.
     #[serde(with = "hex")]
@@ -284,10 +285,10 @@ impl Fingerprint {
     /// [`ErrorKind::Config`] that says which of count, names and sizes changed.
     pub fn check(&self, now: &Self) -> Result<()> {
         let changed: Vec<String> = [
-            (self.count != now.count).then(|| match (self.count, now.count) {
-                (Some(then), Some(now)) => format!("the count of records (from {then} to {now})"),
-                _ => "the count of records".to_owned(),
-            }),
+            self.count
+                .zip(now.count)
+                .filter(|(then, now)| then != now)
+                .map(|(then, now)| format!("the count of records (from {then} to {now})")),
             (self.names != now.names).then(|| "names".to_owned()),
             (self.sizes != now.sizes).then(|| "sizes".to_owned()),
         ]

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::random::hash_of;
+use crate::random::hash_texts;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 
@@ -76,6 +76,8 @@ pub struct CsvReader {
     rows: Rows,
     plan: Plan,
     header: bool,
+    /// Of the file as it is stored, packed or not.
+    stored_bytes: u64,
 }
 
 /// What a worker keeps between records.
@@ -119,7 +121,7 @@ impl CsvReader {
         }
         let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
-        Ok(Self { rows, plan, header: format.header })
+        Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })
     }
 
     #[inline]
@@ -205,6 +207,7 @@ impl RecordReader for CsvReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { count: Some(self.len()), names: hash_of(&self.plan.names), sizes: self.rows.input.len() }
+        // The same as that of a `CsvStream` but for the count, which a stream can't know.
+        Fingerprint { count: Some(self.len()), names: hash_texts(&self.plan.names), sizes: self.stored_bytes }
     }
 }

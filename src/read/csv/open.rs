@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
-use crate::random::hash_of;
+use crate::random::{hash_numbers, hash_texts};
 use crate::read::parallel::thread_count;
 use crate::read::saved::{self, Guard};
 use crate::schema::TensorSpec;
@@ -145,8 +145,8 @@ impl Kinds {
 impl Inference {
     /// What the kinds depend on beside the file.
     pub(super) fn key(&self, options: &CsvOptions) -> u64 {
-        let collected: Vec<bool> = self.kinds.iter().map(Kind::collects).collect();
-        hash_of(&(&options.missing_tokens, collected))
+        let collected = self.kinds.iter().map(|kind| kind.collects().into());
+        hash_numbers(std::iter::once(hash_texts(&options.missing_tokens)).chain(collected))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::random::hash_of;
+use crate::random::hash_texts;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
@@ -96,7 +96,7 @@ impl CsvStream {
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
         let mut scan = format.records(text.read()?, path, options)?;
         scan.count_against(budget.reserve(0, "records that are read ahead")?);
-        let stream = Self { text, header: format.header, names: hash_of(&format.names), scan, index: 0 };
+        let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };
         Ok((stream, CsvDecoder { path: path.to_owned(), plan }))
     }
 }
@@ -116,7 +116,7 @@ impl CsvStream {
         let text = Text::open(path, options.encoding.as_deref())?;
         let format = Format::detect(path, || text.read(), options, &Missings::new(&options.missing_tokens))?;
         let scan = format.records(text.read()?, path, options)?;
-        let stream = Self { text, header: format.header, names: hash_of(&format.names), scan, index: 0 };
+        let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };
         let tensors = [TensorSpec::new("fields", Role::Feature, DType::U32, &[])];
         Ok((stream, CsvChecker { path: path.to_owned(), format, tensors }))
     }

@@ -6,7 +6,7 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
-use crate::random::hash_of;
+use crate::random::{hash_numbers, hash_texts};
 use crate::read::Fingerprint;
 use crate::read::csv::{
     ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text,
@@ -381,11 +381,11 @@ impl Source {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let (names, sizes) = match self {
             Self::Files { files, .. } => {
-                let names: Vec<_> = files.iter().map(|file| file.text.path().file_name()).collect();
-                let steps: Vec<u32> = files.iter().map(|file| file.steps).collect();
-                (hash_of(&names), hash_of(&steps))
+                let names =
+                    files.iter().map(|file| file.text.path().file_name().unwrap_or_default().as_encoded_bytes());
+                (hash_texts(names), hash_numbers(files.iter().map(|file| file.steps.into())))
             }
-            Self::Groups { rows, groups } => (hash_of(&groups.names), rows.input.len()),
+            Self::Groups { rows, groups } => (hash_texts(&groups.names), rows.input.len()),
         };
         Fingerprint { count: Some(self.len()), names, sizes }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::random::hash_of;
+use crate::random::hash_numbers;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::TensorSpec;
 
@@ -309,7 +309,13 @@ impl RecordReader for TokenReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let names = hash_of(&(self.options.span(), self.options.stride(), self.options.overlap(), self.samples));
+        let stride = match (self.options.stride(), &self.options.cut) {
+            (Some(stride), _) => stride as u64,
+            (None, TokenCut::Documents { packing: TokenPacking::BestFit, .. }) => u64::MAX,
+            (None, _) => 0,
+        };
+        let (span, overlap) = (self.options.span() as u64, self.options.overlap() as u64);
+        let names = hash_numbers([span, stride, overlap, self.samples]);
         Fingerprint { count: Some(self.samples), names, sizes: self.file.input.len() }
     }
 }
