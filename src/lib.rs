@@ -57,7 +57,7 @@ pub use prefetch::{
 pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
-    Access, Align, AlignedSequences, Array, ArraySummary, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor,
+    Align, AlignedSequences, Array, ArraySummary, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor,
     ColumnValues, Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian,
     FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, ImageFolder,
     ImageLabels, ImageRecord, ImageSummary, Job, Longer, MemberCount, MemoryReader, Missing, NpyOptions, NpyReader,
@@ -70,4 +70,5 @@ pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, RowsMut, TensorMut};
 pub use schema::{Affine, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
 pub use stats::{StageStats, Stats};
+pub use storage::{Access, AheadStats, Entry, Files, Needs, Storage};
 pub use view::TensorView;

@@ -8,6 +8,7 @@ use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, Record, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
+use crate::storage::{Needs, Requested};
 
 use super::settle::BadRecords;
 use super::state::State;
@@ -92,6 +93,11 @@ pub trait Filler: Send + Sync {
     /// What a sample is made of.
     fn schema(&self) -> &Arc<Schema>;
 
+    /// Says which bytes filling the batch will read, where they can be asked for before. By default none.
+    fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
+        let _ = (plan, needs);
+    }
+
     /// The varying lengths of row `row`. Asked only if the schema has any.
     ///
     /// # Errors
@@ -172,6 +178,8 @@ pub struct BatchPlan {
     /// Global position after this batch on all shards: where the epoch goes on.
     pub end: u64,
     pub(crate) faults: Vec<(usize, Error)>,
+    /// Bytes that were asked for, held until the batch is filled.
+    pub(crate) requested: Option<Requested>,
 }
 
 impl BatchPlan {
@@ -185,6 +193,7 @@ impl BatchPlan {
         self.positions.clear();
         self.samples.clear();
         self.faults.clear();
+        self.requested = None;
         self.padding = 0;
         self.release_records();
     }

@@ -8,6 +8,7 @@ use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
+use crate::storage::Needs;
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::{caught, caught_each};
@@ -334,6 +335,12 @@ fn scratches(scratch: &mut Scratch, components: usize) -> &mut [Scratch] {
 impl Filler for ReaderFiller {
     fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
+        for component in &self.components {
+            component.reader.need(&plan.samples, needs);
+        }
     }
 
     fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {

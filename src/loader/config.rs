@@ -16,6 +16,7 @@ use crate::read::{
     SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
+use crate::storage::Files;
 
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
 const MAX_SETTINGS_BYTES: u64 = 16 << 20;
@@ -403,12 +404,17 @@ impl LoaderConfig {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
+        self.faults_among(&Files::local())
+    }
+
+    /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
+    pub(super) fn faults_among(&self, files: &Files) -> Vec<String> {
         let mut faults = Vec::new();
         if self.sources.is_empty() {
             faults.push("sources: there is none; name at least one".to_owned());
         }
         for source in &self.sources {
-            source.faults(&mut faults);
+            source.faults(files, &mut faults);
         }
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());
@@ -508,18 +514,20 @@ impl SourceConfig {
         std::iter::once(path).chain(labels)
     }
 
-    fn faults(&self, faults: &mut Vec<String>) {
+    fn faults(&self, files: &Files, faults: &mut Vec<String>) {
         let mut paths = vec![self.path()];
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);
         }
-        faults.extend(paths.into_iter().filter_map(|path| match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => None,
-            Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
-            Err(_) if is_pattern(path) => None,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
-            Err(error) => Some(Error::io(path, error).to_string()),
-        }));
+        if files.are_local() {
+            faults.extend(paths.into_iter().filter_map(|path| match path.metadata() {
+                Ok(metadata) if metadata.is_dir() => None,
+                Ok(metadata) => crate::files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
+                Err(_) if is_pattern(path) => None,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
+                Err(error) => Some(Error::io(path, error).to_string()),
+            }));
+        }
         match self {
             Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
                 faults.extend(options.validate().err().map(|error| error.to_string()));

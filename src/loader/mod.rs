@@ -23,6 +23,7 @@ use crate::read::{
 };
 
 use crate::schema::{Schema, TensorSpec};
+use crate::storage::Files;
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
@@ -48,12 +49,13 @@ pub use verify::verify;
 #[derive(Clone, Debug)]
 pub struct Loader {
     config: LoaderConfig,
+    files: Files,
     faults: Vec<String>,
 }
 
 impl From<LoaderConfig> for Loader {
     fn from(config: LoaderConfig) -> Self {
-        Self { config, faults: Vec::new() }
+        Self { config, files: Files::local(), faults: Vec::new() }
     }
 }
 
@@ -320,6 +322,36 @@ impl Loader {
         self
     }
 
+    /// The files that the sources are among. Default: those of this machine.
+    ///
+    /// ```
+    /// # use std::{ops::Range, path::Path, sync::Arc};
+    /// use ringfeed::{Files, Loader, MemoryBudget, NpyOptions};
+    /// # struct Bucket;
+    /// # impl ringfeed::Storage for Bucket {
+    /// #     fn file_len(&self, path: &Path) -> ringfeed::Result<u64> {
+    /// #         Ok(std::fs::metadata(path).map_err(|error| ringfeed::Error::io(path, error))?.len())
+    /// #     }
+    /// #     fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> ringfeed::Result<u64> {
+    /// #         let bytes = std::fs::read(path).map_err(|error| ringfeed::Error::io(path, error))?;
+    /// #         into.clear();
+    /// #         into.extend_from_slice(&bytes[range.start as usize..(range.end as usize).min(bytes.len())]);
+    /// #         Ok(bytes.len() as u64)
+    /// #     }
+    /// # }
+    ///
+    /// let files = Files::of(Arc::new(Bucket), &MemoryBudget::new(1 << 30)); // `Bucket` implements `Storage`
+    /// let train = Loader::csv("fixtures/iris.csv").files(files.clone()).shuffle(42).build()?;
+    /// assert_eq!(train.flatten().map(|batch| batch.len()).sum::<usize>(), 150);
+    /// println!("{:?}", files.stats());
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn files(mut self, files: Files) -> Self {
+        self.files = files;
+        self
+    }
+
     /// The settings.
     pub fn config(&self) -> &LoaderConfig {
         &self.config
@@ -327,7 +359,7 @@ impl Loader {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        [self.faults.clone(), self.config.faults()].concat()
+        [self.faults.clone(), self.config.faults_among(&self.files)].concat()
     }
 
     /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
@@ -397,7 +429,7 @@ impl Loader {
     ///
     /// As [`build`](Self::build).
     pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
-        self.read_by(budget, CsvStream::suits)
+        self.read_by(budget, |path, options| CsvStream::suits(&self.files, path, options))
     }
 
     /// As [`source`](Self::source); `streams` says of a CSV file whose order is its own whether it is read as a stream.
@@ -419,7 +451,7 @@ impl Loader {
             && in_order
             && streams(path, options)?
         {
-            let (stream, decoder) = CsvStream::open_within(path, options, budget)?;
+            let (stream, decoder) = CsvStream::open_in(&self.files, path, options, budget)?;
             let tensors = decoder.tensors().to_vec();
             self.check_augmented(&tensors)?;
             let decoder = Augmented::with_all(decoder, &tensors, self.augmented(&tensors))?;
@@ -434,7 +466,7 @@ impl Loader {
         }
         let mut tensors = Vec::new();
         let readers = config.sources.iter().map(|source| {
-            let reader = open(source, budget)?;
+            let reader = open(&self.files, source, budget)?;
             let own = reader.tensors().to_vec();
             tensors.extend_from_slice(&own);
             Augmented::with_all(reader, &own, self.augmented(&own))
@@ -533,9 +565,13 @@ impl Loader {
     }
 }
 
-fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordReader>> {
+fn open(files: &Files, source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordReader>> {
     Ok(match source {
-        SourceConfig::Csv { path, options } => Arc::new(CsvReader::open_within(path, options, budget)?),
+        SourceConfig::Csv { path, options } => Arc::new(CsvReader::open_in(files, path, options, budget)?),
+        SourceConfig::CsvSequences { path, .. } if !files.are_local() => {
+            let message = "sequences are read from files of this machine; copy them";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+        }
         SourceConfig::CsvSequences { path, group_by, labels, align, unpaired, options } => {
             let features = open_sequences(path, group_by.as_ref(), options, budget)?;
             match labels {
@@ -546,17 +582,17 @@ fn open(source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordRe
                 }
             }
         }
-        SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_within(path, options, budget)?),
-        SourceConfig::Npy { path, options } => Arc::new(NpyReader::open(path, options)?),
-        SourceConfig::Raw { path, options } => Arc::new(RawReader::open(path, options)?),
-        SourceConfig::Tokens { path, options } => Arc::new(TokenReader::open_within(path, options, budget)?),
-        SourceConfig::Images { path, saved_index, options } if path.is_dir() => {
-            Arc::new(ImageFolder::detect_within(path, options, saved_index, budget)?)
+        SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_in(files, path, options, budget)?),
+        SourceConfig::Npy { path, options } => Arc::new(NpyReader::open_in(files, path, options)?),
+        SourceConfig::Raw { path, options } => Arc::new(RawReader::open_in(files, path, options)?),
+        SourceConfig::Tokens { path, options } => Arc::new(TokenReader::open_in(files, path, options, budget)?),
+        SourceConfig::Images { path, saved_index, options } if !files.are_local() || path.is_dir() => {
+            Arc::new(ImageFolder::detect_in(files, path, options, saved_index, budget)?)
         }
         SourceConfig::Images { path, options, .. } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
         }
-        SourceConfig::Tar { path, options } => Arc::new(TarReader::open_within(path, options, budget)?),
+        SourceConfig::Tar { path, options } => Arc::new(TarReader::open_in(files, path, options, budget)?),
     })
 }
 

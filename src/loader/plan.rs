@@ -12,6 +12,7 @@ use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{CsvSequenceReader, Foretold, IdxReader, RecordReader, TokenReader};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+use crate::storage::Files;
 
 use super::{Loader, SourceConfig, open};
 
@@ -117,7 +118,7 @@ impl Loader {
     pub fn plan(&self) -> Result<RunPlan> {
         self.check()?;
         let config = &self.config;
-        let outlines = config.sources.iter().map(outline).collect::<Result<Vec<_>>>()?;
+        let outlines = config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?;
         let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
@@ -224,7 +225,10 @@ impl Loader {
     }
 }
 
-fn outline(source: &SourceConfig) -> Result<Outline> {
+fn outline(files: &Files, source: &SourceConfig) -> Result<Outline> {
+    if !files.are_local() {
+        return opened(files, source);
+    }
     let path = source.path().display();
     Ok(match source {
         SourceConfig::Csv { path: file, options } => {
@@ -268,14 +272,19 @@ fn outline(source: &SourceConfig) -> Result<Outline> {
         | SourceConfig::Npy { .. }
         | SourceConfig::Raw { .. } => {
             // Opening images lists them, and opens none; opening archives and arrays reads their headers, and the classes.
-            let budget = MemoryBudget::unlimited();
-            let reader = open(source, &budget)?;
-            Outline {
-                records: Some(reader.len()),
-                tensors: Some(reader.tensors().to_vec()),
-                held_bytes: Some(budget.used()),
-                unknown: None,
-            }
+            opened(files, source)?
         }
+    })
+}
+
+/// What an open source tells.
+fn opened(files: &Files, source: &SourceConfig) -> Result<Outline> {
+    let budget = MemoryBudget::unlimited();
+    let reader = open(files, source, &budget)?;
+    Ok(Outline {
+        records: Some(reader.len()),
+        tensors: Some(reader.tensors().to_vec()),
+        held_bytes: Some(budget.used()),
+        unknown: None,
     })
 }

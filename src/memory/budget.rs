@@ -46,9 +46,14 @@ impl MemoryBudget {
     ///
     /// [`ErrorKind::Budget`], with the arithmetic done for the reader.
     pub fn reserve(&self, bytes: u64, what: &str) -> Result<Reservation> {
-        let mut reservation = Reservation { account: self.0.clone(), bytes: 0 };
+        let mut reservation = self.empty_reservation();
         reservation.grow_to(bytes, what)?;
         Ok(reservation)
+    }
+
+    /// A reservation that holds nothing yet.
+    pub(crate) fn empty_reservation(&self) -> Reservation {
+        Reservation { account: self.0.clone(), bytes: 0 }
     }
 }
 

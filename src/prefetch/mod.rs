@@ -8,6 +8,7 @@ mod async_iterator;
 mod background;
 mod delivery;
 mod fetch_limit;
+mod lookahead;
 mod planning;
 mod session;
 mod shield;

@@ -2,14 +2,15 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::dataset::{BatchPlan, Planner, caught, measure_rows, plan_batch};
+use crate::dataset::{BatchPlan, Planner, caught, measure_rows};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::schema::Extents;
 use crate::sync::{Condvar, Mutex, Ordering};
 
-use super::session::{Begin, Session, Step};
+use super::lookahead::Lookahead;
+use super::session::{Session, Step};
 use super::workers::{Job, Jobs};
 
 /// A job should take about this long: long against a hand-off, short against a batch.
@@ -23,6 +24,7 @@ pub(super) struct Planning {
     /// Dropped before the planner, whose destructor may take long: the workers end when nobody can send.
     jobs: Jobs,
     planner: Box<dyn Planner>,
+    lookahead: Lookahead,
     workers: usize,
     layout: Layout,
     spare: Vec<BatchPlan>,
@@ -37,6 +39,7 @@ impl Planning {
             session,
             jobs,
             planner,
+            lookahead: Lookahead::default(),
             workers,
             layout: Layout::default(),
             spare: Vec::new(),
@@ -59,27 +62,24 @@ impl Planning {
             match self.session.next_step() {
                 Step::Exit => break,
                 Step::Begin(begin) => {
-                    let begun = caught(|| match begin {
-                        Begin::Epoch(epoch) => self.planner.begin_epoch(epoch).map_err(Error::of_a_user),
-                        Begin::At(state) => self.planner.seek(&state).map_err(Error::of_a_user),
-                    });
-                    if let Err(error) = begun {
+                    if let Err(error) = self.lookahead.begin(&begin, &mut *self.planner) {
                         self.session.end(Some(error));
                     }
                 }
-                Step::Refill(plan) => self.fill(plan),
+                Step::Refill(mut plan) => {
+                    self.lookahead.ask_for(&mut plan, &*self.session.filler);
+                    self.fill(plan);
+                }
                 Step::Plan => {
-                    let mut plan = self.spare.pop().unwrap_or_default();
                     let begin = Instant::now();
                     let _span = tracing::trace_span!("plan").entered();
-                    let planned = plan_batch(&mut *self.planner, &mut plan);
-                    self.session.counters.plan.busy(begin.elapsed(), plan.rows());
+                    let (filler, runs_on) = (&*self.session.filler, self.session.runs_on);
+                    let planned = self.lookahead.next(&mut *self.planner, filler, &mut self.spare, runs_on);
+                    let rows = planned.as_ref().map_or(0, |plan| plan.as_ref().map_or(0, BatchPlan::rows));
+                    self.session.counters.plan.busy(begin.elapsed(), rows);
                     match planned {
-                        Ok(true) => self.fill(plan),
-                        Ok(false) => {
-                            self.spare.push(plan);
-                            self.session.end(None);
-                        }
+                        Ok(Some(plan)) => self.fill(plan),
+                        Ok(None) => self.session.end(None),
                         Err(error) => self.session.end(Some(error)),
                     }
                 }

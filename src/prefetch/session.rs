@@ -464,6 +464,7 @@ impl Session {
                 });
                 Ok(())
             });
+            draft.payload_mut().plan.requested = None;
             draft.payload_mut().fatal = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure));
         }
         let mut window = self.window.lock();

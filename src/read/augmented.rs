@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::{RandomKey, mix};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+use crate::storage::Needs;
 
 use super::{Fingerprint, Job, Record, RecordDecoder, RecordReader, Sample, Scratch};
 
@@ -258,6 +259,10 @@ impl<R: RecordReader> RecordReader for Augmented<R> {
 
     fn tensors(&self) -> &[TensorSpec] {
         self.inner.tensors()
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.inner.need(samples, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {

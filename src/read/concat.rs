@@ -5,6 +5,7 @@ use crate::order::Subset;
 use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
+use crate::storage::Needs;
 
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
@@ -115,6 +116,13 @@ impl RecordReader for Concat {
 
     fn tensors(&self) -> &[TensorSpec] {
         self.parts[0].tensors()
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        for sample in samples {
+            let (part, record) = self.locate(*sample);
+            self.parts[part].need(&[record], needs);
+        }
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {

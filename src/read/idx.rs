@@ -10,7 +10,7 @@ use crate::schema::{Role, TensorSpec};
 
 use super::detect::is_idx_name;
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
-use crate::storage::{Access, Inflater, Input, Spool, inflate_error, open_file};
+use crate::storage::{Access, Files, Input, Spool, inflate_error};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl IdxReader {
     /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a wrong or truncated header, missing or
     /// trailing bytes, [`ErrorKind::Schema`] for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &IdxOptions) -> Result<Self> {
-        Self::open_within(path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
     /// As [`IdxReader::open`]; what a compressed file holds counts against `budget`.
@@ -79,11 +79,20 @@ impl IdxReader {
     ///
     /// As [`IdxReader::open`], and [`ErrorKind::Budget`].
     pub fn open_within(path: impl AsRef<Path>, options: &IdxOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options, budget)
+    }
+
+    /// As [`IdxReader::open_within`], one of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`IdxReader::open_within`].
+    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &IdxOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
-        let packed = Inflater::recognises(path)?;
-        let (header, file_bytes, input) = if packed {
-            let (header, file_bytes) = header_in(path, Inflater::open(path)?)?;
-            let packed_bytes = open_file(path)?.metadata().map_err(|error| Error::io(path, error))?.len();
+        let packed = files.is_gzip(path)?;
+        let (header, file_bytes) = header_of(files, path)?;
+        let input = if packed {
+            let packed_bytes = files.len(path)?;
             if file_bytes > packed_bytes.saturating_mul(DEFLATE_RATIO) {
                 let message = format!(
                     "the header promises {file_bytes} bytes, more than {packed_bytes} compressed bytes can hold"
@@ -91,11 +100,10 @@ impl IdxReader {
                 return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(0));
             }
             let spool = Spool { budget: budget.clone(), ..Spool::default() };
-            let bytes = Inflater::open(path)?.take(file_bytes + 1);
-            (header, file_bytes, Input::spool(path, bytes, &spool)?)
+            let bytes = files.inflated(path)?.take(file_bytes + 1);
+            Input::spool(path, bytes, &spool)?
         } else {
-            let (header, file_bytes) = header_in(path, open_file(path)?)?;
-            (header, file_bytes, Input::open(path, options.access)?)
+            files.open(path, options.access)?
         };
         if input.len() != file_bytes {
             let found = if packed && input.len() > file_bytes { "more".into() } else { input.len().to_string() };
@@ -109,15 +117,15 @@ impl IdxReader {
     /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
     /// held once the file is open.
     pub(crate) fn foretold(path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
-        let (header, file_bytes) = header_of(path)?;
-        let held = if Inflater::recognises(path)? { file_bytes } else { 0 };
+        let (header, file_bytes) = header_of(&Files::local(), path)?;
+        let held = if Files::local().is_gzip(path)? { file_bytes } else { 0 };
         let tensor = options.wanted().tensor(header.stored.kind, &header.shape);
         Ok((header.records, tensor.map_err(|error| error.at_path(path))?, held))
     }
 
     /// Whether the file begins like an IDX file (once decompressed).
     pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        Ok(header_of(path).is_ok())
+        Ok(header_of(&Files::local(), path).is_ok())
     }
 
     /// Element type in the file.
@@ -141,8 +149,8 @@ impl IdxReader {
 }
 
 /// What the header of the file at `path` says, and how long the file must be.
-fn header_of(path: &Path) -> Result<(ArrayHeader, u64)> {
-    if Inflater::recognises(path)? { header_in(path, Inflater::open(path)?) } else { header_in(path, open_file(path)?) }
+fn header_of(files: &Files, path: &Path) -> Result<(ArrayHeader, u64)> {
+    header_in(path, files.inflated(path)?)
 }
 
 fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
@@ -214,7 +222,7 @@ impl IdxFile {
         let folder = folder.as_ref();
         let mut files = Vec::new();
         for path in Self::paths_in(folder)? {
-            let (ArrayHeader { stored, records, shape, .. }, _) = header_of(&path)?;
+            let (ArrayHeader { stored, records, shape, .. }, _) = header_of(&Files::local(), &path)?;
             files.push(Self { path, dtype: stored.kind.dtype(), records, shape });
         }
         Ok(files)

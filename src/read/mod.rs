@@ -31,8 +31,8 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, TensorSpec};
+use crate::storage::Needs;
 
-pub use crate::storage::Access;
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
 pub(crate) use csv::Foretold;
@@ -76,6 +76,12 @@ pub trait RecordReader: Send + Sync {
 
     /// The tensors that it contributes to a sample.
     fn tensors(&self) -> &[TensorSpec];
+
+    /// Says which bytes `samples` will be read from, where they can be asked for before they are needed. By default none: they
+    /// are then read when they are. Called by the thread that plans, once for each batch, far before its samples are read.
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        let _ = (samples, needs);
+    }
 
     /// The lengths of record `sample` that vary from record to record. Asked only if a tensor has such a dimension, and
     /// from several threads; answer from an index or a header.
@@ -328,6 +334,10 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn tensors(&self) -> &[TensorSpec] {
         (**self).tensors()
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        (**self).need(samples, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {

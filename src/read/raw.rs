@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
-use crate::storage::{Access, Input};
+use crate::storage::{Access, Files};
 
 /// How a raw file is read: what a header would say, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,8 +98,17 @@ impl RawReader {
     /// [`ErrorKind::Format`](crate::ErrorKind::Format) for a file that does not hold whole records,
     /// [`ErrorKind::Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &RawOptions) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options)
+    }
+
+    /// As [`RawReader::open`], one of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`RawReader::open`].
+    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &RawOptions) -> Result<Self> {
         let path = path.as_ref();
-        let input = Input::open(path, options.access)?;
+        let input = files.open(path, options.access)?;
         let stored = Stored { kind: options.stored, endian: options.endian };
         let header = ArrayHeader::of_raw(stored, options.shape.clone(), options.header_bytes, input.len())
             .map_err(|error| error.at_path(path))?;

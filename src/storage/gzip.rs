@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -6,33 +5,34 @@ use flate2::bufread::GzDecoder;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::open_file;
+use super::Files;
+
+/// Bytes from front to back, of wherever.
+pub(crate) type Bytes = Box<dyn Read + Send>;
 
 /// The decompressed bytes of a gzip file, of all its members. Zeros behind the last one are padding, as for gzip itself.
 pub(crate) struct Inflater {
     /// The member that is being read; `None` at the end.
-    member: Option<GzDecoder<BufReader<File>>>,
+    member: Option<GzDecoder<BufReader<Bytes>>>,
 }
 
 impl Inflater {
     /// Whether the file starts with gzip's magic bytes.
     pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        let mut magic = [0u8; 2];
-        let mut file = open_file(path)?;
-        match file.read_exact(&mut magic) {
-            Ok(()) => Ok(magic == [0x1f, 0x8b]),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(Error::io(path, error)),
-        }
+        Files::local().is_gzip(path)
     }
 
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = open_file(path)?;
-        Ok(Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, file))) })
+        Files::local().stream(path).map(Self::new)
+    }
+
+    /// What the compressed `bytes` hold.
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, bytes))) }
     }
 
     /// What follows a member: another one, or `None` at the end of the file.
-    fn next_member(mut rest: BufReader<File>) -> std::io::Result<Option<GzDecoder<BufReader<File>>>> {
+    fn next_member(mut rest: BufReader<Bytes>) -> std::io::Result<Option<GzDecoder<BufReader<Bytes>>>> {
         loop {
             let buffered = rest.fill_buf()?;
             if buffered.is_empty() {

@@ -1,7 +1,8 @@
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation, check_file_limit};
 
+use super::ahead::Ahead;
 use super::gather::Window;
-use super::{inflate_error, open_file};
+use super::{Needs, inflate_error, open_file, shorter_than_before};
 
 /// How a file's bytes are reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +58,8 @@ enum Held {
     File(File, OnceLock<Option<Window>>),
     Map(Mmap),
     Memory(Vec<u8>, #[expect(dead_code, reason = "held until the input drops")] Reservation),
+    /// A file of a storage that is asked ahead, by its number there.
+    Stored(Arc<Ahead>, u64, Arc<Path>),
 }
 
 impl Input {
@@ -126,6 +130,25 @@ impl Input {
         Ok(Self { path: path.to_owned(), len, held })
     }
 
+    /// A file of a storage.
+    pub(super) fn stored(ahead: &Arc<Ahead>, path: &Path) -> Result<Self> {
+        let len = ahead.storage().file_len(path).map_err(|error| error.at_path(path))?;
+        let held = Held::Stored(ahead.clone(), ahead.number_files(1), path.into());
+        Ok(Self { path: path.to_owned(), len, held })
+    }
+
+    /// Says that the bytes in `range` will be needed. Costs nothing where they need not be asked for.
+    pub(crate) fn need(&self, range: Range<u64>, needs: &mut Needs) {
+        if let Held::Stored(ahead, file, path) = &self.held {
+            ahead.need(*file, path, range.start..range.end.min(self.len), needs);
+        }
+    }
+
+    /// Whether its bytes should be asked for ahead.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self.held, Held::Stored(..))
+    }
+
     /// The path it was opened from.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -139,7 +162,7 @@ impl Input {
     /// Everything, if it is in memory or mapped.
     pub(crate) fn slice(&self) -> Option<&[u8]> {
         match &self.held {
-            Held::File(..) => None,
+            Held::File(..) | Held::Stored(..) => None,
             Held::Map(map) => Some(map),
             Held::Memory(bytes, _) => Some(bytes),
         }
@@ -149,7 +172,7 @@ impl Input {
     pub(crate) fn window(&self) -> Option<(&File, &Window)> {
         match &self.held {
             Held::File(file, window) => Some((file, window.get_or_init(|| Window::open(file)).as_ref()?)),
-            Held::Map(_) | Held::Memory(..) => None,
+            Held::Map(_) | Held::Memory(..) | Held::Stored(..) => None,
         }
     }
 
@@ -162,13 +185,13 @@ impl Input {
         match &self.held {
             Held::File(file, _) => read_exact_at(file, offset, into)
                 .map_err(|error| match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => Error::new(
-                        ErrorKind::Io,
-                        "the file ends here, but was longer when it was opened; it must not change meanwhile",
-                    ),
+                    std::io::ErrorKind::UnexpectedEof => shorter_than_before(&self.path, offset),
                     _ => Error::io(&self.path, error),
                 })
-                .map_err(|error| error.at_path(&self.path).at_byte(offset)),
+                .map_err(|error| error.at_byte(offset)),
+            Held::Stored(ahead, file, path) => {
+                ahead.read(*file, path, offset, into).map_err(|error| error.at_path(&self.path).at_byte(offset))
+            }
             Held::Map(_) | Held::Memory(..) => {
                 let bytes = self.slice().unwrap_or_default();
                 let range = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));

@@ -1,13 +1,101 @@
 //! Where bytes are, and the one way to them.
+//!
+//! Readers are given [`Files`], never a file. Local files are read in the worker's own thread, with no hand-off. A
+//! [`Storage`] of the user's own (an object store, a server) is asked ahead: its bytes are requested as soon as the plan
+//! tells that they will be needed, many requests at a time, within a bound in bytes.
 
+mod ahead;
 mod file;
+mod files;
 mod gather;
 mod gzip;
 mod input;
 
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+
 pub(crate) use crate::files::open as open_file;
+pub(crate) use ahead::Requested;
+pub use ahead::{AheadStats, Needs};
 pub(crate) use file::{check_bytes, read_file};
+pub use files::Files;
 pub(crate) use gather::Gathered;
 pub(crate) use gzip::{Inflater, inflate_error};
 pub use input::Access;
 pub(crate) use input::{Input, Spool, prefetch};
+
+/// A place that keeps files and takes its time to give them: an object store, a server.
+///
+/// Called from several threads at once, from those of workers and from as many as there may be requests under way.
+///
+/// ```
+/// use std::ops::Range;
+/// use std::path::Path;
+/// use ringfeed::{Result, Storage};
+///
+/// /// Files whose names say how long they are.
+/// struct Zeros;
+///
+/// impl Storage for Zeros {
+///     fn file_len(&self, path: &Path) -> Result<u64> {
+///         Ok(path.as_os_str().len() as u64)
+///     }
+///
+///     fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+///         let len = self.file_len(path)?;
+///         into.clear();
+///         into.resize((range.end.min(len).saturating_sub(range.start)) as usize, 0);
+///         Ok(len)
+///     }
+/// }
+/// ```
+pub trait Storage: Send + Sync {
+    /// Length in bytes of the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Io`].
+    fn file_len(&self, path: &Path) -> Result<u64>;
+
+    /// Replaces what `into` holds with the bytes in `range` of the file, as far as the file goes, reusing its memory; gives
+    /// the length of the whole file. It is called with `0..u64::MAX` for a whole file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Io`]: they make the samples in these bytes bad records.
+    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64>;
+
+    /// What lies in a folder, in any order. By default nothing can be listed: files are then named one by one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Io`].
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
+        let message = "this storage lists no folders; name the files, or give a pattern such as {000..146}";
+        Err(Error::new(ErrorKind::Unsupported, message).at_path(folder))
+    }
+
+    /// How many requests should be under way at the same time: 1 to 1024.
+    fn requests_in_flight(&self) -> usize {
+        64
+    }
+}
+
+/// What lies in a folder of a [`Storage`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Entry {
+    /// A file of this name.
+    File(OsString),
+    /// A folder of this name.
+    Folder(OsString),
+}
+
+/// The error of a file that has become shorter since it was opened.
+#[cold]
+fn shorter_than_before(path: &Path, byte: u64) -> Error {
+    let message = "the file ends here, but was longer when it was opened; it must not change meanwhile";
+    Error::new(ErrorKind::Io, message).at_path(path).at_byte(byte)
+}

@@ -35,6 +35,7 @@ use crate::memory::MemoryBudget;
 use crate::random::hash_texts;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
+use crate::storage::{Files, Needs};
 
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch};
 
@@ -97,7 +98,7 @@ impl CsvReader {
     /// contradict themselves or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without records or
     /// with a quote that is never closed, [`ErrorKind::Limit`](crate::ErrorKind::Limit) beyond a limit of the options.
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
-        Self::open_within(path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
     /// As [`open`](Self::open); the row index and an unpacked file count against `budget`.
@@ -106,9 +107,18 @@ impl CsvReader {
     ///
     /// Also [`ErrorKind::Budget`](crate::ErrorKind::Budget).
     pub fn open_within(path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options, budget)
+    }
+
+    /// As [`open_within`](Self::open_within), one of these files. An index is saved of local files alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_within`](Self::open_within).
+    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
         options.validate()?;
-        let text = Text::open(path, options.encoding.as_deref())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?;
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
@@ -162,6 +172,10 @@ impl RecordReader for CsvReader {
 
     fn tensors(&self) -> &[TensorSpec] {
         &self.plan.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.rows.need(samples, needs);
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {

@@ -108,7 +108,8 @@ pub(super) struct Kinds {
 impl KeptIndex {
     /// `None` if the options keep none.
     pub(super) fn of(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<Self>> {
-        let Some(path) = options.saved_index.path(text.path()) else { return Ok(None) };
+        let saved = options.saved_index.path(text.path()).filter(|_| text.is_local());
+        let Some(path) = saved else { return Ok(None) };
         let metadata = fs::metadata(text.path()).map_err(|error| Error::io(text.path(), error))?;
         let layout = (format.dialect, format.header, options.max_record_bytes, text.encoding(), &format.names);
         let guard = Guard::new("csv rows 1").and_metadata(&metadata).and(format!("{layout:?}").as_bytes());

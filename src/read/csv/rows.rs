@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::parallel::in_order;
 use crate::storage::Gathered;
-use crate::storage::Input;
+use crate::storage::{Input, Needs};
 
 use super::columns::Inference;
 use super::dialect::Dialect;
@@ -170,6 +170,16 @@ impl Rows {
     /// Where the bytes end that may belong to the record that begins at `start`.
     fn end(&self, row: u64, start: u64) -> u64 {
         self.start(row + 1).min(start.saturating_add(self.limit as u64 + 2))
+    }
+
+    /// Says that the bytes of `rows` will be read.
+    pub(crate) fn need(&self, rows: &[u64], needs: &mut Needs) {
+        if self.input.is_slow() {
+            for row in rows {
+                let start = self.start(*row);
+                self.input.need(start..self.end(*row, start), needs);
+            }
+        }
     }
 
     /// Finds `rows` in a file that is in memory, and brings those that lie apart closer to the processor: all at once,

@@ -9,6 +9,7 @@ use crate::random::hash_texts;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
+use crate::storage::Files;
 
 use super::columns::{Inference, Plan, needs_inference};
 use super::decode::Fault;
@@ -53,8 +54,8 @@ pub struct CsvDecoder {
 
 impl CsvStream {
     /// Whether the file at `path` would have to be unpacked before it could be read at random.
-    pub(crate) fn suits(path: &Path, options: &CsvOptions) -> Result<bool> {
-        Ok(Text::open(path, options.encoding.as_deref())?.is_packed())
+    pub(crate) fn suits(files: &Files, path: &Path, options: &CsvOptions) -> Result<bool> {
+        Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
 
     /// Opens the file at `path`. Unless the options name everything (see [`CsvOptions`]), it is read through once to
@@ -64,7 +65,7 @@ impl CsvStream {
     ///
     /// Those of [`CsvReader::open`](crate::CsvReader::open).
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<(Self, CsvDecoder)> {
-        Self::open_within(path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
     /// As [`open`](Self::open); records that are read ahead count against `budget`.
@@ -77,9 +78,23 @@ impl CsvStream {
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<(Self, CsvDecoder)> {
+        Self::open_in(&Files::local(), path, options, budget)
+    }
+
+    /// As [`open_within`](Self::open_within), one of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_within`](Self::open_within).
+    pub fn open_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<(Self, CsvDecoder)> {
         let path = path.as_ref();
         options.validate()?;
-        let text = Text::open(path, options.encoding.as_deref())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?;
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);

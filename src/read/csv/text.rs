@@ -6,13 +6,14 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::memory::MemoryBudget;
-use crate::storage::{Inflater, Input, Spool, inflate_error, open_file};
+use crate::storage::{Files, Inflater, Input, Spool, inflate_error};
 
 use super::options::CsvOptions;
 
 /// A file as UTF-8 text: plain, or through decompression and transcoding.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
+    files: Files,
     path: PathBuf,
     gzip: bool,
     /// `None` is UTF-8.
@@ -27,8 +28,14 @@ impl Text {
     /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16 but no encoding
     /// is given, and those of reading.
     pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
+        Self::open_in(&Files::local(), path, encoding)
+    }
+
+    /// As [`open`](Self::open), one of these files.
+    pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
         let given = encoding.map(encoding_named).transpose()?;
-        let mut text = Self { path: path.to_owned(), gzip: Inflater::recognises(path)?, encoding: None };
+        let gzip = files.is_gzip(path)?;
+        let mut text = Self { files: files.clone(), path: path.to_owned(), gzip, encoding: None };
         let mut start = Vec::new();
         text.unpacked()?.take(3).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
         let marked = Encoding::for_bom(&start).map(|(encoding, _)| encoding);
@@ -44,7 +51,12 @@ impl Text {
 
     /// The name of a file that could not be opened.
     pub(crate) fn unopened(path: &Path) -> Self {
-        Self { path: path.to_owned(), gzip: false, encoding: None }
+        Self { files: Files::local(), path: path.to_owned(), gzip: false, encoding: None }
+    }
+
+    /// Whether it is a file of this machine, whose time of modification is known.
+    pub(crate) fn is_local(&self) -> bool {
+        self.files.are_local()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -62,7 +74,8 @@ impl Text {
     }
 
     fn unpacked(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(if self.gzip { Box::new(Inflater::open(&self.path)?) } else { Box::new(open_file(&self.path)?) })
+        let bytes = self.files.stream(&self.path)?;
+        Ok(if self.gzip { Box::new(Inflater::new(bytes)) } else { bytes })
     }
 
     /// The text from its beginning.
@@ -77,7 +90,7 @@ impl Text {
     /// The text at any offset; unpacked at once unless it is a plain file.
     pub(crate) fn input(&self, options: &CsvOptions, budget: &MemoryBudget) -> Result<Input> {
         if !self.is_packed() {
-            return Input::open(&self.path, options.access);
+            return self.files.open(&self.path, options.access);
         }
         let spool = Spool { budget: budget.clone(), limit_bytes: options.max_unpacked_bytes, ..Spool::default() };
         Input::spool(&self.path, self.read()?, &spool)
@@ -85,7 +98,7 @@ impl Text {
 
     /// Length of the file as it is stored.
     pub(crate) fn stored_bytes(&self) -> u64 {
-        self.path.metadata().map_or(0, |metadata| metadata.len())
+        self.files.len(&self.path).unwrap_or(0)
     }
 }
 

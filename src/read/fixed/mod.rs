@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
 use crate::schema::{MAX_RANK, Role, TensorSpec};
 
-use crate::storage::Input;
+use crate::storage::{Input, Needs};
 
 use super::{Fingerprint, Sample, Scratch};
 
@@ -157,6 +157,10 @@ impl FixedRecords {
         self.offset(sample)..self.offset(sample) + self.record_bytes as u64
     }
 
+    pub(crate) fn need(&self, samples: &[u64], needs: &mut Needs) {
+        samples.iter().for_each(|sample| self.input.need(self.bytes_of(*sample), needs));
+    }
+
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
@@ -192,6 +196,10 @@ macro_rules! read_fixed_records {
 
             fn tensors(&self) -> &[crate::schema::TensorSpec] {
                 self.records.tensors()
+            }
+
+            fn need(&self, samples: &[u64], needs: &mut crate::storage::Needs) {
+                self.records.need(samples, needs);
             }
 
             fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut crate::read::Scratch) -> crate::error::Result<()> {

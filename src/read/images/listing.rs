@@ -33,6 +33,11 @@ impl PathList {
         (end == bytes.len() as u64).then(|| Self { root: root.to_owned(), bytes, ends })
     }
 
+    /// The folder that the paths are below.
+    pub(super) fn set_root(&mut self, root: &Path) {
+        root.clone_into(&mut self.root);
+    }
+
     /// The text of all paths, and the length of each.
     pub(super) fn parts(&self) -> (&[u8], impl ExactSizeIterator<Item = u32>) {
         let mut start = 0;
@@ -276,7 +281,7 @@ pub(super) fn parent_name(path: &Path) -> Result<String> {
     })?)
 }
 
-fn unicode_name(folder: &Path) -> Result<String> {
+pub(super) fn unicode_name(folder: &Path) -> Result<String> {
     let name = folder.file_name().and_then(OsStr::to_str).map(str::to_owned);
     name.ok_or_else(|| Error::new(ErrorKind::Data, "a class name that is not UTF-8; rename it").at_path(folder))
 }
@@ -322,7 +327,7 @@ fn kind_of(name: &Path, kind: FileType, is_image: bool) -> Kind {
     }
 }
 
-fn is_image(name: &Path) -> bool {
+pub(super) fn is_image(name: &Path) -> bool {
     name.extension().and_then(OsStr::to_str).is_some_and(|extension| ImageFormat::of_extension(extension).is_some())
 }
 

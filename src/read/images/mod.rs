@@ -2,6 +2,7 @@
 
 mod listing;
 mod saved;
+mod stored;
 mod summary;
 mod tensors;
 
@@ -17,7 +18,7 @@ use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
-use crate::storage::read_file;
+use crate::storage::{Files, Needs};
 pub(crate) use listing::has_class_folders;
 use listing::{Found, PathList};
 use saved::Way;
@@ -63,6 +64,9 @@ pub enum ImageLabels<'a> {
 /// ```
 pub struct ImageFolder {
     files: PathList,
+    storage: Files,
+    /// The number of the first file there.
+    first_file: u64,
     /// Class index of each file; empty without classes.
     labels: Vec<u32>,
     classes: Arc<[String]>,
@@ -123,6 +127,34 @@ impl ImageFolder {
             }
         }
         Self::open_within(path, ImageLabels::Folder, options, saved, budget)
+    }
+
+    /// As [`detect_within`](Self::detect_within), a folder of these files. A listing is saved of local files alone; those of a
+    /// storage are known by their names, not by their lengths.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::detect_within`].
+    pub fn detect_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        if files.are_local() {
+            return Self::detect_within(path, options, saved, budget);
+        }
+        check(options)?;
+        let (found, labelled) = stored::list(files, path)?;
+        if found.files.len() == 0 {
+            return Err(nothing_found(path, ImageLabels::Folder, found.ignored));
+        }
+        let mut reader = Self::new(path, found, 0, labelled, options, budget)?;
+        reader.first_file = files.number_files(reader.len());
+        reader.storage = files.clone();
+        Ok(reader)
     }
 
     /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
@@ -249,7 +281,19 @@ impl ImageFolder {
         tensors.extend(has_label.then(|| label_tensor(options, Some(&classes))));
         let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
         let reservation = budget.reserve(held, "the listing of the images")?;
-        Ok(Self { files, labels, classes, ignored, options: options.clone(), tensors, sizes, file_bytes, reservation })
+        Ok(Self {
+            files,
+            storage: Files::local(),
+            first_file: 0,
+            labels,
+            classes,
+            ignored,
+            options: options.clone(),
+            tensors,
+            sizes,
+            file_bytes,
+            reservation,
+        })
     }
 
     /// The class names, in index order; none without labels.
@@ -283,6 +327,10 @@ impl ImageFolder {
         self.labels.get(usize::try_from(sample).ok()?).copied()
     }
 
+    fn read(&self, sample: u64, path: &Path, into: &mut Vec<u8>, wanted: u64) -> Result<u64> {
+        self.storage.read_file(self.first_file + sample, path, into, self.options.max_file_bytes, wanted)
+    }
+
     fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
         result.map_err(|error| error.at_path(self.path(sample)).at_record(sample))
     }
@@ -308,11 +356,19 @@ impl RecordReader for ImageFolder {
         &self.tensors
     }
 
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        if !self.storage.are_local() {
+            for sample in samples {
+                self.storage.need_file(self.first_file + sample, &self.path(*sample), needs);
+            }
+        }
+    }
+
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
         self.sizes.of(sample, || {
             let Worker { path, start, .. } = scratch.of();
             self.files.write(sample, path);
-            let read = |start: &mut Vec<u8>, wanted| read_file(path, start, self.options.max_file_bytes, wanted);
+            let read = |start: &mut Vec<u8>, wanted| self.read(sample, path, start, wanted);
             self.located(sample, upright_size(&self.options, start, read))
         })
     }
@@ -324,7 +380,7 @@ impl RecordReader for ImageFolder {
             files.resize_with(nth + 1, Vec::new);
         }
         self.files.write(sample, path);
-        self.located(sample, read_file(path, &mut files[nth], self.options.max_file_bytes, u64::MAX))?;
+        self.located(sample, self.read(sample, path, &mut files[nth], u64::MAX))?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::schema::Role;
 
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
-use crate::storage::{Access, Input};
+use crate::storage::{Access, Files};
 
 pub(super) use header::{begins_as_npy, header_of};
 
@@ -68,8 +68,17 @@ impl NpyReader {
     /// truncated header, missing or trailing bytes; [`Unsupported`](crate::ErrorKind::Unsupported) for elements that are
     /// no numbers and for Fortran order; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options)
+    }
+
+    /// As [`NpyReader::open`], one of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`NpyReader::open`].
+    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
         let path = path.as_ref();
-        let input = Input::open(path, options.access)?;
+        let input = files.open(path, options.access)?;
         let header = header_of(&input).map_err(|error| error.at_path(path))?;
         let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
         Ok(Self { records })

@@ -25,7 +25,7 @@ use crate::schema::{Extents, TensorSpec};
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
 use super::parallel;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
-use crate::storage::{Access, Input, check_bytes};
+use crate::storage::{Access, Files, Input, Needs, check_bytes};
 
 use fields::Fields;
 use index::{ArchiveIndex, NO_CLASS, Place};
@@ -63,6 +63,7 @@ pub struct TarReader {
     archives: Vec<Archive>,
     count: u64,
     fields: Fields,
+    files: Files,
     options: TarOptions,
     classes: Option<Arc<[String]>>,
     tensors: Vec<TensorSpec>,
@@ -89,7 +90,7 @@ impl TarReader {
     /// first sample, [`ErrorKind::Format`] for what is no whole tar archive or does not keep the members of a sample
     /// together, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All name archive, member and byte.
     pub fn open(path: impl AsRef<Path>, options: &TarOptions) -> Result<Self> {
-        Self::open_within(path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
     /// As [`TarReader::open`]; the index counts against `budget`.
@@ -98,8 +99,17 @@ impl TarReader {
     ///
     /// As [`TarReader::open`], and [`ErrorKind::Budget`].
     pub fn open_within(path: impl AsRef<Path>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options, budget)
+    }
+
+    /// As [`TarReader::open_within`], archives among these files. An index is saved of local files alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`TarReader::open_within`].
+    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
-        Self::new(path, paths::archives(path)?, options, budget)
+        Self::new(files, path, paths::archives(files, path)?, options, budget)
     }
 
     /// Opens these archives, in this order.
@@ -112,24 +122,32 @@ impl TarReader {
         let Some(first) = paths.first().cloned() else {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of archives"));
         };
-        Self::new(&first, paths, options, &MemoryBudget::unlimited())
+        Self::new(&Files::local(), &first, paths, options, &MemoryBudget::unlimited())
     }
 
-    fn new(root: &Path, paths: Vec<PathBuf>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
+    fn new(
+        files: &Files,
+        root: &Path,
+        paths: Vec<PathBuf>,
+        options: &TarOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         match options.faults() {
             faults if faults.is_empty() => {}
             faults => return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_path(root)),
         }
-        let mut fields = Fields::new(options, || first_extensions(&paths)).map_err(|error| error.at_path(root))?;
+        let mut fields =
+            Fields::new(options, || first_extensions(files, &paths)).map_err(|error| error.at_path(root))?;
         let mut reservation = budget.reserve(0, "the index of the archives")?;
-        let indexes = saved::indexes(root, &paths, &fields, options, &mut reservation)?;
+        let indexes = saved::indexes(files, root, &paths, &fields, options, &mut reservation)?;
         let mut archives = Vec::with_capacity(paths.len());
         let mut count = 0;
         for (path, index) in paths.into_iter().zip(indexes) {
             let first = count;
             count += index.len() as u64;
-            let keep = options.access == Access::Map || archives.len() < KEPT_OPEN;
-            let input = keep.then(|| Input::open(&path, options.access)).transpose()?;
+            // Those of a storage hold no descriptor, and are known by the number that they were given.
+            let keep = options.access == Access::Map || archives.len() < KEPT_OPEN || !files.are_local();
+            let input = keep.then(|| files.open(&path, options.access)).transpose()?;
             archives.push(Archive { path, input, first, index });
         }
         if count == 0 {
@@ -141,7 +159,17 @@ impl TarReader {
         let images = if fields.image.is_some() { count as usize } else { 0 };
         let sizes = ImageSizes::new(images, &options.images);
         reservation.grow_to(reservation.bytes() + sizes.bytes(), "the sizes of the images")?;
-        Ok(Self { archives, count, fields, options: options.clone(), classes, tensors, sizes, reservation })
+        Ok(Self {
+            archives,
+            count,
+            fields,
+            files: files.clone(),
+            options: options.clone(),
+            classes,
+            tensors,
+            sizes,
+            reservation,
+        })
     }
 
     /// The archives, in their order.
@@ -222,7 +250,7 @@ impl TarReader {
         let input = match &archive.input {
             Some(input) => input,
             None => {
-                opened = Input::open(&archive.path, Access::Read)?;
+                opened = self.files.open(&archive.path, Access::Read)?;
                 &opened
             }
         };
@@ -249,9 +277,9 @@ impl TarReader {
 }
 
 /// The extensions of the first sample of all.
-fn first_extensions(paths: &[PathBuf]) -> Result<Vec<String>> {
+fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
     for path in paths {
-        let extensions = index::first_sample(&Input::open(path, Access::Read)?)?;
+        let extensions = index::first_sample(&files.open(path, Access::Read)?)?;
         if !extensions.is_empty() {
             return Ok(extensions);
         }
@@ -260,13 +288,18 @@ fn first_extensions(paths: &[PathBuf]) -> Result<Vec<String>> {
 }
 
 /// Indexes all archives, each on its own.
-fn index_all(paths: &[PathBuf], fields: &Fields, reservation: &mut Reservation) -> Result<Vec<ArchiveIndex>> {
+fn index_all(
+    files: &Files,
+    paths: &[PathBuf],
+    fields: &Fields,
+    reservation: &mut Reservation,
+) -> Result<Vec<ArchiveIndex>> {
     let mut indexes = Vec::with_capacity(paths.len());
     parallel::in_order(
         parallel::thread_count(None),
         paths.len() as u64,
         |(): &mut (), nth| {
-            let input = Input::open(&paths[nth as usize], Access::Read)?;
+            let input = files.open(&paths[nth as usize], Access::Read)?;
             ArchiveIndex::of(&input, &fields.wanted, fields.class.as_ref())
         },
         |index| {
@@ -324,6 +357,19 @@ impl RecordReader for TarReader {
 
     fn tensors(&self) -> &[TensorSpec] {
         &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        for sample in samples {
+            let (archive, nth) = self.find(*sample);
+            let Some(input) = &archive.input else { continue };
+            for member in (0..self.fields.wanted.len()).filter(|member| self.fields.is_read[*member]) {
+                let place = self.place_of(archive, nth, member);
+                if place != Place::LINK && place.block != 0 {
+                    input.need(place.start()..place.start() + u64::from(place.size), needs);
+                }
+            }
+        }
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {

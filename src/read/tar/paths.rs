@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::storage::{Entry, Files};
 
 /// Most archives that a pattern may stand for.
 const MAX_ARCHIVES: usize = 1 << 20;
@@ -12,13 +13,27 @@ const MAX_ARCHIVES: usize = 1 << 20;
 ///
 /// [`ErrorKind::NotFound`] with the nearest name; also for a folder without archives. Whether the archives of a pattern
 /// exist is seen when they are opened.
-pub(super) fn archives(path: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn archives(files: &Files, path: &Path) -> Result<Vec<PathBuf>> {
     // A file may be called so.
-    if !path.exists()
+    if !(files.are_local() && path.exists())
         && let Some(paths) = expand(path)?
     {
         return Ok(paths);
     }
+    if !files.are_local() && is_tar_name(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    let paths = match files.list(path) {
+        None => archives_here(path)?,
+        Some(entries) => {
+            let file = |entry| if let Entry::File(name) = entry { Some(path.join(name)) } else { None };
+            entries?.into_iter().filter_map(file).filter(|path| is_tar_name(path)).collect()
+        }
+    };
+    sorted(path, paths)
+}
+
+fn archives_here(path: &Path) -> Result<Vec<PathBuf>> {
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
@@ -33,8 +48,12 @@ pub(super) fn archives(path: &Path) -> Result<Vec<PathBuf>> {
             paths.push(entry);
         }
     }
+    Ok(paths)
+}
+
+fn sorted(folder: &Path, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "no archives: looked for files named .tar").at_path(path));
+        return Err(Error::new(ErrorKind::NotFound, "no archives: looked for files named .tar").at_path(folder));
     }
     paths.sort();
     Ok(paths)
@@ -121,14 +140,17 @@ mod tests {
     #[test]
     fn a_folder_stands_for_its_archives_and_a_file_for_itself() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(archives(folder.path()).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(archives(&Files::local(), folder.path()).unwrap_err().kind(), ErrorKind::NotFound);
         for name in ["b.tar", "a.TAR", ".hidden.tar", "a.txt", "x-{0..1}.tar"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
         let path = |name: &str| folder.path().join(name);
-        assert_eq!(archives(folder.path()).unwrap(), [path("a.TAR"), path("b.tar"), path("x-{0..1}.tar")]);
-        assert_eq!(archives(&path("x-{0..1}.tar")).unwrap(), [path("x-{0..1}.tar")]);
-        let error = archives(&path("bb.tar")).unwrap_err();
+        assert_eq!(
+            archives(&Files::local(), folder.path()).unwrap(),
+            [path("a.TAR"), path("b.tar"), path("x-{0..1}.tar")]
+        );
+        assert_eq!(archives(&Files::local(), &path("x-{0..1}.tar")).unwrap(), [path("x-{0..1}.tar")]);
+        let error = archives(&Files::local(), &path("bb.tar")).unwrap_err();
         assert!(error.to_string().contains("b.tar"), "{error}");
     }
 }

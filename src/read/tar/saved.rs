@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::read::packed::{Packer, Unpacker};
 use crate::read::saved::{Guard, load, save};
+use crate::storage::Files;
 
 use super::fields::Fields;
 use super::index::{ArchiveIndex, Place};
@@ -13,14 +14,16 @@ use super::options::TarOptions;
 
 /// The saved indexes of these archives, or new ones, which are then saved.
 pub(super) fn indexes(
+    files: &Files,
     root: &Path,
     paths: &[PathBuf],
     fields: &Fields,
     options: &TarOptions,
     reservation: &mut Reservation,
 ) -> Result<Vec<ArchiveIndex>> {
-    let Some(file) = options.saved_index.path(root) else {
-        return super::index_all(paths, fields, reservation);
+    // What a storage keeps may change without a time of modification that tells.
+    let Some(file) = options.saved_index.path(root).filter(|_| files.are_local()) else {
+        return super::index_all(files, paths, fields, reservation);
     };
     let guard = guard(paths, fields)?;
     if let Some(indexes) = load(&file, guard).and_then(|bytes| unpack(&bytes, paths.len(), fields)) {
@@ -28,7 +31,7 @@ pub(super) fn indexes(
         reservation.grow_to(bytes, "the index of the archives")?;
         return Ok(indexes);
     }
-    let indexes = super::index_all(paths, fields, reservation)?;
+    let indexes = super::index_all(files, paths, fields, reservation)?;
     save(&file, guard, &pack(&indexes))?;
     Ok(indexes)
 }

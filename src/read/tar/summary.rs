@@ -8,7 +8,7 @@ use crate::read::images::ClassCount;
 use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader, parallel};
 use crate::schema::{Dim, Role};
-use crate::storage::{Access, Input};
+use crate::storage::{Access, Files, Input};
 
 use super::index::split;
 use super::options::TarOptions;
@@ -66,7 +66,7 @@ impl TarSummary {
     ///
     /// As [`TarReader::open`], but samples need not have an image.
     pub fn of(path: impl AsRef<Path>) -> Result<Self> {
-        let paths = paths::archives(path.as_ref())?;
+        let paths = paths::archives(&Files::local(), path.as_ref())?;
         let options = TarOptions::default();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         parallel::in_order(
@@ -81,7 +81,7 @@ impl TarSummary {
                 Ok(())
             },
         )?;
-        let extensions = super::first_extensions(&paths)?;
+        let extensions = super::first_extensions(&Files::local(), &paths)?;
         let is_usual = super::fields::usual_fields(&extensions).is_ok();
         let reader = match is_usual {
             true => TarReader::open(path, &options)?,

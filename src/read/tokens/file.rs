@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fixed::{ArrayHeader, FileNumber, Stored, StoredType};
 use crate::read::npy::{self, begins_as_npy};
-use crate::storage::Input;
+use crate::storage::{Files, Input};
 
 use super::TokenOptions;
 
@@ -19,8 +19,8 @@ pub(super) struct TokenFile {
 }
 
 impl TokenFile {
-    pub(super) fn open(path: &Path, options: &TokenOptions) -> Result<Self> {
-        let input = Input::open(path, options.access)?;
+    pub(super) fn open(files: &Files, path: &Path, options: &TokenOptions) -> Result<Self> {
+        let input = files.open(path, options.access)?;
         let header = Self::header(&input, options).map_err(|error| error.at_path(path))?;
         Ok(Self { input, stored: header.stored, start: header.start, tokens: header.records })
     }

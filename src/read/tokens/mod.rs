@@ -14,6 +14,7 @@ use crate::memory::MemoryBudget;
 use crate::random::hash_numbers;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::TensorSpec;
+use crate::storage::{Files, Needs};
 
 use super::fixed::Fetched;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
@@ -78,7 +79,7 @@ impl TokenReader {
     /// type that can't hold the file's tokens, [`ErrorKind::Config`] for options that make no sense or a file shorter
     /// than a window.
     pub fn open(path: impl AsRef<Path>, options: &TokenOptions) -> Result<Self> {
-        Self::open_within(path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
     /// As [`TokenReader::open`]; the index of whole documents counts against `budget`: see [`TokenPacking`].
@@ -87,8 +88,22 @@ impl TokenReader {
     ///
     /// As [`TokenReader::open`], and [`ErrorKind::Budget`].
     pub fn open_within(path: impl AsRef<Path>, options: &TokenOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::open_in(&Files::local(), path, options, budget)
+    }
+
+    /// As [`TokenReader::open_within`], one of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenReader::open_within`].
+    pub fn open_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        options: &TokenOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let path = path.as_ref();
-        let (file, tensors, samples) = Self::outline(path, options)?;
+        let (file, tensors, samples) = Self::outline(files, path, options)?;
         let (span, overlap) = (options.span() as u64, options.overlap() as u64);
         let windows = match options.cut {
             TokenCut::Documents { end, packing: TokenPacking::Whole } => {
@@ -110,15 +125,19 @@ impl TokenReader {
 
     /// How many samples there will be, where the file's length tells, and their tensors.
     pub(crate) fn foretold(path: &Path, options: &TokenOptions) -> Result<(Option<u64>, Vec<TensorSpec>)> {
-        let (_, tensors, samples) = Self::outline(path, options)?;
+        let (_, tensors, samples) = Self::outline(&Files::local(), path, options)?;
         Ok((samples, tensors))
     }
 
-    fn outline(path: &Path, options: &TokenOptions) -> Result<(TokenFile, Vec<TensorSpec>, Option<u64>)> {
+    fn outline(
+        files: &Files,
+        path: &Path,
+        options: &TokenOptions,
+    ) -> Result<(TokenFile, Vec<TensorSpec>, Option<u64>)> {
         if let Some(fault) = options.faults().into_iter().next() {
             return Err(Error::new(ErrorKind::Config, fault).at_path(path));
         }
-        let file = TokenFile::open(path, options)?;
+        let file = TokenFile::open(files, path, options)?;
         let tensors = options.tensors(file.stored.kind).map_err(|error| error.at_path(path))?;
         let (tokens, span, overlap) = (file.tokens, options.span() as u64, options.overlap() as u64);
         let fewest = if let TokenCut::Documents { .. } = options.cut { 1 + overlap } else { span };
@@ -242,6 +261,17 @@ impl RecordReader for TokenReader {
 
     fn tensors(&self) -> &[TensorSpec] {
         &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        for sample in samples {
+            match &self.windows {
+                Cut::BestFit(bins) => bins.pieces(*sample).for_each(|piece| {
+                    self.file.input.need(self.file.byte(piece.start)..self.file.byte(piece.end), needs);
+                }),
+                _ => self.file.input.need(self.bytes_of(*sample), needs),
+            }
+        }
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {

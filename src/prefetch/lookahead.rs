@@ -1,0 +1,138 @@
+use std::collections::VecDeque;
+
+use crate::dataset::{BatchPlan, Filler, Planner, caught, plan_batch};
+use crate::error::{Error, Result};
+use crate::storage::Needs;
+
+use super::session::Begin;
+
+/// Most batches that are planned before the one that is filled next.
+const MOST_PLANS: usize = 1024;
+
+/// Batches that are planned before they are filled, so that their bytes can be asked for: as many as the storage may be
+/// asked ahead for, across the end of an epoch. Where nothing takes time, none.
+#[derive(Default)]
+pub(super) struct Lookahead {
+    items: VecDeque<Item>,
+    /// Whether any bytes must be asked for; not known before the first batch.
+    asks: Option<bool>,
+    /// The epoch that is planned.
+    epoch: u64,
+    /// A batch of this epoch was planned: an epoch without any is not run over into the next.
+    has_batches: bool,
+}
+
+enum Item {
+    Batch(BatchPlan),
+    End,
+    Begun(u64),
+    Failed(Error),
+}
+
+impl Lookahead {
+    /// Takes the planner to where planning goes on, unless it has got there ahead.
+    pub(super) fn begin(&mut self, begin: &Begin, planner: &mut dyn Planner) -> Result<()> {
+        if let (Begin::Epoch(wanted), Some(Item::Begun(epoch))) = (begin, self.items.front())
+            && epoch == wanted
+        {
+            self.items.pop_front();
+            return Ok(());
+        }
+        self.items.clear();
+        self.has_batches = false;
+        match begin {
+            Begin::Epoch(epoch) => {
+                self.epoch = *epoch;
+                caught(|| planner.begin_epoch(*epoch).map_err(Error::of_a_user))
+            }
+            Begin::At(state) => {
+                self.epoch = state.epoch;
+                caught(|| planner.seek(state).map_err(Error::of_a_user))
+            }
+        }
+    }
+
+    /// The next batch's plan; `None` ends the epoch. `runs_on` if the next epoch may be begun before it is asked for.
+    pub(super) fn next(
+        &mut self,
+        planner: &mut dyn Planner,
+        filler: &dyn Filler,
+        spare: &mut Vec<BatchPlan>,
+        runs_on: bool,
+    ) -> Result<Option<BatchPlan>> {
+        if self.asks != Some(false) {
+            self.top_up(planner, filler, spare, runs_on);
+        }
+        match self.items.pop_front() {
+            Some(Item::Batch(plan)) => Ok(Some(plan)),
+            Some(Item::End) => Ok(None),
+            Some(Item::Failed(error)) => Err(error),
+            Some(Item::Begun(_)) | None => plan(planner, spare),
+        }
+    }
+
+    /// Asks for the bytes of a batch, unless that was done.
+    pub(super) fn ask_for(&mut self, plan: &mut BatchPlan, filler: &dyn Filler) {
+        if plan.requested.is_some() || self.asks == Some(false) {
+            return;
+        }
+        let mut needs = Needs::default();
+        let asked = caught(|| {
+            filler.need(plan, &mut needs);
+            Ok(())
+        });
+        self.asks = Some(self.asks == Some(true) || !needs.is_empty());
+        // What a reader of the user's own does not say, it reads when it is needed.
+        if asked.is_ok() && !needs.is_empty() {
+            plan.requested = Some(needs.request());
+        }
+    }
+
+    fn top_up(&mut self, planner: &mut dyn Planner, filler: &dyn Filler, spare: &mut Vec<BatchPlan>, runs_on: bool) {
+        while self.has_room() {
+            let item = match plan(planner, spare) {
+                Ok(Some(mut plan)) => {
+                    self.ask_for(&mut plan, filler);
+                    self.has_batches = true;
+                    Item::Batch(plan)
+                }
+                Ok(None) => {
+                    self.items.push_back(Item::End);
+                    if !runs_on || !std::mem::take(&mut self.has_batches) || self.asks != Some(true) {
+                        return;
+                    }
+                    self.epoch = self.epoch.wrapping_add(1);
+                    match caught(|| planner.begin_epoch(self.epoch)) {
+                        Ok(()) => Item::Begun(self.epoch),
+                        // Beginning is tried again, and fails again, when it is asked for.
+                        Err(_) => return,
+                    }
+                }
+                Err(error) => Item::Failed(error),
+            };
+            self.items.push_back(item);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        match self.items.back() {
+            None => true,
+            Some(Item::Begun(_)) => true,
+            Some(Item::End | Item::Failed(_)) => false,
+            Some(Item::Batch(plan)) => {
+                self.items.len() < MOST_PLANS
+                    && self.asks == Some(true)
+                    && plan.requested.as_ref().is_none_or(|requested| requested.has_room())
+            }
+        }
+    }
+}
+
+fn plan(planner: &mut dyn Planner, spare: &mut Vec<BatchPlan>) -> Result<Option<BatchPlan>> {
+    let mut plan = spare.pop().unwrap_or_default();
+    if plan_batch(planner, &mut plan)? {
+        return Ok(Some(plan));
+    }
+    spare.push(plan);
+    Ok(None)
+}

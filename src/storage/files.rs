@@ -1,0 +1,165 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::memory::MemoryBudget;
+
+use super::ahead::{Ahead, AheadStats, Needs, Requested};
+use super::gzip::{Bytes, Inflater, inflate_error};
+use super::{Access, Entry, Input, Storage, check_bytes, open_file, read_file};
+
+/// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
+#[derive(Clone, Default)]
+pub struct Files(Option<Arc<Ahead>>);
+
+/// How many bytes may be asked for before they are needed, unless another bound is given.
+const AHEAD_BYTES: u64 = 256 << 20;
+
+impl Files {
+    /// Those of this machine: read in the worker's own thread.
+    pub fn local() -> Self {
+        Self(None)
+    }
+
+    /// Those of `storage`. Most bytes that may be asked for before they are needed: 256 MiB, which count against `budget`;
+    /// a batch that needs more has all of its own.
+    ///
+    /// Threads that wait for the storage, as many as there may be requests under way, start when there is something to
+    /// ask for, and end when the last reader of these files drops.
+    pub fn of(storage: Arc<dyn Storage>, budget: &MemoryBudget) -> Self {
+        Self::with_ahead_bytes(storage, AHEAD_BYTES, budget)
+    }
+
+    /// As [`of`](Self::of), with another bound.
+    pub fn with_ahead_bytes(storage: Arc<dyn Storage>, bytes: u64, budget: &MemoryBudget) -> Self {
+        Self(Some(Arc::new(Ahead::new(storage, bytes, budget))))
+    }
+
+    /// Whether they are those of this machine.
+    pub fn are_local(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What was asked for, and how often somebody had to wait; `None` of local files.
+    pub fn stats(&self) -> Option<AheadStats> {
+        self.0.as_ref().map(|ahead| ahead.stats())
+    }
+
+    /// Opens a file, to be read at any place. Only local files can be mapped.
+    pub(crate) fn open(&self, path: &Path, access: Access) -> Result<Input> {
+        match &self.0 {
+            None => Input::open(path, access),
+            Some(ahead) => Input::stored(ahead, path),
+        }
+    }
+
+    /// Opens a file, to be read from front to back.
+    pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
+        match &self.0 {
+            None => Ok(Box::new(open_file(path)?)),
+            Some(ahead) => {
+                Ok(Box::new(Stream { input: Input::stored(ahead, path)?, at: 0, asked: 0, requested: VecDeque::new() }))
+            }
+        }
+    }
+
+    /// What lies in a folder of a storage; `None` of local files, which are listed by those who know what they look for.
+    pub(crate) fn list(&self, folder: &Path) -> Option<Result<Vec<Entry>>> {
+        let ahead = self.0.as_ref()?;
+        Some(ahead.storage().list(folder).map_err(|error| error.at_path(folder)))
+    }
+
+    /// Whether a file starts with gzip's magic bytes.
+    pub(crate) fn is_gzip(&self, path: &Path) -> Result<bool> {
+        let mut magic = [0u8; 2];
+        match self.stream(path)?.read_exact(&mut magic) {
+            Ok(()) => Ok(magic == [0x1f, 0x8b]),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(inflate_error(path, 0, error)),
+        }
+    }
+
+    /// The bytes of a file, decompressed if it is gzip.
+    pub(crate) fn inflated(&self, path: &Path) -> Result<Bytes> {
+        let bytes = self.stream(path)?;
+        Ok(if self.is_gzip(path)? { Box::new(Inflater::new(bytes)) } else { bytes })
+    }
+
+    /// Length of a file in bytes.
+    pub(crate) fn len(&self, path: &Path) -> Result<u64> {
+        match &self.0 {
+            None => Ok(open_file(path)?.metadata().map_err(|error| Error::io(path, error))?.len()),
+            Some(ahead) => ahead.storage().file_len(path).map_err(|error| error.at_path(path)),
+        }
+    }
+
+    /// Numbers for `count` files that are read whole.
+    pub(crate) fn number_files(&self, count: u64) -> u64 {
+        self.0.as_ref().map_or(0, |ahead| ahead.number_files(count))
+    }
+
+    /// Says that all of a file will be needed.
+    pub(crate) fn need_file(&self, file: u64, path: &Path, needs: &mut Needs) {
+        if let Some(ahead) = &self.0 {
+            ahead.need(file, &path.into(), 0..u64::MAX, needs);
+        }
+    }
+
+    /// Reads the first `wanted` bytes of a file, at least, into `buffer`, reusing its memory; gives the file's length.
+    pub(crate) fn read_file(
+        &self,
+        file: u64,
+        path: &Path,
+        buffer: &mut Vec<u8>,
+        max_bytes: u64,
+        wanted: u64,
+    ) -> Result<u64> {
+        let Some(ahead) = &self.0 else { return read_file(path, buffer, max_bytes, wanted) };
+        let len = ahead.read_file(file, path, buffer, wanted.min(max_bytes.saturating_add(1)))?;
+        check_bytes(len, max_bytes).map(|()| len)
+    }
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.are_local() { "Files(local)" } else { "Files(of a storage)" })
+    }
+}
+
+/// How far before its reader a stream asks, and in what steps.
+const STREAM_AHEAD: u64 = 16 << 20;
+const STREAM_STEP: u64 = 1 << 20;
+
+/// A file of a storage from front to back.
+struct Stream {
+    input: Input,
+    at: u64,
+    /// Up to here is asked for.
+    asked: u64,
+    /// With where each ends.
+    requested: VecDeque<(u64, Requested)>,
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.asked < self.input.len().min(self.at.saturating_add(STREAM_AHEAD)) {
+            let step: Range<u64> = self.asked..self.input.len().min(self.asked + STREAM_STEP);
+            self.asked = step.end;
+            let mut needs = Needs::default();
+            self.input.need(step, &mut needs);
+            self.requested.push_back((self.asked, needs.request()));
+        }
+        let left = usize::try_from(self.input.len() - self.at).unwrap_or(usize::MAX);
+        let count = into.len().min(left);
+        self.input.read_at(self.at, &mut into[..count]).map_err(std::io::Error::other)?;
+        self.at += count as u64;
+        while self.requested.front().is_some_and(|(end, _)| *end <= self.at) {
+            self.requested.pop_front();
+        }
+        Ok(count)
+    }
+}

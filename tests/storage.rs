@@ -1,0 +1,357 @@
+//! Files of a storage that takes its time: the same bytes as local files, asked for before they are needed.
+#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use ringfeed::{
+    BadLimits, BadRecords, CsvOptions, DataSetIterator, Entry, Error, ErrorKind, Files, ImageOptions, Loader,
+    LoaderConfig, MemoryBudget, RawOptions, Result, SourceConfig, State, Storage, StoredType, TarOptions, TokenCut,
+    TokenOptions,
+};
+
+/// The files below a folder, each read after a while.
+struct Slow {
+    root: PathBuf,
+    latency: Duration,
+    /// Reads wait until so many are open; 0 once they were.
+    crowd: Mutex<usize>,
+    open: Mutex<usize>,
+    changed: Condvar,
+    /// Reads that touch this byte of a file of this name go wrong.
+    broken: Mutex<Option<(String, u64, Trouble)>>,
+    /// Somebody read while `true`.
+    is_watched: AtomicBool,
+    readers: Mutex<Vec<String>>,
+}
+
+#[derive(Clone, Copy)]
+enum Trouble {
+    Error,
+    Panic,
+    Short,
+}
+
+impl Slow {
+    fn new(root: &Path, latency: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            root: root.to_owned(),
+            latency,
+            crowd: Mutex::new(0),
+            open: Mutex::new(0),
+            changed: Condvar::new(),
+            broken: Mutex::new(None),
+            is_watched: AtomicBool::new(false),
+            readers: Mutex::new(Vec::new()),
+        })
+    }
+}
+
+impl Slow {
+    fn wait_for_others(&self) {
+        let mut open = self.open.lock().unwrap();
+        *open += 1;
+        self.changed.notify_all();
+        let alone = |open: &mut usize| *open < *self.crowd.lock().unwrap();
+        let (mut open, timeout) = self.changed.wait_timeout_while(open, Duration::from_secs(60), alone).unwrap();
+        assert!(!timeout.timed_out(), "only {open} reads are under way");
+        *self.crowd.lock().unwrap() = 0;
+        *open -= 1;
+    }
+}
+
+impl Storage for Slow {
+    fn file_len(&self, path: &Path) -> Result<u64> {
+        let path = self.root.join(path);
+        Ok(std::fs::metadata(&path).map_err(|error| Error::io(&path, error))?.len())
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
+        let folder = self.root.join(folder);
+        let entries = std::fs::read_dir(&folder).map_err(|error| Error::io(&folder, error))?;
+        Ok(entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let name: OsString = entry.file_name();
+                if entry.path().is_dir() { Entry::Folder(name) } else { Entry::File(name) }
+            })
+            .collect())
+    }
+
+    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        self.wait_for_others();
+        if self.is_watched.load(Ordering::SeqCst) {
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            self.readers.lock().unwrap().push(thread);
+        }
+        std::thread::sleep(self.latency);
+        let bytes = std::fs::read(self.root.join(path)).map_err(|error| Error::io(path, error))?;
+        let start = (range.start as usize).min(bytes.len());
+        let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len()).max(start);
+        into.clear();
+        into.extend_from_slice(&bytes[start..end]);
+        let broken = self.broken.lock().unwrap().clone();
+        if let Some((name, byte, trouble)) = broken
+            && path.ends_with(&name)
+            && range.contains(&byte)
+        {
+            match trouble {
+                Trouble::Error => return Err(Error::new(ErrorKind::Io, "the server is on fire")),
+                Trouble::Panic => panic!("the client is on fire"),
+                Trouble::Short => into.truncate((byte - range.start) as usize),
+            }
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    fn requests_in_flight(&self) -> usize {
+        32
+    }
+}
+
+/// One file or folder of every format.
+fn data() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let numbers: Vec<u8> = (0..40_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+    std::fs::write(at("numbers.raw"), &numbers).unwrap();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (400, 50), }";
+    let header = format!("{header:<117}\n");
+    let mut npy = b"\x93NUMPY\x01\x00v\x00".to_vec();
+    npy.extend_from_slice(header.as_bytes());
+    npy.extend((0..20_000).flat_map(|n: u16| f32::from(n).to_le_bytes()));
+    std::fs::write(at("numbers.npy"), npy).unwrap();
+    std::fs::write(at("tokens.bin"), (0..30_000u16).flat_map(|n| (n % 1000).to_le_bytes()).collect::<Vec<u8>>())
+        .unwrap();
+    let csv: String = std::iter::once("a,b,label\n".to_owned())
+        .chain((0..500).map(|n| format!("{n}.25,{},{}\n", n * 7 % 13, ["yes", "no"][n % 2])))
+        .collect();
+    std::fs::write(at("table.csv"), &csv).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(csv.as_bytes()).unwrap();
+    std::fs::write(at("table.csv.gz"), gzip.finish().unwrap()).unwrap();
+    for name in ["t10k-labels-idx1-ubyte.gz"] {
+        std::fs::copy(fixtures.join("mnist").join(name), at(name)).unwrap();
+    }
+    for name in ["wds-000.tar", "wds-001.tar"] {
+        std::fs::copy(fixtures.join("tar").join(name), at(name)).unwrap();
+    }
+    for (class, photo) in
+        [("space", "rocket.jpg"), ("space", "astronaut.png"), ("food", "coffee.png"), ("cat", "chelsea.png")]
+    {
+        std::fs::create_dir_all(at("photos").join(class)).unwrap();
+        std::fs::copy(fixtures.join("photos").join(photo), at("photos").join(class).join(photo)).unwrap();
+    }
+    folder
+}
+
+/// Settings of every format, with paths below `root`.
+fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
+    let at = |name: &str| root.join(name);
+    let classes = CsvOptions { labels: vec!["label".into()], ..CsvOptions::default() };
+    let tokens = TokenOptions { window: 64, cut: TokenCut::Random, ..TokenOptions::default() };
+    let photos = ImageOptions { size: Some((40, 40)), ..ImageOptions::default() };
+    let native = ImageOptions::default();
+    let tar = TarOptions { images: photos.clone(), ..TarOptions::default() };
+    let idx = SourceConfig::Idx { path: at("t10k-labels-idx1-ubyte.gz"), options: Default::default() };
+    vec![
+        ("raw", Loader::raw(at("numbers.raw"), RawOptions::features(StoredType::U32, &[100])).shuffle(1)),
+        ("npy", Loader::npy(at("numbers.npy")).shuffle(2)),
+        ("npy in order", Loader::npy(at("numbers.npy")).batch_size(7)),
+        ("idx", Loader::new(idx).shuffle(3).samples_per_epoch(300)),
+        ("tokens", Loader::tokens(at("tokens.bin"), tokens).shuffle(4)),
+        ("csv", Loader::csv_with(at("table.csv"), classes.clone()).shuffle(5)),
+        ("csv in order", Loader::csv_with(at("table.csv"), classes.clone())),
+        ("packed csv", Loader::csv_with(at("table.csv.gz"), classes.clone())),
+        ("packed csv, shuffled", Loader::csv_with(at("table.csv.gz"), classes).shuffle(6)),
+        ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),
+        ("images", Loader::images_with(at("photos"), photos).batch_size(3).shuffle(7)),
+        ("images of native size", Loader::images_with(at("photos"), native).batch_size(2).shuffle(8)),
+    ]
+}
+
+/// Every byte and id of two epochs.
+fn epochs(batches: &mut dyn DataSetIterator) -> Vec<(Vec<u64>, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        for batch in &mut *batches {
+            let batch = batch.unwrap();
+            let tensors = batch.tensors().map(|tensor| tensor.bytes().to_vec()).collect();
+            all.push((batch.sample_ids().to_vec(), tensors));
+        }
+        batches.reset().unwrap();
+    }
+    all
+}
+
+#[test]
+fn every_format_gives_the_same_bytes_from_a_storage_and_is_asked_for_ahead() {
+    let folder = data();
+    let here = every_format(folder.path());
+    for ((name, here), (_, there)) in here.into_iter().zip(every_format(Path::new(""))) {
+        let slow = Slow::new(folder.path(), Duration::from_millis(2));
+        let budget = MemoryBudget::unlimited();
+        let files = Files::of(slow.clone(), &budget);
+        let expected = epochs(&mut *here.workers(2).build().unwrap());
+        assert!(expected.len() > 2, "{name}");
+        let mut batches = there.files(files.clone()).workers(2).build().unwrap();
+        // Opening and the first batch, which sizes the ring, read what nobody could know of.
+        batches.next().unwrap().unwrap();
+        batches.seek(&State::new(batches.state().seed)).unwrap();
+        slow.is_watched.store(true, Ordering::SeqCst);
+        let unforeseen = files.stats().unwrap().unforeseen;
+        assert_eq!(epochs(&mut *batches), expected, "{name}");
+        let stats = files.stats().unwrap();
+        assert_eq!(stats.unforeseen, unforeseen, "{name}: {stats:?}");
+        let readers = slow.readers.lock().unwrap();
+        assert!(readers.iter().all(|thread| thread.starts_with("ringfeed-ahead")), "{name}: {readers:?}");
+        drop(readers);
+        drop(batches);
+        // What is still under way is counted until it comes.
+        while budget.used() > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_shielded_loader_reads_a_storage_by_itself() {
+    let folder = data();
+    for ((name, here), (_, there)) in every_format(folder.path()).into_iter().zip(every_format(Path::new(""))) {
+        let files = Files::of(Slow::new(folder.path(), Duration::ZERO), &MemoryBudget::unlimited());
+        let expected = epochs(&mut *here.shield().build().unwrap());
+        assert_eq!(epochs(&mut *there.files(files).shield().build().unwrap()), expected, "{name}");
+    }
+}
+
+#[test]
+fn many_requests_are_under_way_although_few_workers_decode_and_few_batches_wait() {
+    let folder = data();
+    let slow = Slow::new(folder.path(), Duration::ZERO);
+    let files = Files::of(slow.clone(), &MemoryBudget::unlimited());
+    let options = RawOptions::features(StoredType::U32, &[100]);
+    let loader = Loader::raw("numbers.raw", options).files(files).shuffle(1).batch_size(2);
+    let mut batches = loader.workers(1).prefetch(1).build().unwrap();
+    batches.next().unwrap().unwrap();
+    *slow.crowd.lock().unwrap() = 32;
+    batches.seek(&State::new(1)).unwrap();
+    assert_eq!(epochs(&mut *batches).len(), 400);
+    assert_eq!(*slow.crowd.lock().unwrap(), 0, "32 reads were under way");
+}
+
+#[test]
+fn what_is_asked_for_ahead_stays_within_its_bound() {
+    let folder = data();
+    let slow = Slow::new(folder.path(), Duration::from_millis(1));
+    let budget = MemoryBudget::unlimited();
+    let record = 400;
+    let files = Files::with_ahead_bytes(slow.clone(), 10 * record, &budget);
+    let source = Loader::raw("numbers.raw", RawOptions::features(StoredType::U32, &[100])).files(files.clone());
+    // Two slots of a batch of four, and of the bytes ahead what one batch may pass the bound by.
+    let mut batches = source.shuffle(1).batch_size(4).workers(2).prefetch(1).build().unwrap();
+    let mut most = 0;
+    while let Some(batch) = batches.next() {
+        batch.unwrap();
+        most = most.max(budget.used());
+    }
+    // What lies between two records that are near each other comes with them.
+    let batch_at_most = 4 * (record + (64 << 10));
+    assert!((1..=10 * record + batch_at_most).contains(&most), "{most}");
+}
+
+#[test]
+fn a_budget_that_leaves_no_room_makes_reads_late_and_loses_nothing() {
+    let folder = data();
+    let budget = MemoryBudget::new(100);
+    let files = Files::of(Slow::new(folder.path(), Duration::ZERO), &budget);
+    let loader = Loader::npy("numbers.npy").files(files.clone()).shuffle(2);
+    let here = Loader::npy(folder.path().join("numbers.npy")).shuffle(2);
+    assert_eq!(epochs(&mut *loader.build().unwrap()), epochs(&mut *here.build().unwrap()));
+    assert!(files.stats().unwrap().unforeseen > 0);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn errors_of_a_storage_arrive_in_their_place_and_spoil_their_samples_alone() {
+    let folder = data();
+    let record = 400;
+    for trouble in [Trouble::Error, Trouble::Panic, Trouble::Short] {
+        let slow = Slow::new(folder.path(), Duration::from_millis(1));
+        let files = Files::of(slow.clone(), &MemoryBudget::unlimited());
+        let loader = Loader::raw("numbers.raw", RawOptions::features(StoredType::U32, &[100])).files(files).shuffle(1);
+        let opened = loader.clone().bad_records(BadRecords::Skip(BadLimits::default())).build().unwrap();
+        *slow.broken.lock().unwrap() = Some(("numbers.raw".into(), 17 * record + 5, trouble));
+        let mut batches = opened;
+        batches.seek(&State::new(1)).unwrap();
+        let ids: Vec<u64> = (&mut batches).flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect();
+        assert_eq!(ids.len(), 399);
+        assert!(!ids.contains(&17));
+        let bad = batches.bad_records();
+        assert_eq!(bad.len(), 1);
+        assert!(bad[0].error.contains("numbers.raw") && bad[0].error.contains("record 17"), "{}", bad[0].error);
+    }
+}
+
+#[test]
+fn going_elsewhere_forgets_what_was_planned_ahead() {
+    let folder = data();
+    let files = Files::of(Slow::new(folder.path(), Duration::from_millis(1)), &MemoryBudget::unlimited());
+    let here = Loader::npy(folder.path().join("numbers.npy")).shuffle(2);
+    let there = Loader::npy("numbers.npy").files(files).shuffle(2);
+    let (mut here, mut there) = (here.build().unwrap(), there.build().unwrap());
+    let mut next = |steps: usize| {
+        for _ in 0..steps {
+            let (here, there) = (here.next(), there.next());
+            let ids =
+                |batch: Option<Result<ringfeed::DataSet>>| batch.map(|batch| batch.unwrap().sample_ids().to_vec());
+            assert_eq!(ids(here), ids(there));
+        }
+        let state = here.state();
+        assert_eq!(state, there.state());
+        state
+    };
+    let early = next(3);
+    next(20); // past the end of the epoch
+    drop(next);
+    for state in [early, State { epoch: 3, ..State::new(2) }, early] {
+        let state = State { source: None, ..state };
+        here.seek(&state).unwrap();
+        there.seek(&state).unwrap();
+        assert_eq!(epochs(&mut *here), epochs(&mut *there));
+    }
+}
+
+#[test]
+fn a_storage_that_lists_nothing_says_how_to_name_files() {
+    struct Nothing;
+    impl Storage for Nothing {
+        fn file_len(&self, path: &Path) -> Result<u64> {
+            Err(Error::new(ErrorKind::NotFound, "there is nothing").at_path(path))
+        }
+
+        fn read(&self, path: &Path, _: Range<u64>, _: &mut Vec<u8>) -> Result<u64> {
+            self.file_len(path)
+        }
+    }
+    let files = Files::of(Arc::new(Nothing), &MemoryBudget::unlimited());
+    let error = Loader::images("photos").files(files.clone()).build().err().unwrap();
+    assert!(error.to_string().contains("photos: this storage lists no folders; name the files"), "{error}");
+    let error = Loader::npy("x.npy").files(files.clone()).build().err().unwrap();
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::NotFound, "x.npy: there is nothing".to_owned()));
+    let sequences = LoaderConfig::new(SourceConfig::CsvSequences {
+        path: "waves".into(),
+        group_by: None,
+        labels: None,
+        align: Default::default(),
+        unpaired: Default::default(),
+        options: Default::default(),
+    });
+    let error = Loader::from(sequences).files(files).build().err().unwrap();
+    assert!(error.to_string().contains("sequences are read from files of this machine"), "{error}");
+}
