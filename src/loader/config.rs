@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::decode::ImageOptions;
@@ -18,11 +21,17 @@ use crate::read::{
 use crate::ring::Overflow;
 use crate::storage::Files;
 
+use super::settings::{self, Language};
+
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
 const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
 /// that does not exist is an error.
+///
+/// A file of settings may be shorter: a name alone stands for a choice whose parts have defaults (`bad_records = "skip"`,
+/// `cut = "contiguous"`), or for an operation (`augment = ["horizontal_flip"]`), and `"imagenet"` for that normaliser.
+/// [`LoaderConfig::load`] says of every fault which key it is, in which line, and what is allowed there.
 ///
 /// ```
 /// let config: ringfeed::LoaderConfig = toml::from_str(r#"
@@ -203,14 +212,43 @@ pub enum SourceConfig {
     },
 }
 
-/// Where a normaliser comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Where a normaliser comes from. In settings, `"imagenet"` and `"image_scale"` stand for the parameters of
+/// [`Normaliser::imagenet`] and [`Normaliser::image_scale`]; any other text is a file (`"./imagenet"` is one, too).
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum NormaliserConfig {
     /// A file that [`Normaliser::save`] wrote.
     File(PathBuf),
     /// Its parameters.
     Inline(Normaliser),
+}
+
+impl<'de> Deserialize<'de> for NormaliserConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Normalisers;
+
+        impl<'de> Visitor<'de> for Normalisers {
+            type Value = NormaliserConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"imagenet\", \"image_scale\", a file, or a table with its kind and parameters")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<NormaliserConfig, E> {
+                Ok(match text {
+                    "imagenet" => NormaliserConfig::Inline(Normaliser::imagenet()),
+                    "image_scale" => NormaliserConfig::Inline(Normaliser::image_scale()),
+                    path => NormaliserConfig::File(path.into()),
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NormaliserConfig, A::Error> {
+                Normaliser::deserialize(MapAccessDeserializer::new(map)).map(NormaliserConfig::Inline)
+            }
+        }
+
+        deserializer.deserialize_any(Normalisers)
+    }
 }
 
 /// Batch memory.
@@ -374,20 +412,9 @@ impl LoaderConfig {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
-        let mut config: Self = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-            serde_json::from_str(&text).map_err(|error| {
-                Error::new(ErrorKind::Config, error.to_string()).at_line(error.line() as u64).with_source(error)
-            })
-        } else {
-            toml::from_str(&text).map_err(|error| {
-                let made = Error::new(ErrorKind::Config, error.message().to_owned());
-                match error.span() {
-                    Some(span) => made.at_line(1 + text[..span.start].matches('\n').count() as u64),
-                    None => made,
-                }
-            })
-        }
-        .map_err(|error| error.at_path(path))?;
+        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let language = if is_json { Language::Json } else { Language::Toml };
+        let mut config = settings::parse(&text, language).map_err(|error| error.at_path(path))?;
         if let Some(folder) = path.parent() {
             config.paths_mut().for_each(|path| *path = folder.join(&*path));
         }

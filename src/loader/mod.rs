@@ -2,6 +2,7 @@
 
 mod config;
 mod plan;
+mod settings;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -190,7 +190,7 @@ pub enum Missing {
 
 /// A column by its name in the header, or by its position from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the name of a column, or its position from 0")]
 pub enum ColumnRef {
     /// From 0.
     Position(usize),

@@ -1,0 +1,306 @@
+//! Settings out of a file, and what is wrong with them: the key, its line, what is allowed there, and what may be meant.
+
+mod lines;
+mod node;
+mod words;
+
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::LoaderConfig;
+use node::{Node, TAGS};
+use words::{Fault, What};
+
+/// The two languages of settings.
+#[derive(Clone, Copy)]
+pub(super) enum Language {
+    Toml,
+    Json,
+}
+
+/// One step from a table or list to what it holds.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// The settings that `text` says.
+pub(super) fn parse(text: &str, language: Language) -> Result<LoaderConfig> {
+    let mut node = match language {
+        Language::Json => serde_json::from_str(text).map_err(|error| {
+            let message = format!("is no JSON: {error}");
+            Error::new(ErrorKind::Config, message).at_line(error.line() as u64).with_source(error)
+        })?,
+        Language::Toml => toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| lines::of_byte(text, span.start));
+            let message = format!("is no TOML, the language of settings: {}", error.message());
+            Error::new(ErrorKind::Config, message).at_line(line).with_source(error)
+        })?,
+    };
+    lengthen(&mut node);
+    LoaderConfig::deserialize(&node).map_err(|fault| {
+        let path = culprit(&mut node, &fault);
+        let line = match language {
+            Language::Toml => lines::in_toml(text, &path),
+            Language::Json => lines::in_json(text, &path),
+        };
+        Error::new(ErrorKind::Config, format!("{}{}", name(&path), fault.text)).at_line(line.unwrap_or(1))
+    })
+}
+
+fn name(path: &[Step]) -> String {
+    let mut name = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if name.is_empty() => name += key,
+            Step::Key(key) => name += &format!(".{key}"),
+            Step::Index(index) => name += &format!("[{index}]"),
+        }
+    }
+    if name.is_empty() { name } else { name + ": " }
+}
+
+/// Writes short forms out: an operation of `augment` by its name alone, and `cut = "contiguous"`.
+fn lengthen(node: &mut Node) {
+    fn operations(node: &mut Node) {
+        match node {
+            Node::List(list) => list.iter_mut().for_each(|operation| {
+                if let Node::Text(_) = operation {
+                    let kind = std::mem::replace(operation, Node::Null);
+                    *operation = Node::Table(vec![("kind".to_owned(), kind)]);
+                }
+            }),
+            // By tensor name.
+            Node::Table(entries) => entries.iter_mut().for_each(|(_, list)| operations(list)),
+            _ => {}
+        }
+    }
+    match node {
+        Node::Table(entries) => {
+            for (key, value) in entries {
+                match (key.as_str(), &mut *value) {
+                    ("augment", value) => operations(value),
+                    ("cut", Node::Text(text)) if text == "contiguous" => {
+                        let name = std::mem::take(text);
+                        *value = Node::Table(vec![(name, Node::Table(Vec::new()))]);
+                    }
+                    (_, value) => lengthen(value),
+                }
+            }
+        }
+        Node::List(list) => list.iter_mut().for_each(lengthen),
+        _ => {}
+    }
+}
+
+/// A key that no table of settings has.
+const PROBE: &str = "\0";
+
+/// Where `fault` lies, which `root` gives. What has kinds is read as a whole before its kind is known, so that the parser
+/// knows no more than the table. So the part is found whose loss loses the fault: tables and lists are read from front to
+/// back, and the first fault ends it.
+fn culprit(root: &mut Node, fault: &Fault) -> Vec<Step> {
+    let mut path = Vec::new();
+    loop {
+        let Some(node) = root.at(&path) else { return path };
+        let whole = node.clone();
+        let len = match &whole {
+            Node::Table(entries) => entries.len(),
+            Node::List(items) => items.len(),
+            _ => return path,
+        };
+        let mut is_lost_with = |part: Node| {
+            if let Some(node) = root.at(&path) {
+                *node = part;
+            }
+            LoaderConfig::deserialize(&*root).err().as_ref() != Some(fault)
+        };
+        let is_probed = fault.what == What::Missing || whole.is_long_table();
+        let mut is_lost = |kept: usize| is_lost_with(beginning(&whole, kept, is_probed));
+        // A list of the wrong length is at fault as a whole.
+        let is_short = fault.what == What::Length && whole.is_list_of_values();
+        let first = if is_short || is_lost(len) || len == 0 {
+            None
+        } else if !is_lost(0) {
+            // Nothing but the kind is left: it is the kind, or the whole.
+            whole.tag().filter(|_| is_lost_with(Node::Table(Vec::new())))
+        } else {
+            // The most that can be kept without the fault.
+            let (mut without, mut with) = (0, len);
+            while with - without > 1 {
+                let middle = without.midpoint(with);
+                if is_lost(middle) { without = middle } else { with = middle }
+            }
+            Some(without)
+        };
+        if let Some(node) = root.at(&path) {
+            *node = whole.clone();
+        }
+        match (&whole, first) {
+            (_, None) => return path,
+            (Node::Table(entries), Some(first)) => path.push(Step::Key(entries[first].0.clone())),
+            (_, Some(first)) => path.push(Step::Index(first)),
+        }
+    }
+}
+
+/// The first `kept` entries of a table or list. A table keeps its kind, and has a key that is a fault of its own behind
+/// all others if `probed`: it hides that something is missing.
+fn beginning(whole: &Node, kept: usize, probed: bool) -> Node {
+    match whole {
+        Node::List(items) => Node::List(items[..kept].to_vec()),
+        Node::Table(entries) => {
+            let is_kept = |(at, entry): &(usize, &(String, Node))| *at < kept || TAGS.contains(&entry.0.as_str());
+            let mut entries: Vec<_> =
+                entries.iter().enumerate().filter(is_kept).map(|(_, entry)| entry.clone()).collect();
+            if probed {
+                entries.push((PROBE.to_owned(), Node::Null));
+            }
+            Node::Table(entries)
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str, language: Language) -> (u64, String) {
+        let error = parse(text, language).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        (error.location().line.unwrap(), error.message().to_owned())
+    }
+
+    /// Each fault with the line it is in, and what its message must hold.
+    #[test]
+    fn every_fault_names_its_key_and_line_and_what_is_allowed() {
+        let cases: [(&str, u64, &[&str]); 22] = [
+            ("batch_size = 4\nbatchsize = 5", 2, &["batchsize: ", "did you mean \"batch_size\"?", "shuffle"]),
+            ("batch_size = \"many\"", 1, &["batch_size: expected a whole number, 0 or more, found \"many\""]),
+            ("last_batch = \"kepp\"", 1, &["last_batch: \"kepp\"", "did you mean \"keep\"?", "\"drop\" or \"pad\""]),
+            ("bad_records = 3", 1, &["bad_records: expected \"fail\", \"skip\" or \"replace\", found 3"]),
+            ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
+            ("x = [\n1,,]", 2, &["is no TOML"]),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\nlabel = []",
+                5,
+                &["sources[0].options.label: ", "did you mean \"labels\"?"],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\n\n[[sources]]\npath = \"x\"\nformat = \"cvs\"",
+                7,
+                &["sources[1].format: \"cvs\"", "did you mean \"csv\"?", "tar"],
+            ),
+            (
+                "[[sources]]\npath = \"x\"\noptions = {\n  labels = [true] }\nformat = \"csv\"",
+                4,
+                &["sources[0].options.labels[0]: expected the name of a column, or its position"],
+            ),
+            ("[[sources]]\nformat = \"csv\"\n", 1, &["sources[0]: \"path\" is missing"]),
+            ("[[sources]]\nformat = \"csv\"\npth = \"x\"", 3, &["sources[0].pth: ", "did you mean \"path\"?"]),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\n\"horizontal_flip\",\n\"flop\"]",
+                6,
+                &["sources[0].options.augment[1]", "\"flop\" is not allowed", "vertical_flip"],
+            ),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\n{ kind = \"rotation\", degree = 1 }]",
+                5,
+                &["sources[0].options.augment[0].degree", "did you mean \"degrees\"?"],
+            ),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.size = [224]",
+                4,
+                &["options.size: expected a list of 2"],
+            ),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.fit = \"center_crop\"",
+                4,
+                &["options.fit: expected { name = ... }", "found a name alone"],
+            ),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.size = \"big\"\noptions.fit = 1",
+                5,
+                &["options.fit: "],
+            ),
+            ("[sources]\nformat = \"csv\"", 1, &["sources: expected a list, found a table"]),
+            (
+                "[normalise]\na = \"imagenet\"\nimage = { kind = \"channel\", mean = [] }",
+                3,
+                &["normalise.image.kind: \"channel\"", "did you mean \"channels\"?"],
+            ),
+            (
+                "[normalise]\nimage = { kind = \"channels\", mean = [1], deviations = [1] }",
+                2,
+                &["normalise.image.deviations: ", "did you mean \"deviation\"?"],
+            ),
+            (
+                "[normalise]\nimage = 3",
+                2,
+                &["normalise.image: expected \"imagenet\", \"image_scale\", a file, or a table"],
+            ),
+            (
+                "[memory]\nkind = \"temp_file\"",
+                2,
+                &["memory.kind: the name \"temp_file\" is not enough (\"limit_bytes\" is missing)"],
+            ),
+            ("[augment]\nx = [{ kind = \"noise\" }]", 2, &["augment.x[0]: \"deviation\" is missing"]),
+        ];
+        for (text, line, parts) in cases {
+            let (found, message) = fault(text, Language::Toml);
+            for part in parts {
+                assert!(message.contains(part), "{part} in {message}");
+            }
+            assert_eq!(found, line, "{message}");
+            for word in ["enum", "variant", "struct", "usize", "invalid", "tuple"] {
+                assert!(!message.contains(word), "{word} in {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_has_lines_too() {
+        let text = "{\"sources\": [{\"format\": \"csv\", \"path\": \"a, \\\" ]\"},\n{\"format\": \"images\",\n\
+                    \"options\": {\"classes\": [\"x\", \"{\"],\n \"sise\": [1, 2]}, \"path\": \"b\"}],\n\"shuffle\": 1}";
+        let (line, message) = fault(text, Language::Json);
+        assert_eq!(line, 4, "{message}");
+        assert!(
+            message.starts_with("sources[1].options.sise: ") && message.contains("did you mean \"size\"?"),
+            "{message}"
+        );
+        assert_eq!(fault("{\"shuffle\": 1,\n\"shuffle\": 2}", Language::Json).0, 2);
+        assert_eq!(fault("{\n\"shuffle\": [{}, {\"a\": -1e5}],\n\"workers\":\n-1}", Language::Json).0, 2);
+        assert_eq!(
+            fault("{\n\"workers\":\n-1}", Language::Json),
+            (2, "workers: expected a whole number, 0 or more, found -1".into())
+        );
+    }
+
+    #[test]
+    fn short_forms_mean_the_same_as_long_ones() {
+        let pairs = [
+            ("bad_records = \"skip\"", "bad_records = { skip = {} }"),
+            (
+                "normalise.image = \"imagenet\"",
+                "normalise.image = { kind = \"channels\", mean = [0.485, 0.456, 0.406], deviation = [0.229, 0.224, 0.225] }",
+            ),
+            (
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\"horizontal_flip\"]",
+                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [{ kind = \"horizontal_flip\" }]",
+            ),
+            (
+                "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = \"contiguous\"",
+                "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = { contiguous = {} }",
+            ),
+        ];
+        for (short, long) in pairs {
+            let config = parse(short, Language::Toml).unwrap();
+            assert_eq!(config, parse(long, Language::Toml).unwrap(), "{short}");
+            assert_eq!(config, parse(&serde_json::to_string(&config).unwrap(), Language::Json).unwrap(), "{short}");
+            assert_eq!(config, parse(&toml::to_string(&config).unwrap(), Language::Toml).unwrap(), "{short}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::{
+    DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+
+use super::Step;
+use super::words::Fault;
+
+/// What a file of settings holds, whatever its language.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Flag(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Fraction(f64),
+    Text(String),
+    List(Vec<Self>),
+    Table(Vec<(String, Self)>),
+}
+
+/// The keys that say of which kind a table is.
+pub(super) const TAGS: [&str; 2] = ["format", "kind"];
+
+impl Node {
+    pub(super) fn at(&mut self, path: &[Step]) -> Option<&mut Self> {
+        path.iter().try_fold(self, |node, step| match (node, step) {
+            (Self::Table(entries), Step::Key(key)) => {
+                entries.iter_mut().find(|(own, _)| own == key).map(|(_, node)| node)
+            }
+            (Self::List(items), Step::Index(index)) => items.get_mut(*index),
+            _ => None,
+        })
+    }
+
+    /// Which entry says the kind.
+    pub(super) fn tag(&self) -> Option<usize> {
+        let Self::Table(entries) = self else { return None };
+        entries.iter().position(|(key, _)| TAGS.contains(&key.as_str()))
+    }
+
+    /// Whether this is a list that holds no lists or tables.
+    pub(super) fn is_list_of_values(&self) -> bool {
+        let is_value = |node: &Self| !matches!(node, Self::List(_) | Self::Table(_));
+        matches!(self, Self::List(items) if items.iter().all(is_value))
+    }
+
+    /// Whether this can be no name with what belongs to it, which is a table of one key.
+    pub(super) fn is_long_table(&self) -> bool {
+        matches!(self, Self::Table(entries) if entries.len() > 1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Nodes;
+
+        impl<'de> Visitor<'de> for Nodes {
+            type Value = Node;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("settings")
+            }
+
+            fn visit_unit<E>(self) -> Result<Node, E> {
+                Ok(Node::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+                Ok(Node::Flag(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+                Ok(Node::Unsigned(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+                Ok(u64::try_from(value).map_or(Node::Signed(value), Node::Unsigned))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+                Ok(Node::Fraction(value))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+                Ok(Node::Text(value.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(Node::List(list))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+                let (mut entries, mut seen) = (Vec::new(), HashSet::new());
+                while let Some((key, value)) = map.next_entry::<String, Node>()? {
+                    if !seen.insert(key.clone()) {
+                        return Err(A::Error::custom(format!("{key:?} is there twice")));
+                    }
+                    entries.push((key, value));
+                }
+                Ok(Node::Table(entries))
+            }
+        }
+
+        deserializer.deserialize_any(Nodes)
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+fn table(entries: &[(String, Node)]) -> MapDeserializer<'_, impl Iterator<Item = (&str, &Node)>, Fault> {
+    MapDeserializer::new(entries.iter().map(|(key, node)| (key.as_str(), node)))
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Node::Null => visitor.visit_unit(),
+            Node::Flag(value) => visitor.visit_bool(*value),
+            Node::Unsigned(value) => visitor.visit_u64(*value),
+            Node::Signed(value) => visitor.visit_i64(*value),
+            Node::Fraction(value) => visitor.visit_f64(*value),
+            Node::Text(value) => visitor.visit_borrowed_str(value),
+            Node::List(items) => SeqDeserializer::new(items.iter()).deserialize_any(visitor),
+            Node::Table(entries) => table(entries).deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Node::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self {
+            Node::Text(name) => visitor.visit_enum(Named(name)),
+            Node::Table(entries) if entries.len() == 1 => {
+                MapAccessDeserializer::new(table(entries)).deserialize_enum(name, variants, visitor)
+            }
+            other => Err(Fault::no_choice(other.unexpected(), variants)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl Node {
+    fn unexpected(&self) -> serde::de::Unexpected<'_> {
+        use serde::de::Unexpected;
+        match self {
+            Self::Null => Unexpected::Unit,
+            Self::Flag(value) => Unexpected::Bool(*value),
+            Self::Unsigned(value) => Unexpected::Unsigned(*value),
+            Self::Signed(value) => Unexpected::Signed(*value),
+            Self::Fraction(value) => Unexpected::Float(*value),
+            Self::Text(value) => Unexpected::Str(value),
+            Self::List(_) => Unexpected::Seq,
+            Self::Table(_) => Unexpected::Map,
+        }
+    }
+}
+
+/// One of several choices by its name alone: everything that belongs to it has its default.
+struct Named<'de>(&'de str);
+
+/// Nothing belongs to it.
+const EMPTY: &Node = &Node::Table(Vec::new());
+
+impl<'de> EnumAccess<'de> for Named<'de> {
+    type Error = Fault;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
+        Ok((seed.deserialize(self.0.into_deserializer())?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Named<'de> {
+    type Error = Fault;
+
+    fn unit_variant(self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(EMPTY).map_err(|fault| fault.of_bare_name(self.0))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+        EMPTY.deserialize_any(visitor).map_err(|fault| fault.of_bare_name(self.0))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
+        EMPTY.deserialize_any(visitor).map_err(|fault| fault.of_bare_name(self.0))
+    }
+}

@@ -1,0 +1,150 @@
+use std::fmt;
+
+use serde::de::{Error, Expected, Unexpected};
+
+use crate::error::nearest;
+
+/// What is wrong with a setting, in words for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fault {
+    pub(super) what: What,
+    pub(super) text: String,
+}
+
+/// What finding the place depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum What {
+    /// A key is not there.
+    Missing,
+    /// A list is too short or too long.
+    Length,
+    Other,
+}
+
+impl Fault {
+    fn new(text: impl Into<String>) -> Self {
+        Self { what: What::Other, text: text.into() }
+    }
+
+    /// Something where one of these names may stand.
+    pub(super) fn no_choice(found: Unexpected<'_>, names: &[&str]) -> Self {
+        Self::new(format!("expected {}, found {}", one_of(names), found_words(found)))
+    }
+
+    /// It comes of a name that stands alone.
+    pub(super) fn of_bare_name(self, name: &str) -> Self {
+        Self::new(format!("the name {name:?} is not enough ({}); write {{ {name} = ... }}", self.text))
+    }
+}
+
+fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+fn meant(wanted: &str, names: &[&str]) -> String {
+    nearest(wanted, names.iter().copied()).map_or_else(String::new, |near| format!("did you mean {near:?}? "))
+}
+
+fn found_words(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => format!("{value}"),
+        Unexpected::Unsigned(value) => format!("{value}"),
+        Unexpected::Signed(value) => format!("{value}"),
+        Unexpected::Float(value) => format!("{value:?}"),
+        Unexpected::Char(value) => format!("{value:?}"),
+        Unexpected::Str(value) => format!("{value:?}"),
+        Unexpected::Unit | Unexpected::Option => "null".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a table".to_owned(),
+        Unexpected::UnitVariant => "a name alone".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The parser's words for a type, in ours.
+fn expected_words(expected: &dyn Expected) -> String {
+    let words = expected.to_string();
+    if words.starts_with("struct variant") || words == "newtype variant" {
+        return "{ name = ... } with what belongs to the name".to_owned();
+    }
+    if words.starts_with("struct ") {
+        return "a table".to_owned();
+    }
+    if words.contains("internally tagged enum") {
+        return "a table with its kind".to_owned();
+    }
+    if let Some(len) = ["a tuple of size ", "an array of length "].iter().find_map(|begin| words.strip_prefix(begin)) {
+        return format!("a list of {len}");
+    }
+    match words.as_str() {
+        "usize" | "u64" | "u32" | "u16" => "a whole number, 0 or more",
+        "u8" => "a whole number from 0 to 255",
+        "isize" | "i64" | "i32" => "a whole number",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text",
+        "path string" => "a path",
+        "a character" => "a single character",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "map with a single key" | "string or map" => "a name, or a table of one name and what belongs to it",
+        "unit variant" => "a name alone",
+        _ => return words,
+    }
+    .to_owned()
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format!("expected {}, found {}", expected_words(expected), found_words(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn invalid_length(found: usize, expected: &dyn Expected) -> Self {
+        let text = format!("expected {}, found a list of {found}", expected_words(expected));
+        Self { what: What::Length, text }
+    }
+
+    fn unknown_variant(found: &str, names: &'static [&'static str]) -> Self {
+        let meant = meant(found, names);
+        Self::new(format!("{found:?} is not allowed; {meant}it is {}", one_of(names)))
+    }
+
+    fn unknown_field(found: &str, names: &'static [&'static str]) -> Self {
+        let meant = meant(found, names);
+        match names {
+            [] => Self::new(format!("there is no setting {found:?}, and none belongs here")),
+            names => {
+                Self::new(format!("there is no setting {found:?}; {meant}the settings here are {}", names.join(", ")))
+            }
+        }
+    }
+
+    fn missing_field(name: &'static str) -> Self {
+        Self { what: What::Missing, text: format!("{name:?} is missing") }
+    }
+
+    fn duplicate_field(name: &'static str) -> Self {
+        Self::new(format!("{name:?} is there twice"))
+    }
+}
