@@ -268,7 +268,7 @@ struct IndexPlanner {
 impl IndexPlanner {
     fn go_to(&mut self, epoch: u64, position: u64) {
         self.epoch = epoch;
-        self.of_epoch = self.order.epoch(epoch);
+        self.of_epoch.begin(epoch);
         self.deal = Deal::new(self.shard, self.order.len, position, self.remainder);
         self.dealt = 0;
     }

@@ -83,6 +83,14 @@ enum Shuffle {
 }
 
 impl EpochOrder {
+    /// Goes over to another epoch. What is known of a mixture's shuffles is kept: they do not depend on the epoch.
+    pub(crate) fn begin(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        if let Shuffle::Whole(shuffle) = &mut self.shuffle {
+            *shuffle = Permutation::new(self.order.len, epoch_key(self.order.seed, epoch));
+        }
+    }
+
     pub(crate) fn sample_at(&mut self, position: u64) -> u64 {
         let Order { len, seed, picks, .. } = &self.order;
         match (picks, &mut self.shuffle) {
