@@ -107,6 +107,20 @@ pub struct Affine {
     pub axis: Option<usize>,
 }
 
+impl Affine {
+    /// Why it can't be that of a tensor of `shape`.
+    fn fault(&self, shape: &[Dim]) -> Option<String> {
+        let (factors, summands) = (self.scale.len(), self.bias.len());
+        let wanted = match self.axis.map(|axis| shape.get(axis)) {
+            None => 1,
+            Some(Some(Dim::Fixed(len))) => *len,
+            Some(_) => return Some(format!("its transformation goes by axis {:?} of {shape:?}", self.axis)),
+        };
+        ([factors, summands] != [wanted; 2] || wanted == 0)
+            .then(|| format!("its transformation has {factors} factors and {summands} summands, but needs {wanted}"))
+    }
+}
+
 /// Name, role, element type and shape of one tensor of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorSpec {
@@ -164,7 +178,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] without tensors, with a name twice, or with too many dimensions or extents.
+    /// [`ErrorKind::Schema`] without tensors, with a name twice, with too many dimensions or extents, or with a transformation
+    /// of another shape.
     pub fn new(tensors: Vec<TensorSpec>) -> Result<Self> {
         if tensors.is_empty() {
             return Err(Error::new(ErrorKind::Schema, "a sample needs at least one tensor"));
@@ -176,6 +191,8 @@ impl Schema {
                 format!("{} dimensions; there may be {MAX_RANK}", tensor.shape.len())
             } else if tensor.shape.iter().any(|dim| matches!(dim, Dim::Extent(e) if *e >= MAX_EXTENTS)) {
                 format!("extent index out of range; there may be {MAX_EXTENTS} extents")
+            } else if let Some(fault) = tensor.affine.as_ref().and_then(|affine| affine.fault(&tensor.shape)) {
+                fault
             } else {
                 continue;
             };

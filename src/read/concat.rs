@@ -62,7 +62,8 @@ impl Concat {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape and classes.
+    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape and classes;
+    /// [`ErrorKind::Limit`] with more records than a number of 64 bits counts.
     pub fn and(mut self, reader: impl RecordReader + 'static) -> Result<Self> {
         let (ours, theirs) = (self.tensors(), reader.tensors());
         if ours != theirs {
@@ -73,7 +74,11 @@ impl Concat {
             };
             return Err(Error::new(ErrorKind::Schema, message));
         }
-        self.starts.push(self.len() + reader.len());
+        let Some(len) = self.len().checked_add(reader.len()) else {
+            let message = format!("{} records and {} more are more than 2^64", self.len(), reader.len());
+            return Err(Error::new(ErrorKind::Limit, message));
+        };
+        self.starts.push(len);
         self.parts.push(Arc::new(reader));
         Ok(self)
     }

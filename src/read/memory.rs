@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, TensorSpec};
 
-use super::{RecordReader, Sample, Scratch};
+use super::{RecordReader, Sample, Scratch, check_record};
 
 /// Samples that are in memory already: one tensor of fixed shape, row after row.
 ///
@@ -73,6 +73,7 @@ impl<T: Element> RecordReader for MemoryReader<T> {
     }
 
     fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        check_record(sample.id, self.len())?;
         let start = sample.id as usize * self.row_elements;
         let values = &self.values[start..start + self.row_elements];
         write_numbers(&mut row.tensor(0), 0, T::numbers(values))

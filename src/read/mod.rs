@@ -61,6 +61,17 @@ pub(crate) use tar::is_pattern;
 pub use tar::{ClassBy, MemberCount, TarField, TarOptions, TarReader, TarRecord, TarSummary};
 pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 
+/// # Errors
+///
+/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for a record that a reader of `len` records does not have.
+fn check_record(sample: u64, len: u64) -> Result<()> {
+    if sample < len {
+        return Ok(());
+    }
+    let message = format!("there is no such record; there are {len}");
+    Err(Error::new(ErrorKind::NotFound, message).at_record(sample))
+}
+
 /// Random access to records, and their decoding.
 ///
 /// Called from several threads at once, in any order, each with a [`Scratch`] of its own. A batch is filled in jobs of

@@ -112,8 +112,13 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
         return refused("the data or the options have changed");
     }
     // The length in the header is believed only where the file is as long.
-    let mut contents = vec![0; (len as usize).saturating_sub(HEADER)];
-    if found[16..24] != (contents.len() as u64).to_le_bytes() || file.read_exact(&mut contents).is_err() {
+    let len = len.saturating_sub(HEADER as u64);
+    let mut contents = Vec::new();
+    if found[16..24] != len.to_le_bytes() || contents.try_reserve_exact(usize::try_from(len).ok()?).is_err() {
+        return refused("it is cut off, or beyond memory");
+    }
+    contents.resize(len as usize, 0);
+    if file.read_exact(&mut contents).is_err() {
         return refused("it is cut off");
     }
     if found != header(guard, &contents) {

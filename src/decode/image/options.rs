@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::MAX_SIDE;
 use super::augment::{self, ImageAugment};
 use crate::dtype::DType;
 
@@ -192,6 +193,9 @@ impl ImageOptions {
             }
             (Some((height, width)), _) if u64::from(height) * u64::from(width) > self.max_pixels => {
                 faults.push(format!("a size of {height} x {width} passes max_pixels = {}", self.max_pixels));
+            }
+            (Some((height, width)), _) if height.max(width) > MAX_SIDE => {
+                faults.push(format!("a size of {height} x {width}; a side may have {MAX_SIDE}"));
             }
             (Some((height, width)), CropFit::CenterCrop { shorter }) if shorter < height.max(width) => {
                 faults.push(format!("center_crop with shorter = {shorter} can't hold {height} x {width}; enlarge it"));

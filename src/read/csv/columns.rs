@@ -13,7 +13,7 @@ use super::fields::Fields;
 use super::format::Format;
 use super::kind::Kind;
 use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
-use super::value::{Missings, holds, shown};
+use super::value::{Missings, holds, holds_integer, shown};
 
 /// Most elements of a one-hot label whose classes are counted in the data.
 const MAX_ONE_HOT: i64 = 1 << 16;
@@ -238,7 +238,7 @@ impl Plan {
                 let width = if *one_hot { table.count as usize } else { 1 };
                 let dtype = tensor.dtype.unwrap_or(if *one_hot { DType::F32 } else { DType::I64 });
                 let largest = table.count.saturating_sub(1);
-                if !*one_hot && table.count < u32::MAX && !holds(dtype, largest.into()) {
+                if !*one_hot && table.count < u32::MAX && !holds_integer(dtype, largest.into()) {
                     return config(format!("class index {largest} does not fit {dtype}"));
                 }
                 let mut shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };
@@ -258,7 +258,7 @@ impl Plan {
                 };
                 let tables = columns.iter().enumerate().map(table).collect::<Result<Vec<_>>>()?;
                 let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
-                if let Some(code) = codes.into_iter().find(|code| !holds(dtype, *code as f64)) {
+                if let Some(code) = codes.into_iter().find(|code| !holds_integer(dtype, *code)) {
                     return config(format!("code {code} does not fit {dtype}"));
                 }
                 let run = |table| RunClasses { classes: Arc::new(table), one_hot: false, missing: *missing };
@@ -274,7 +274,10 @@ impl Plan {
                 (DType::U8, [shape, vec![*max_len]].concat(), *max_len)
             }
         };
-        let elements = columns.len() * width;
+        let Some(elements) = columns.len().checked_mul(width).filter(|elements| *elements <= isize::MAX as usize)
+        else {
+            return config(format!("has {} columns of {width} elements, more than memory holds", columns.len()));
+        };
         if let Some(other) = &tensor.shape {
             if other.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim)) != Some(elements) {
                 return config(format!("shape {other:?} does not have the {elements} elements of its columns"));

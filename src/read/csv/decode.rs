@@ -208,7 +208,7 @@ impl Plan {
             let field = fields.next(buffer).ok_or(Stop::Short)?;
             let Some(index) = classes.classes.index(field) else {
                 let code = classes.missing.filter(|_| self.missings.contains(field.trim_ascii()));
-                if let Some(code) = code.and_then(|code| T::from_f64(code as f64)) {
+                if let Some(code) = code.and_then(T::from_i64) {
                     target[0] = code;
                     continue;
                 }

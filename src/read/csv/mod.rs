@@ -37,7 +37,7 @@ use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 
-use super::{Fingerprint, Job, RecordReader, Sample, Scratch};
+use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
 pub(crate) use columns::{Inference, Plan, needs_inference};
 pub(crate) use decode::Fault;
@@ -179,6 +179,7 @@ impl RecordReader for CsvReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(samples[nth], self.len()).map_err(|error| error.at_path(self.rows.input.path()))?;
         let rows = &mut scratch.of::<CsvScratch>().rows;
         if nth == 0 {
             rows.clear();

@@ -2,8 +2,9 @@ use std::hint::black_box;
 
 use memchr::memchr_iter;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
+use crate::read::check_record;
 use crate::read::parallel::in_order;
 use crate::storage::Gathered;
 use crate::storage::{Input, Needs};
@@ -131,7 +132,7 @@ impl Rows {
 
     /// Learns from all records.
     pub(crate) fn observe(&self, inference: &mut Inference, threads: usize) -> Result<()> {
-        let rows_a_job = (self.len() * OBSERVED_BYTES / self.input.len().max(1)).max(1);
+        let rows_a_job = (self.len().saturating_mul(OBSERVED_BYTES) / self.input.len().max(1)).max(1);
         let pristine = inference.clone();
         let work = |read: &mut RowBytes, job: u64| {
             let mut learnt = pristine.clone();
@@ -169,7 +170,7 @@ impl Rows {
 
     /// Where the bytes end that may belong to the record that begins at `start`.
     fn end(&self, row: u64, start: u64) -> u64 {
-        self.start(row + 1).min(start.saturating_add(self.limit as u64 + 2))
+        self.start(row.saturating_add(1)).min(start.saturating_add(self.limit as u64).saturating_add(2))
     }
 
     /// Says that the bytes of `rows` will be read.
@@ -198,7 +199,7 @@ impl Rows {
             {
                 black_box(bytes.iter().step_by(64).chain(bytes.last()).fold(0, |sum, byte| sum ^ byte));
             }
-            behind = Some(row + 1);
+            behind = row.checked_add(1);
         }
     }
 
@@ -234,10 +235,7 @@ impl Rows {
     /// Reads the first of `rows`, and with the same call those after it that lie behind it in the file.
     pub(crate) fn read(&self, rows: &[u64], into: &mut RowBytes) -> Result<()> {
         let first = rows[0];
-        if first >= self.len() {
-            let message = format!("there is no such record; there are {}", self.len());
-            return Err(Error::new(ErrorKind::NotFound, message).at_path(self.input.path()));
-        }
+        check_record(first, self.len()).map_err(|error| error.at_path(self.input.path()))?;
         let start = self.start(first);
         let mut end = self.end(first, start);
         let mut count = 1;

@@ -108,6 +108,16 @@ pub(crate) trait FieldNumber: Copy + Default {
 pub(crate) trait FieldElement: FieldNumber + Element {
     fn from_index(index: u32) -> Self;
     fn scaled(self, scale: f32, bias: f32) -> Self;
+
+    /// The same integer in this type.
+    fn from_i64(number: i64) -> Option<Self> {
+        if Self::DTYPE == DType::I64 {
+            return Some(bytemuck::cast(number));
+        }
+        let near = number as f64;
+        let survives = |own: &Self| near as i128 == i128::from(number) && Self::numbers(&[*own]).at(0) == near;
+        Self::from_f64(near).filter(survives)
+    }
 }
 
 /// The integer at the start of `bytes`. Where a sign or nothing is followed by something else, the parser gives 0.
@@ -317,6 +327,11 @@ pub(crate) use with_element;
 /// Whether `value` can stand in a tensor of this type.
 pub(crate) fn holds(dtype: DType, value: f64) -> bool {
     with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some())
+}
+
+/// Whether an integer, such as a class, can stand in a tensor of this type.
+pub(crate) fn holds_integer(dtype: DType, number: i64) -> bool {
+    with_element!(dtype, T => <T as FieldElement>::from_i64(number).is_some())
 }
 
 /// A field as a message shows it: quoted, lossy, and not longer than 40 characters.

@@ -15,7 +15,7 @@ use crate::schema::{MAX_RANK, Role, TensorSpec};
 
 use crate::storage::{Input, Needs};
 
-use super::{Fingerprint, Sample, Scratch};
+use super::{Fingerprint, Sample, Scratch, check_record};
 
 pub(crate) use fetched::Fetched;
 pub use stored::{Endian, StoredType};
@@ -150,11 +150,12 @@ impl FixedRecords {
     }
 
     fn offset(&self, sample: u64) -> u64 {
-        self.start + sample * self.record_bytes as u64
+        self.start.saturating_add(sample.saturating_mul(self.record_bytes as u64))
     }
 
     fn bytes_of(&self, sample: u64) -> Range<u64> {
-        self.offset(sample)..self.offset(sample) + self.record_bytes as u64
+        let start = self.offset(sample);
+        start..start.saturating_add(self.record_bytes as u64)
     }
 
     pub(crate) fn need(&self, samples: &[u64], needs: &mut Needs) {
@@ -162,6 +163,7 @@ impl FixedRecords {
     }
 
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(samples[nth], self.count).map_err(|error| error.at_path(self.path()))?;
         scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
 

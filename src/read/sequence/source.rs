@@ -7,11 +7,11 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
-use crate::read::Fingerprint;
 use crate::read::csv::{
     ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text,
     needs_inference,
 };
+use crate::read::{Fingerprint, check_record};
 use crate::storage::inflate_error;
 
 use super::SequenceOptions;
@@ -202,7 +202,7 @@ pub(super) fn open_grouped(
             fields.skip();
         }
         // A record so short that it has no such field is bad; it goes where it can be reported.
-        let new = groups.add(fields.next(&mut buffer).unwrap_or_default());
+        let new = groups.add(fields.next(&mut buffer).unwrap_or_default()).map_err(at_path)?;
         if new || groups.members.len().is_multiple_of(1 << 12) {
             held.grow_to(groups.bytes(), "the sequence index").map_err(|error| error.at_path(path))?;
         }
@@ -227,18 +227,25 @@ struct Grouping {
 
 impl Grouping {
     /// Adds the next row; says whether it begins a group.
-    fn add(&mut self, name: &[u8]) -> bool {
-        let next = self.indices.len() as u32;
-        let index = match self.indices.get(name) {
-            Some(index) => *index,
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] with more than 2^32 groups.
+    fn add(&mut self, name: &[u8]) -> Result<bool> {
+        let known = self.indices.get(name).copied();
+        let index = match known {
+            Some(index) => index,
             None => {
+                let Ok(next) = u32::try_from(self.indices.len()) else {
+                    return Err(Error::new(ErrorKind::Limit, "more than 2^32 groups"));
+                };
                 self.indices.insert(name.into(), next);
                 self.name_bytes += name.len() as u64;
                 next
             }
         };
         self.members.push(index);
-        index == next
+        Ok(known.is_none())
     }
 
     /// About what this takes, and what it becomes.
@@ -326,9 +333,7 @@ impl Source {
     }
 
     pub(super) fn fetch(&self, sample: u64, nth: usize, scratch: &mut SequenceScratch) -> Result<()> {
-        if sample >= self.len() {
-            return Err(Error::new(ErrorKind::NotFound, format!("there are only {} sequences", self.len())));
-        }
+        check_record(sample, self.len())?;
         if nth == 0 {
             scratch.rows.clear();
             scratch.sequences.clear();

@@ -76,7 +76,7 @@ impl TarSummary {
             |members| {
                 for (extension, (count, bytes)) in members {
                     let sum = sums.entry(extension).or_default();
-                    *sum = (sum.0 + count, sum.1 + bytes);
+                    *sum = (sum.0 + count, sum.1.saturating_add(bytes));
                 }
                 Ok(())
             },
@@ -111,7 +111,7 @@ fn members_of(path: &Path) -> Result<BTreeMap<String, (u64, u64)>> {
     while let Some(member) = walk.next()? {
         let Some((_, extension)) = split(walk.name()) else { continue };
         let sum = members.entry(extension.to_ascii_lowercase()).or_default();
-        *sum = (sum.0 + 1, sum.1 + member.size);
+        *sum = (sum.0 + 1, sum.1.saturating_add(member.size));
     }
     Ok(members)
 }

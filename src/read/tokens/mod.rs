@@ -17,7 +17,7 @@ use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 
 use super::fixed::Fetched;
-use super::{Fingerprint, RecordReader, Sample, Scratch};
+use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
 use best_fit::Bins;
 use documents::Windows;
@@ -167,7 +167,8 @@ impl TokenReader {
     fn window(&self, sample: u64) -> Range<u64> {
         match &self.windows {
             Cut::Even(stride) => {
-                let start = sample * stride;
+                // Beyond the last sample, nothing.
+                let start = sample.saturating_mul(*stride).min(self.file.tokens);
                 start..self.file.tokens.min(start + self.options.span() as u64)
             }
             Cut::Whole(windows) => windows.window(sample),
@@ -275,6 +276,7 @@ impl RecordReader for TokenReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(samples[nth], self.samples).map_err(|error| error.at_path(self.path()))?;
         let Worker { fetched, gathered, .. } = scratch.of::<Worker>();
         let Cut::BestFit(bins) = &self.windows else {
             return fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample));
