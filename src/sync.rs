@@ -26,7 +26,6 @@ type RawMutex<T> = loom::sync::Mutex<T>;
 #[cfg(ringfeed_loom)]
 type RawCondvar = loom::sync::Condvar;
 
-use std::sync::TryLockError;
 use std::time::Instant;
 
 /// A mutex without poisoning.
@@ -40,15 +39,6 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The lock, unless another thread has it now.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 }
 

@@ -4,15 +4,16 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::Waves;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
-    DataSetIterator, IdxOptions, IdxReader, Longer, MemoryReader, NpyOptions, NpyReader, RawOptions, RawReader,
-    ReaderSource, RecordReader, Role, StoredType, StreamSource, TarField, TarOptions, TarReader, TokenCut,
-    TokenOptions, TokenPacking, TokenReader, Workspace,
+    DataSetIterator, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget, MemoryReader, NpyOptions,
+    NpyReader, Overflow, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch,
+    StoredType, StreamSource, TarField, TarOptions, TarReader, TensorSpec, TokenCut, TokenOptions, TokenPacking,
+    TokenReader, Workspace, shield, wrap,
 };
 
 struct Counting;
@@ -230,6 +231,47 @@ fn streamed_csv_files_allocate_nothing_per_batch() {
         ALLOCATIONS.load(Ordering::Relaxed) == before
     });
     assert!(at_rest);
+}
+
+/// Waves of which the first is far longer than all others, when it is measured for the first time.
+struct Outlier(Waves, AtomicBool);
+
+impl RecordReader for Outlier {
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.0.tensors()
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        match sample == 640 && !self.1.swap(true, Ordering::SeqCst) {
+            true => Ok(Extents::of_length(100_000)),
+            false => self.0.measure(sample, scratch),
+        }
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.0.decode(sample, nth, scratch, row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.0.place(sample)
+    }
+}
+
+#[test]
+fn batches_after_one_beyond_the_budget_allocate_nothing() {
+    let _turn = turn();
+    for shielded in [false, true] {
+        let builder = Workspace::builder().workers(2).budget(MemoryBudget::new(4 << 20)).overflow(Overflow::Spill);
+        let workspace = builder.build().unwrap();
+        let source = ReaderSource::new(Outlier(Waves::new(10_000, 30), AtomicBool::new(false))).batch_size(64);
+        let mut iterator = if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
+        assert!(comes_to_rest(&mut *iterator), "shielded: {shielded}");
+        assert!(workspace.ring().spilled > 0, "{:?}", workspace.ring());
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ struct Custom {
     measure: Option<fn(u64) -> Result<Extents>>,
     any_sample: fn(u64) -> Option<u64>,
     policy: BadRecords,
+    /// Once set, nobody learns the schema.
+    hides_schema: Arc<AtomicBool>,
 }
 
 impl Custom {
@@ -55,6 +57,7 @@ impl Custom {
             measure: None,
             any_sample: |bits| Some(bits % 20),
             policy: BadRecords::Fail,
+            hides_schema: Arc::default(),
         }
     }
 }
@@ -121,6 +124,7 @@ struct CustomFiller {
 
 impl Filler for CustomFiller {
     fn schema(&self) -> &Arc<Schema> {
+        assert!(!self.custom.hides_schema.load(Ordering::SeqCst), "no schema");
         &self.schema
     }
 
@@ -222,6 +226,31 @@ fn a_first_plan_that_panics_or_has_no_samples_is_an_error_of_the_iterators_makin
 }
 
 #[test]
+fn a_schema_that_panics_is_an_error_and_no_batch_is_handed_out_unwritten() {
+    ends(|| {
+        for turn in 0..30 {
+            let custom = Custom::new(good);
+            let hides = custom.hides_schema.clone();
+            let workspace = workspace(2, turn % 3);
+            let shielded = turn % 5 == 0;
+            let mut iterator =
+                if shielded { wrap(shield(custom), &workspace) } else { wrap(custom, &workspace) }.unwrap();
+            hides.store(true, Ordering::SeqCst);
+            let (seen, error) = epoch(&mut *iterator);
+            assert_eq!(seen, (0..seen.len() as i64).collect::<Vec<_>>());
+            // Ahead, everything may be filled already.
+            assert!(error.as_ref().map_or(seen.len() == 20, |error| error.kind() == ErrorKind::Panicked), "{error:?}");
+            hides.store(false, Ordering::SeqCst);
+            iterator.reset().unwrap();
+            let (seen, error) = epoch(&mut *iterator);
+            if error.is_none() {
+                assert_eq!(seen, (0..20).collect::<Vec<_>>());
+            }
+        }
+    });
+}
+
+#[test]
 fn a_place_that_panics_hides_neither_the_error_nor_the_worker() {
     let bad = |sample| if sample == 9 { Err(Error::new(ErrorKind::Data, "nine")) } else { Ok(()) };
     let custom = Custom { place: |_| panic!("no place"), decode: bad, ..Custom::new(good) };
@@ -288,7 +317,7 @@ fn a_planners_own_exhaustion_ends_the_epoch_like_any_other_error() {
         for _ in 0..2 {
             let (seen, error) = epoch(&mut *iterator);
             assert_eq!(seen, (0..8).collect::<Vec<_>>());
-            assert_eq!(error.unwrap().kind(), ErrorKind::Exhausted);
+            assert_eq!(error.unwrap().kind(), ErrorKind::Data);
             iterator.reset().unwrap();
         }
     });

@@ -28,7 +28,7 @@ pub(crate) struct Batch {
     /// batch may have to be filled again.
     pub(crate) kept: Option<Kept>,
     /// What ends the epoch here, whatever the policy for bad records.
-    pub(crate) fatal: Option<Error>,
+    fatal: Mutex<Option<Error>>,
     /// Where the iterator stands once this batch is handed out.
     pub(crate) after: Option<State>,
 }
@@ -43,13 +43,23 @@ pub(crate) struct Kept {
 
 impl Batch {
     /// Makes this the batch of `plan`, and returns the plan of the slot's last turn, to be used again.
-    pub(crate) fn begin(&mut self, ticket: u64, plan: BatchPlan) -> BatchPlan {
-        self.ticket = ticket;
-        self.faults.lock().clear();
+    pub(crate) fn begin(&mut self, plan: BatchPlan) -> BatchPlan {
+        let ended = (std::mem::take(&mut *self.faults.lock()), self.fatal.lock().take());
+        // Errors may carry what is the user's: it is dropped under no lock.
+        drop(ended);
         self.bad.clear();
         self.kept = None;
-        self.fatal = None;
         std::mem::replace(&mut self.plan, plan)
+    }
+
+    /// The batch can't be delivered: `error` ends the epoch in its place, unless another one does already.
+    pub(crate) fn fail(&self, error: Error) {
+        self.fatal.lock().get_or_insert(error);
+    }
+
+    /// What ends the epoch in this batch's place.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.fatal.lock().take()
     }
 
     /// Takes the plan back, so that the batch can be filled again: rows that were found bad stay so.

@@ -180,6 +180,11 @@ pub struct BatchPlan {
     pub(crate) faults: Vec<(usize, Error)>,
     /// Bytes that were asked for, held until the batch is filled.
     pub(crate) requested: Option<Requested>,
+    /// The longest extents of its rows, once they are measured: a batch that is filled again is laid out as it was, also if
+    /// rows turned out to be bad meanwhile.
+    pub(crate) measured: Option<Extents>,
+    /// Most rows that there is memory for; `None` where nobody has set a bound.
+    pub(crate) most_rows: Option<u64>,
 }
 
 impl BatchPlan {
@@ -195,7 +200,33 @@ impl BatchPlan {
         self.faults.clear();
         self.requested = None;
         self.padding = 0;
+        self.measured = None;
         self.release_records();
+    }
+
+    /// Makes room for `rows` rows in all. A planner calls it before it plans as many as it was asked for: the number is
+    /// checked here before it takes memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`] if a batch of so many rows can't fit the workspace's memory budget, [`ErrorKind::Limit`] if
+    /// there is no memory for the plan itself.
+    pub fn reserve(&mut self, rows: usize) -> Result<()> {
+        if self.most_rows.is_some_and(|most| rows as u64 > most) {
+            let message = format!(
+                "a batch of {rows} samples does not fit the memory budget, which has room for {} at most; lower the \
+                 batch size, or raise the budget",
+                self.most_rows.unwrap_or_default(),
+            );
+            return Err(Error::new(ErrorKind::Budget, message));
+        }
+        let reserved = [&mut self.positions, &mut self.samples]
+            .into_iter()
+            .try_for_each(|column| column.try_reserve(rows.saturating_sub(column.len())));
+        reserved.map_err(|error| {
+            let message = format!("no memory to plan a batch of {rows} samples; lower the batch size");
+            Error::new(ErrorKind::Limit, message).with_source(error)
+        })
     }
 
     /// Lets go of the records' bytes: the batch will not be filled again.

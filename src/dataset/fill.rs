@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::read::{Job, Scratch};
 use crate::ring::Share;
 use crate::row::RowsMut;
-use crate::schema::Extents;
-use crate::sync::AtomicBool;
+use crate::schema::{Extents, Schema};
+use crate::sync::{AtomicBool, Ordering};
 
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner};
@@ -18,7 +19,8 @@ pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, &mu
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stop` is looked at between rows; a stopped share is left as it is.
+/// `stop` is looked at between rows; a stopped share is left as it is: `false`.
+#[must_use]
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
@@ -26,7 +28,7 @@ pub(crate) fn fill_rows(
     counters: &Counters,
     stop: &AtomicBool,
     fetch: &mut Fetch<'_>,
-) {
+) -> bool {
     let rows = share.rows();
     let begin = Instant::now();
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), rows.clone());
@@ -45,6 +47,7 @@ pub(crate) fn fill_rows(
     }
     counters.read.busy(fetched - begin, rows.len());
     counters.decode.busy(fetched.elapsed(), rows.len());
+    !stop.load(Ordering::Acquire)
 }
 
 /// Fetches on the calling thread.
@@ -146,8 +149,33 @@ pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: 
     error.at_record(place.record.unwrap_or(plan.samples[row]))
 }
 
-/// Asks the planner for the next batch of the epoch; `false` ends it.
-pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan) -> Result<bool> {
+/// The longest extents of a plan's rows, measured at the first time of asking; rows that can't be measured become bad ones.
+pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &mut Scratch) -> Extents {
+    if let Some(measured) = plan.measured {
+        return measured;
+    }
+    let mut extents = Extents::default();
+    if filler.schema().is_variable() {
+        let mut faults = Vec::new();
+        extents = measure_rows(filler, plan, 0..plan.rows(), scratch, |row, error| faults.push((row, error)));
+        plan.faults.append(&mut faults);
+    }
+    plan.measured = Some(extents);
+    extents
+}
+
+/// How many rows of `schema` and their plan fit `bytes` bytes at most, however short they are.
+pub(crate) fn most_rows(schema: &Schema, bytes: u64) -> u64 {
+    /// A position and a sample id.
+    const PLAN_BYTES: u64 = 16;
+    let mut layout = Layout::default();
+    let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
+    bytes / row.saturating_add(PLAN_BYTES)
+}
+
+/// Asks the planner for the next batch of the epoch, of at most `most_rows` rows; `false` ends it.
+pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, most_rows: Option<u64>) -> Result<bool> {
+    (into.measured, into.most_rows) = (None, most_rows);
     let planned = caught(|| planner.plan(into)).map_err(Error::of_a_user)?;
     if planned {
         into.check()?;

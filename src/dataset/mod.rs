@@ -23,7 +23,7 @@ mod verify;
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
-pub(crate) use fill::{Fetch, caught, fetch_directly, fill_rows, measure_rows, plan_batch};
+pub(crate) use fill::{Fetch, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
 pub use iterator::DataSetIterator;
 pub use labels::read_labels;
 pub use reader_source::ReaderSource;

@@ -286,6 +286,7 @@ impl Planner for IndexPlanner {
         into.index = self.deal.covered(self.dealt) / (batch_size * u64::from(self.shard.count));
         into.key = Some(epoch_key(self.order.seed, self.epoch));
         let full = if self.last_batch == LastBatch::Pad { batch_size } else { rows };
+        into.reserve(usize::try_from(full).unwrap_or(usize::MAX))?;
         for nth in self.dealt..self.dealt + full {
             let position = self.deal.position(nth);
             into.positions.push(position);

@@ -8,7 +8,7 @@ use crate::sync::Ordering;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
-use super::fill::{Fetch, caught, fill_row};
+use super::fill::{Fetch, caught, fill_row, located};
 use super::settle::{BadRecords, compact};
 
 /// Candidates that are tried for one bad record before the batch fails.
@@ -67,89 +67,69 @@ fn replace(
     while !waiting.is_empty() {
         let batch = draft.payload_mut();
         let mut extents = batch.layout.extents();
-        let mut chosen = Vec::new();
-        for (row, attempt) in waiting.drain(..) {
-            let (attempt, candidate) = choose(&batch.plan, row, attempt, filler, scratch)?;
-            kept.samples[row] = candidate.samples[0];
-            extents = extents.max(candidate_extents(&candidate, filler, scratch)?);
-            chosen.push((row, attempt, candidate));
+        for (row, attempt) in &mut waiting {
+            let (chosen, candidate, measured) = choose(&batch.plan, *row, *attempt, filler, scratch)?;
+            (*attempt, kept.samples[*row]) = (chosen, candidate);
+            extents = extents.max(measured);
         }
         if extents != batch.layout.extents() {
             counters.refilled.fetch_add(1, Ordering::Relaxed);
-            lay_out_again(draft, extents, filler, scratch, fetch)?;
-        }
-        for (row, attempt, candidate) in chosen {
-            let written = fill_draft_row(draft, row, &candidate, filler, scratch, fetch);
-            if written.is_err() {
-                waiting.push((row, attempt + 1));
+            batch.layout.compute(filler.schema(), kept.samples.len(), extents)?;
+            let bytes = batch.layout.bytes();
+            draft.refit(bytes)?;
+            // Nothing is where it was: good rows are filled again, and those that were replaced in earlier rounds.
+            for row in (0..kept.samples.len()).filter(|row| waiting.iter().all(|(waits, _)| waits != row)) {
+                fill_as_kept(draft, row, &kept, filler, scratch, fetch)?;
             }
         }
+        waiting.retain_mut(|(row, attempt)| {
+            *attempt += 1;
+            fill_as_kept(draft, *row, &kept, filler, scratch, fetch).is_err()
+        });
     }
     draft.payload_mut().kept = Some(kept);
     Ok(())
 }
 
-/// The first candidate from `attempt` on that can be measured, as a plan of one row.
+/// The first candidate from `attempt` on that can be measured: which attempt it is, its sample and its extents.
 fn choose(
     plan: &BatchPlan,
     row: usize,
     attempt: u64,
     filler: &dyn Filler,
     scratch: &mut Scratch,
-) -> Result<(u64, BatchPlan)> {
+) -> Result<(u64, u64, Extents)> {
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
         let Some(sample) = filler.any_sample(key.bits(attempt)) else { break };
+        if sample == plan.samples[row] {
+            continue;
+        }
         let candidate = BatchPlan { samples: vec![sample], ..plan.one_row(row) };
-        if sample != plan.samples[row] && candidate_extents(&candidate, filler, scratch).is_ok() {
-            return Ok((attempt, candidate));
+        let measured = match filler.schema().is_variable() {
+            true => caught(|| filler.measure(&candidate, 0, scratch)),
+            false => Ok(Extents::default()),
+        };
+        if let Ok(extents) = measured {
+            return Ok((attempt, sample, extents));
         }
     }
     let message = format!("no sample could replace the one at position {position}: {ATTEMPTS} others are bad, too");
     Err(Error::new(ErrorKind::TooManyBad, message))
 }
 
-fn candidate_extents(candidate: &BatchPlan, filler: &dyn Filler, scratch: &mut Scratch) -> Result<Extents> {
-    if filler.schema().is_variable() {
-        caught(|| filler.measure(candidate, 0, scratch))
-    } else {
-        Ok(Extents::default())
-    }
-}
-
-fn fill_draft_row(
+/// Fills row `row` with the sample that it is to hold.
+fn fill_as_kept(
     draft: &mut Draft<Batch>,
     row: usize,
-    candidate: &BatchPlan,
+    kept: &Kept,
     filler: &dyn Filler,
     scratch: &mut Scratch,
     fetch: &mut Fetch<'_>,
 ) -> Result<()> {
+    let plan = BatchPlan { samples: vec![kept.samples[row]], ..draft.payload().plan.one_row(row) };
     let mut written = Ok(());
-    draft.with_share(|share| written = fill_row(filler, share, candidate, row, scratch, fetch));
-    written
-}
-
-/// Lays the batch out for longer samples and fills its good rows again; those that are replaced come afterwards.
-fn lay_out_again(
-    draft: &mut Draft<Batch>,
-    extents: Extents,
-    filler: &dyn Filler,
-    scratch: &mut Scratch,
-    fetch: &mut Fetch<'_>,
-) -> Result<()> {
-    let batch = draft.payload_mut();
-    let rows = batch.plan.rows();
-    batch.layout.compute(filler.schema(), rows, extents)?;
-    let bytes = batch.layout.bytes();
-    draft.refit(bytes)?;
-    for row in 0..rows {
-        let batch = draft.payload();
-        if batch.bad.iter().all(|(bad, _)| *bad != row) {
-            let plan = batch.plan.one_row(row);
-            fill_draft_row(draft, row, &plan, filler, scratch, fetch)?;
-        }
-    }
-    Ok(())
+    draft.with_share(|share| written = fill_row(filler, share, &plan, row, scratch, fetch));
+    written.map_err(|error| located(filler, &plan, 0, error))
 }

@@ -156,9 +156,13 @@ impl Settle {
 
     /// Decides whether the batch may be delivered.
     pub(crate) fn admit(&mut self, draft: &mut Draft<Batch>, counters: &Counters) -> Result<()> {
+        let is_whole = draft.is_whole();
         let batch = draft.payload_mut();
-        if let Some(error) = batch.fatal.take() {
+        if let Some(error) = batch.take_failure() {
             return Err(error);
+        }
+        if !is_whole {
+            return Err(Error::new(ErrorKind::Panicked, "a part of the batch was given up before it was filled"));
         }
         let unresolved = std::mem::take(&mut *batch.faults.lock());
         if let Some((_, error)) = unresolved.into_iter().next() {

@@ -152,6 +152,10 @@ impl Planner for StreamPlanner {
         into.key = Some(epoch_key(self.seed, self.epoch));
         while !self.ended && self.failed.is_none() && into.rows() < self.batch_size {
             let row = into.rows();
+            if let Err(error) = into.reserve(row + 1) {
+                self.failed = Some(error);
+                break;
+            }
             if into.records.len() == row {
                 into.records.push(Record::default());
             }

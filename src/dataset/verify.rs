@@ -1,15 +1,17 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::read::Scratch;
+use crate::read::{Job, Scratch};
 use crate::row::RowMut;
 use crate::schema::Extents;
 use crate::sync::Mutex;
 
 use super::contract::{BatchPlan, Filler, Planner, Source};
-use super::fill::{caught, located, plan_batch};
+use super::fill::{caught, fetch_directly, located, plan_batch};
 
 /// How many bad samples a [`VerifyReport`] lists: those that come first. The rest is counted.
 const LISTED: usize = 100_000;
@@ -84,12 +86,13 @@ pub(crate) fn verify_known(
     let opened = Box::new(source).open()?;
     let run = Run {
         known: known.keys().copied().collect(),
-        planning: Mutex::new(Planning { planner: opened.planner, ended: false, ended_by: None }),
+        planning: bounded(1),
         found: Mutex::new(Found { samples: 0, bad_samples: known.len() as u64, bad: known }),
         filler: &*opened.filler,
         total: opened.samples,
         on_progress: &on_progress,
     };
+    run.hand_on(Planning { planner: opened.planner, ended: false, ended_by: None });
     std::thread::scope(|scope| {
         for _ in 1..workers {
             // Threads that the system refuses are missed only in speed: this one reads everything if need be.
@@ -101,13 +104,14 @@ pub(crate) fn verify_known(
         run.work();
     });
     let Found { samples, bad_samples, bad } = std::mem::take(&mut *run.found.lock());
-    let ended_by = run.planning.lock().ended_by.take();
+    let ended_by = run.planning.1.recv().ok().and_then(|planning| planning.ended_by);
     Ok(VerifyReport { samples, bad_samples, bad: bad.into_values().collect(), ended_by })
 }
 
 struct Run<'a> {
     known: Vec<u64>,
-    planning: Mutex<Planning>,
+    /// Lies here while nobody plans. Who plans has it in hand, and holds no lock meanwhile: planning may be reading.
+    planning: (Sender<Planning>, Receiver<Planning>),
     found: Mutex<Found>,
     filler: &'a dyn Filler,
     total: Option<u64>,
@@ -158,16 +162,21 @@ impl Run<'_> {
     }
 
     fn plan(&self, into: &mut BatchPlan) -> bool {
-        let mut planning = self.planning.lock();
+        let Ok(mut planning) = self.planning.1.recv() else { return false };
         if !planning.ended {
-            match plan_batch(&mut *planning.planner, into) {
-                Ok(true) => return true,
-                Ok(false) => {}
-                Err(error) => planning.ended_by = Some(error),
+            match plan_batch(&mut *planning.planner, into, None) {
+                Ok(more) => planning.ended = !more,
+                Err(error) => (planning.ended, planning.ended_by) = (true, Some(error)),
             }
-            planning.ended = true;
         }
-        false
+        let has_planned = !planning.ended;
+        self.hand_on(planning);
+        has_planned
+    }
+
+    fn hand_on(&self, planning: Planning) {
+        // There is room: there is one, and both ends live as long as the run.
+        let _ = self.planning.0.send(planning);
     }
 
     fn report(&self, samples: u64, bad: &mut Vec<(u64, Error)>) -> VerifyProgress {
@@ -187,20 +196,19 @@ impl Run<'_> {
 impl Worker {
     /// Fetches all rows, then decodes each that could be fetched.
     fn verify(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, known: &[u64], faulty: &[usize]) {
-        let mut bad = [false; FETCHED];
+        let samples = &plan.samples[rows.clone()];
+        let mut job = Job::new(samples, plan.key());
         for (nth, row) in rows.clone().enumerate() {
-            if known.binary_search(&plan.samples[row]).is_ok() {
-                bad[nth] = true;
-                continue;
-            }
-            if faulty.contains(&row) {
-                bad[nth] = true;
-            } else if let Err(error) = caught(|| filler.fetch(plan, rows.clone(), nth, &mut self.scratch)) {
-                bad[nth] = true;
-                self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+            if known.binary_search(&samples[nth]).is_ok() || faulty.contains(&row) {
+                job.set_bad(nth);
             }
         }
-        for (nth, row) in rows.enumerate().filter(|(nth, _)| !bad[*nth]) {
+        fetch_directly(filler, plan, rows.clone(), &mut job, &mut self.scratch);
+        for (nth, error) in job.take_faults() {
+            let row = rows.start + nth;
+            self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+        }
+        for (nth, row) in rows.enumerate().filter(|(nth, _)| !job.is_bad(*nth)) {
             if let Err(error) = self.decode(filler, plan, row, nth) {
                 self.bad.push((plan.positions[row], located(filler, plan, row, error)));
             }
@@ -303,6 +311,54 @@ mod tests {
                 assert_eq!(error.kind() == ErrorKind::Panicked, nth % 4 == 3, "{error}");
             }
         }
+    }
+
+    /// Numbers that tell one job from the other by its first record, as the contract says: every job begins with it.
+    struct Strict([TensorSpec; 1]);
+
+    impl RecordReader for Strict {
+        fn len(&self) -> u64 {
+            100
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+            let read = scratch.of::<Vec<u64>>();
+            if nth == 0 {
+                read.clear();
+                read.extend(samples);
+            }
+            assert_eq!(*read, samples, "a job begins with its first record");
+            match samples[nth].is_multiple_of(8) {
+                true => Err(Error::new(ErrorKind::Data, "every eighth")),
+                false => Ok(()),
+            }
+        }
+
+        fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            assert_eq!(scratch.of::<Vec<u64>>()[nth], sample.id);
+            row.zero();
+            Ok(())
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    #[test]
+    fn every_job_begins_with_its_first_record_even_if_that_is_known_to_be_bad() {
+        let x = TensorSpec::new("x", Role::Feature, DType::F32, &[]);
+        let known = [0, 5, 8, 16].map(|sample| (sample, Error::new(ErrorKind::Format, "known").at_record(sample)));
+        let source = ReaderSource::new(Strict([x])).batch_size(16);
+        let report = verify_known(source, 1, BTreeMap::from(known), |_| {}).unwrap();
+        assert_eq!(report.bad_samples, 14);
+        let messages: Vec<_> = report.bad[..4].iter().map(|error| error.message().to_owned()).collect();
+        assert_eq!(messages, ["known", "known", "known", "known"]);
+        assert!(report.bad.iter().all(|error| error.kind() != ErrorKind::Panicked), "{:?}", report.bad);
     }
 
     #[test]

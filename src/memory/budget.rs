@@ -76,26 +76,28 @@ impl Reservation {
     ///
     /// [`ErrorKind::Budget`]; the reservation is then as before.
     pub fn grow_to(&mut self, bytes: u64, what: &str) -> Result<()> {
+        self.try_grow_to(bytes).map_err(|used| {
+            let (more, limit) = (bytes - self.bytes, self.account.limit);
+            let message = format!(
+                "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; \
+                 raise the budget to at least {}, or make batches smaller",
+                limit - used,
+                used.saturating_add(more),
+            );
+            Error::new(ErrorKind::Budget, message)
+        })
+    }
+
+    /// As [`grow_to`](Self::grow_to), for those who have another way: says how many bytes are used instead of composing an
+    /// error.
+    pub(crate) fn try_grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
         let limit = self.account.limit;
-        let taken = self.account.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+        self.account.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(more).filter(|total| *total <= limit)
-        });
-        match taken {
-            Ok(_) => {
-                self.bytes = bytes;
-                Ok(())
-            }
-            Err(used) => Err(Error::new(
-                ErrorKind::Budget,
-                format!(
-                    "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are \
-                     left; raise the budget to at least {}, or make batches smaller",
-                    limit - used,
-                    used.saturating_add(more),
-                ),
-            )),
-        }
+        })?;
+        self.bytes = bytes;
+        Ok(())
     }
 
     /// Holds at most `bytes` from now on.

@@ -47,6 +47,7 @@ impl AsyncDataSetIterator {
             ring,
             policy: opened.bad_records,
             first,
+            most_rows: workspace.most_rows(opened.filler.schema()),
             runs_on: opened.runs_on && config.is_running_on(),
             workers: workspace.workers(),
             prefetch: workspace.prefetch(),
@@ -68,10 +69,11 @@ impl AsyncDataSetIterator {
         Ok(iterator)
     }
 
-    fn restart(&mut self, begin: Begin) -> Result<()> {
+    /// Forgets what was planned, to go on at `begin`. On an error nothing has changed.
+    fn restart(&self, begin: Begin) -> Result<()> {
         self.session.pause()?;
         self.session.restart(begin);
-        self.workspace.resume_if_lent(&self.session)
+        Ok(())
     }
 }
 
@@ -103,14 +105,14 @@ impl DataSetIterator for AsyncDataSetIterator {
             self.restart(Begin::Epoch(epoch))?;
         }
         self.delivery.begin(epoch);
-        Ok(())
+        self.workspace.resume_if_lent(&self.session)
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
         self.delivery.check_seek(state)?;
         self.restart(Begin::At(*state))?;
         self.delivery.go_on(*state);
-        Ok(())
+        self.workspace.resume_if_lent(&self.session)
     }
 
     fn schema(&self) -> &Arc<Schema> {

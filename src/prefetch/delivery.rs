@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Opened, Settle, State};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Opened, Settle, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
 use crate::ring::{Draft, RingStats};
@@ -37,6 +37,8 @@ pub(super) struct Delivery {
     ended: bool,
     /// Something of this epoch was asked for.
     begun: bool,
+    /// A seek or reset failed halfway, so that nothing comes before one that succeeds.
+    lost: bool,
 }
 
 impl Delivery {
@@ -52,6 +54,7 @@ impl Delivery {
             done: false,
             ended: false,
             begun: false,
+            lost: false,
         }
     }
 
@@ -72,7 +75,7 @@ impl Delivery {
                 self.begun = true;
                 return self.settle.end_epoch(self.state.position).err().map(|error| Some(Err(error)));
             }
-            Taken::Batch(draft) => self.admit(draft),
+            Taken::Batch(draft) => caught(|| self.admit(draft)),
         };
         self.begun = true;
         self.done = delivered.is_err();
@@ -100,14 +103,14 @@ impl Delivery {
 
     /// The epoch that a reset begins; `None` if there is nothing to reset.
     pub(super) fn next_epoch(&self) -> Result<Option<u64>> {
-        if !self.begun {
+        if !self.begun && !self.lost {
             return Ok(None);
         }
         if !self.repeatable {
             let message = "the source serves a single epoch; give a factory that makes it anew to have more";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(Some(self.state.epoch.wrapping_add(1)))
+        Ok(Some(self.state.epoch.wrapping_add(self.begun.into())))
     }
 
     /// Whether the epoch was taken to its end.
@@ -137,6 +140,13 @@ impl Delivery {
         self.done = false;
         self.ended = false;
         self.begun = state.position > 0;
+        self.lost = false;
+    }
+
+    /// Nothing more comes before a seek or reset that succeeds.
+    pub(super) fn fuse(&mut self) {
+        self.done = true;
+        self.lost = true;
     }
 
     pub(super) fn schema(&self) -> &Arc<Schema> {

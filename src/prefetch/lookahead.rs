@@ -11,8 +11,9 @@ const MOST_PLANS: usize = 1024;
 
 /// Batches that are planned before they are filled, so that their bytes can be asked for: as many as the storage may be
 /// asked ahead for, across the end of an epoch. Where nothing takes time, none.
-#[derive(Default)]
 pub(super) struct Lookahead {
+    /// Most rows that a batch may have.
+    most_rows: u64,
     items: VecDeque<Item>,
     /// Whether any bytes must be asked for; not known before the first batch.
     asks: Option<bool>,
@@ -30,6 +31,10 @@ enum Item {
 }
 
 impl Lookahead {
+    pub(super) fn new(most_rows: u64) -> Self {
+        Self { most_rows, items: VecDeque::new(), asks: None, epoch: 0, has_batches: false }
+    }
+
     /// Takes the planner to where planning goes on, unless it has got there ahead.
     pub(super) fn begin(&mut self, begin: &Begin, planner: &mut dyn Planner) -> Result<()> {
         if let (Begin::Epoch(wanted), Some(Item::Begun(epoch))) = (begin, self.items.front())
@@ -67,7 +72,7 @@ impl Lookahead {
             Some(Item::Batch(plan)) => Ok(Some(plan)),
             Some(Item::End) => Ok(None),
             Some(Item::Failed(error)) => Err(error),
-            Some(Item::Begun(_)) | None => plan(planner, spare),
+            Some(Item::Begun(_)) | None => plan(planner, spare, self.most_rows),
         }
     }
 
@@ -90,7 +95,7 @@ impl Lookahead {
 
     fn top_up(&mut self, planner: &mut dyn Planner, filler: &dyn Filler, spare: &mut Vec<BatchPlan>, runs_on: bool) {
         while self.has_room() {
-            let item = match plan(planner, spare) {
+            let item = match plan(planner, spare, self.most_rows) {
                 Ok(Some(mut plan)) => {
                     self.ask_for(&mut plan, filler);
                     self.has_batches = true;
@@ -128,9 +133,9 @@ impl Lookahead {
     }
 }
 
-fn plan(planner: &mut dyn Planner, spare: &mut Vec<BatchPlan>) -> Result<Option<BatchPlan>> {
+fn plan(planner: &mut dyn Planner, spare: &mut Vec<BatchPlan>, most_rows: u64) -> Result<Option<BatchPlan>> {
     let mut plan = spare.pop().unwrap_or_default();
-    if plan_batch(planner, &mut plan)? {
+    if plan_batch(planner, &mut plan, Some(most_rows))? {
         return Ok(Some(plan));
     }
     spare.push(plan);

@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::dataset::{BatchPlan, Planner, caught, measure_rows};
+use crate::dataset::{BatchPlan, Planner, caught, measure_plan, measure_rows};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
@@ -36,10 +36,10 @@ pub(super) struct Planning {
 impl Planning {
     pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, workers: usize) -> Self {
         Self {
+            lookahead: Lookahead::new(session.most_rows),
             session,
             jobs,
             planner,
-            lookahead: Lookahead::default(),
             workers,
             layout: Layout::default(),
             spare: Vec::new(),
@@ -72,9 +72,11 @@ impl Planning {
                 }
                 Step::Plan => {
                     let begin = Instant::now();
-                    let _span = tracing::trace_span!("plan").entered();
                     let (filler, runs_on) = (&*self.session.filler, self.session.runs_on);
-                    let planned = self.lookahead.next(&mut *self.planner, filler, &mut self.spare, runs_on);
+                    let planned = caught(|| {
+                        let _span = tracing::trace_span!("plan").entered();
+                        self.lookahead.next(&mut *self.planner, filler, &mut self.spare, runs_on)
+                    });
                     let rows = planned.as_ref().map_or(0, |plan| plan.as_ref().map_or(0, BatchPlan::rows));
                     self.session.counters.plan.busy(begin.elapsed(), rows);
                     match planned {
@@ -105,16 +107,18 @@ impl Planning {
             return Ok(Some(plan));
         }
         let begin = Instant::now();
-        let extents = self.measure(&mut plan);
+        let measured = self.measure(&mut plan);
         if stopped() {
+            // Perhaps measured in part.
+            plan.measured = None;
             return Ok(Some(plan));
         }
+        let extents = measured?;
         self.layout.compute(session.filler.schema(), plan.rows(), extents)?;
         session.counters.plan.busy(begin.elapsed(), 0);
         let Some(mut draft) = session.slot(self.layout.bytes())? else { return Ok(Some(plan)) };
-        let Some(ticket) = session.bind() else { return Ok(Some(plan)) };
         let batch = draft.payload_mut();
-        let mut used = batch.begin(ticket, plan);
+        let mut used = batch.begin(plan);
         used.clear();
         // Turns with other sources leave plans over: each refill brings one home and takes none.
         if self.spare.len() < session.ring.slots() {
@@ -126,27 +130,32 @@ impl Planning {
             Some(_) => 1,
             None => rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed)),
         };
-        tracing::trace!(ticket, rows_a_job = rows, "a batch is bound to a slot");
-        draft.split(rows, |share| self.jobs.send(Job::Fill { session: session.clone(), share }, &session));
+        tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
+        // From here on the window waits for the batch: no code of the user's runs before its shares are on their way.
+        let Some(ticket) = session.bind() else { return Ok(Some(draft.payload_mut().take_plan())) };
+        draft.payload_mut().ticket = ticket;
+        draft.split(rows, |share| self.jobs.send(Job::fill(session.clone(), share)));
         Ok(None)
     }
 
-    fn measure(&mut self, plan: &mut BatchPlan) -> Extents {
+    fn measure(&mut self, plan: &mut BatchPlan) -> Result<Extents> {
         let session = &self.session;
-        if !session.filler.schema().is_variable() {
-            return Extents::default();
+        let rows = plan.rows() as u64;
+        if let Some(measured) = plan.measured {
+            return Ok(measured);
+        }
+        if session.filler.schema().is_variable()
+            && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS
+            && self.workers > 1
+        {
+            let extents = Measuring::measure(&self.measuring, plan, session, &self.jobs, self.workers)?;
+            plan.measured = Some(extents);
+            return Ok(extents);
         }
         let begin = Instant::now();
-        let rows = plan.rows();
-        if self.measure_ns * rows as u64 > MEASURE_INLINE_NS && self.workers > 1 {
-            return Measuring::measure(&self.measuring, plan, session, &self.jobs, self.workers);
-        }
-        let mut faults = Vec::new();
-        let extents =
-            measure_rows(&*session.filler, plan, 0..rows, &mut self.scratch, |row, error| faults.push((row, error)));
-        plan.faults.append(&mut faults);
-        self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1) as u64;
-        extents
+        let extents = measure_plan(&*session.filler, plan, &mut self.scratch);
+        self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1);
+        Ok(extents)
     }
 }
 
@@ -181,31 +190,42 @@ struct Progress {
     left: usize,
     extents: Extents,
     faults: Vec<(usize, Error)>,
+    /// Why rows were not measured.
+    failed: Option<Error>,
 }
 
+/// What measuring some rows gave: the longest extents, and which rows are bad.
+pub(super) type Measured = (Extents, Vec<(usize, Error)>);
+
 impl Measuring {
-    fn measure(this: &Arc<Self>, plan: &mut BatchPlan, session: &Arc<Session>, jobs: &Jobs, workers: usize) -> Extents {
+    fn measure(
+        this: &Arc<Self>,
+        plan: &mut BatchPlan,
+        session: &Arc<Session>,
+        jobs: &Jobs,
+        workers: usize,
+    ) -> Result<Extents> {
         let rows = plan.rows();
         let step = rows.div_ceil(2 * workers).max(1);
         std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
         *this.progress.lock() = Progress { left: rows.div_ceil(step), ..Progress::default() };
         for start in (0..rows).step_by(step) {
             let rows = start..rows.min(start + step);
-            jobs.send(Job::Measure { session: session.clone(), measuring: this.clone(), rows }, session);
+            jobs.send(Job::measure(session.clone(), this.clone(), rows));
         }
         let mut progress = this.progress.lock();
         while progress.left > 0 {
             progress = this.done.0.wait(progress);
         }
-        let Progress { extents, faults, .. } = std::mem::take(&mut *progress);
+        let Progress { extents, faults, failed, .. } = std::mem::take(&mut *progress);
         drop(progress);
         std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
         plan.faults.extend(faults);
-        extents
+        failed.map_or(Ok(extents), Err)
     }
 
-    /// Measures some rows, on a worker.
-    pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) {
+    /// Measures some rows, on a worker, which [reports](Self::report) in any case.
+    pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) -> Result<Measured> {
         let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
         let mut faults = Vec::new();
         let extents = if session.stop.load(Ordering::Acquire) {
@@ -213,10 +233,19 @@ impl Measuring {
         } else {
             measure_rows(&*session.filler, &plan, rows, scratch, |row, error| faults.push((row, error)))
         };
-        drop(plan);
+        Ok((extents, faults))
+    }
+
+    /// What became of some rows. Each part of them reports once.
+    pub(super) fn report(&self, measured: Result<Measured>) {
         let mut progress = self.progress.lock();
-        progress.extents = progress.extents.max(extents);
-        progress.faults.append(&mut faults);
+        match measured {
+            Ok((extents, mut faults)) => {
+                progress.extents = progress.extents.max(extents);
+                progress.faults.append(&mut faults);
+            }
+            Err(error) => progress.failed = Some(error),
+        }
         progress.left -= 1;
         if progress.left == 0 {
             self.done.0.notify_all();

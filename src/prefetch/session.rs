@@ -24,7 +24,9 @@ pub(super) struct Session {
     /// Helper threads that read, if reading has a time limit.
     pub(super) fetchers: Option<Fetchers>,
     /// One for each worker, so that every worker's buffers stay warm.
-    pub(super) scratches: Box<[Mutex<Scratch>]>,
+    scratches: Box<[Mutex<Scratch>]>,
+    /// Most rows that a batch may have within the memory budget.
+    pub(super) most_rows: u64,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
     pub(super) row_ns: AtomicU64,
     /// Workers and the planning thread abandon what they do.
@@ -107,6 +109,7 @@ pub(super) struct SessionParts {
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
     pub(super) first: Option<BatchPlan>,
+    pub(super) most_rows: u64,
     pub(super) runs_on: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
@@ -150,6 +153,7 @@ impl Session {
             policy: parts.policy,
             fetchers: parts.fetch_limit.map(|limit| Fetchers::new(limit, parts.workers)),
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
+            most_rows: parts.most_rows,
             row_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             interrupt: AtomicBool::new(false),
@@ -263,13 +267,15 @@ impl Session {
     /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
     pub(super) fn restart(&self, begin: Begin) {
         let mut window = self.window.lock();
-        window.pending.clear();
+        let forgotten = std::mem::take(&mut window.pending);
         window.ended = false;
         window.epoch = match begin {
             Begin::Epoch(epoch) => epoch,
             Begin::At(state) => state.epoch,
         };
         window.begin = Some(begin);
+        drop(window);
+        drop(forgotten);
     }
 
     /// Ends the session; waits at most `close_wait` for work in progress.
@@ -363,10 +369,11 @@ impl Session {
     /// The epoch that is being planned has ended, or failed. Behind its end the next one begins, if the source runs on.
     pub(super) fn end(&self, error: Option<Error>) {
         let mut window = self.window.lock();
+        let mut forgotten = VecDeque::new();
         let mark = match error {
             Some(error) => {
                 // Whatever is still pending comes after the error: nobody will ask for it.
-                window.pending.clear();
+                forgotten = std::mem::take(&mut window.pending);
                 window.begin = None;
                 window.ended = true;
                 Entry::Failed(error)
@@ -386,6 +393,8 @@ impl Session {
         } else {
             window.pending.push_front(Pending::Mark(mark));
         }
+        drop(window);
+        drop(forgotten);
     }
 
     /// Keeps a plan that could not be bound because the session is being paused: it comes before all others.
@@ -401,7 +410,7 @@ impl Session {
         }
         let since = Instant::now();
         let slot = loop {
-            match self.ring.acquire(bytes, &self.interrupt, None) {
+            match caught(|| self.ring.acquire(bytes, &self.interrupt, None)) {
                 Ok(None) if !self.stop.load(Ordering::Acquire) => {
                     let mut window = self.window.lock();
                     if window.wanted != Wanted::Run {
@@ -455,9 +464,19 @@ impl Session {
         }
     }
 
-    /// All rows of a batch have reported.
+    /// Takes worker `worker`'s buffers out: what is done with them is done under no lock.
+    pub(super) fn take_scratch(&self, worker: usize) -> Scratch {
+        std::mem::take(&mut *self.scratches[worker].lock())
+    }
+
+    /// Keeps worker `worker`'s buffers for its next job.
+    pub(super) fn keep_scratch(&self, worker: usize, scratch: Scratch) {
+        *self.scratches[worker].lock() = scratch;
+    }
+
+    /// All shares of a batch were given back.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
-        if !self.stop.load(Ordering::Acquire) {
+        if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
             let settled = caught(|| {
                 self.with_fetch(worker, |fetch| {
                     settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
@@ -465,21 +484,21 @@ impl Session {
                 Ok(())
             });
             draft.payload_mut().plan.requested = None;
-            draft.payload_mut().fatal = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure));
+            if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure)) {
+                draft.payload().fail(error);
+            }
         }
         let mut window = self.window.lock();
         window.in_flight -= 1;
         let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
-        let unwanted = if window.wanted == Wanted::Close {
-            Some(draft)
+        if window.wanted == Wanted::Close {
+            // Home before anybody hears that nothing is in flight: the next source counts on the slot.
+            drop(draft);
         } else {
             window.entries[place] = Entry::Filled(draft);
-            None
-        };
+        }
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }
-        drop(window);
-        drop(unwanted);
     }
 }

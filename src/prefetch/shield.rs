@@ -5,13 +5,13 @@ use std::time::Instant;
 use crate::counters::Counters;
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught,
-    fetch_directly, fill_rows, measure_rows, plan_batch, settle_rows,
+    fetch_directly, fill_rows, measure_plan, plan_batch, settle_rows,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::ring::Ring;
-use crate::schema::{Extents, Schema};
+use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::AtomicBool;
 
@@ -66,7 +66,8 @@ pub struct AsyncShieldDataSetIterator {
     /// A batch that is planned and not made yet: the first one, or one that found no slot.
     planned: Option<BatchPlan>,
     spare: BatchPlan,
-    ticket: u64,
+    /// Most rows that a batch may have within the memory budget.
+    most_rows: u64,
     ended: bool,
 }
 
@@ -84,6 +85,7 @@ impl AsyncShieldDataSetIterator {
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),
             ended: planned.is_none(),
+            most_rows: workspace.most_rows(opened.filler.schema()),
             planner: opened.planner,
             filler: opened.filler,
             counters,
@@ -93,7 +95,6 @@ impl AsyncShieldDataSetIterator {
             layout: Layout::default(),
             planned,
             spare: BatchPlan::default(),
-            ticket: 0,
         })
     }
 
@@ -104,7 +105,7 @@ impl AsyncShieldDataSetIterator {
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
                 let begin = Instant::now();
-                let planned = plan_batch(&mut *self.planner, &mut plan)?;
+                let planned = plan_batch(&mut *self.planner, &mut plan, Some(self.most_rows))?;
                 self.counters.plan.busy(begin.elapsed(), plan.rows());
                 if !planned {
                     self.spare = plan;
@@ -114,14 +115,7 @@ impl AsyncShieldDataSetIterator {
                 plan
             }
         };
-        let mut extents = Extents::default();
-        if self.filler.schema().is_variable() {
-            let mut faults = Vec::new();
-            let rows = 0..plan.rows();
-            extents =
-                measure_rows(&*self.filler, &plan, rows, &mut self.scratch, |row, error| faults.push((row, error)));
-            plan.faults.append(&mut faults);
-        }
+        let extents = measure_plan(&*self.filler, &mut plan, &mut self.scratch);
         self.layout.compute(self.filler.schema(), plan.rows(), extents)?;
         let config = self.workspace.config();
         let never = AtomicBool::new(false);
@@ -140,28 +134,29 @@ impl AsyncShieldDataSetIterator {
             }
         };
         let batch = draft.payload_mut();
-        self.spare = batch.begin(self.ticket, plan);
+        self.spare = batch.begin(plan);
         self.spare.clear();
         std::mem::swap(&mut batch.layout, &mut self.layout);
-        self.ticket += 1;
         let mut made = None;
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
-            fill_rows(&*self.filler, &mut share, &mut self.scratch, &self.counters, &never, &mut fetch_directly);
-            made = share.finish();
+            let (filler, scratch) = (&*self.filler, &mut self.scratch);
+            made = match fill_rows(filler, &mut share, scratch, &self.counters, &never, &mut fetch_directly) {
+                true => share.finish(),
+                false => share.abandon(),
+            };
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
-        caught(|| {
-            settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
-            Ok(())
-        })?;
+        settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
         Ok(Taken::Batch(draft))
     }
 
-    fn restart(&mut self) {
+    /// Moves the planner. If it refuses, nobody knows where it is: nothing more comes before it was moved successfully.
+    fn restart(&mut self, begin: impl FnOnce(&mut dyn Planner) -> Result<()>) -> Result<()> {
         self.planned = None;
         self.ended = false;
+        caught(|| begin(&mut *self.planner)).map_err(Error::of_a_user).inspect_err(|_| self.delivery.fuse())
     }
 }
 
@@ -179,7 +174,8 @@ impl Iterator for AsyncShieldDataSetIterator {
         };
         let since = Instant::now();
         let item = loop {
-            let made = self.make().unwrap_or_else(Taken::Failed);
+            // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
+            let made = caught(|| self.make()).unwrap_or_else(Taken::Failed);
             if let Some(item) = self.delivery.deliver(made)? {
                 break item;
             }
@@ -192,16 +188,14 @@ impl Iterator for AsyncShieldDataSetIterator {
 impl DataSetIterator for AsyncShieldDataSetIterator {
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
-        caught(|| self.planner.begin_epoch(epoch)).map_err(Error::of_a_user)?;
-        self.restart();
+        self.restart(|planner| planner.begin_epoch(epoch))?;
         self.delivery.begin(epoch);
         Ok(())
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
         self.delivery.check_seek(state)?;
-        caught(|| self.planner.seek(state)).map_err(Error::of_a_user)?;
-        self.restart();
+        self.restart(|planner| planner.seek(state))?;
         self.delivery.go_on(*state);
         Ok(())
     }

@@ -20,10 +20,24 @@ const QUEUED_JOBS: usize = 1024;
 /// How often a planning thread that waits for room in the queue looks whether it should stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// Work for a worker: some rows of one batch.
+/// Work for a worker: some rows of one batch. Whatever becomes of it, whoever waits for it hears of it.
 pub(super) enum Job {
-    Fill { session: Arc<Session>, share: Share<Batch> },
-    Measure { session: Arc<Session>, measuring: Arc<Measuring>, rows: Range<usize> },
+    Fill(Filling),
+    Measure(Portion),
+}
+
+/// A share to be filled. Dropped before it is, it makes its batch a failed one.
+pub(super) struct Filling {
+    session: Arc<Session>,
+    share: Option<Share<Batch>>,
+}
+
+/// Rows to be measured.
+pub(super) struct Portion {
+    session: Arc<Session>,
+    /// Taken when they have reported.
+    measuring: Option<Arc<Measuring>>,
+    rows: Range<usize>,
 }
 
 /// Where jobs are handed in. Measuring goes before filling: a batch can't be bound before it is measured.
@@ -34,63 +48,106 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Hands a job in. A job of a stopping session is finished unfilled if no worker has room for it.
-    pub(super) fn send(&self, mut job: Job, session: &Session) {
-        let queue = if matches!(job, Job::Measure { .. }) { &self.measure } else { &self.fill };
+    /// Hands a job in. A job of a stopping session is dropped if no worker has room for it.
+    pub(super) fn send(&self, mut job: Job) {
+        let queue = if matches!(job, Job::Measure(_)) { &self.measure } else { &self.fill };
         loop {
             match queue.send_timeout(job, LOOK_UP) {
                 Ok(()) => return,
-                Err(SendTimeoutError::Timeout(back)) if !session.stop.load(Ordering::Acquire) => job = back,
-                Err(SendTimeoutError::Timeout(back) | SendTimeoutError::Disconnected(back)) => return back.abandon(),
+                Err(SendTimeoutError::Timeout(back)) if !back.session().stop.load(Ordering::Acquire) => job = back,
+                Err(SendTimeoutError::Timeout(_) | SendTimeoutError::Disconnected(_)) => return,
             }
         }
     }
 }
 
 impl Job {
+    pub(super) fn fill(session: Arc<Session>, share: Share<Batch>) -> Self {
+        Self::Fill(Filling { session, share: Some(share) })
+    }
+
+    pub(super) fn measure(session: Arc<Session>, measuring: Arc<Measuring>, rows: Range<usize>) -> Self {
+        Self::Measure(Portion { session, measuring: Some(measuring), rows })
+    }
+
+    fn session(&self) -> &Session {
+        match self {
+            Self::Fill(filling) => &filling.session,
+            Self::Measure(portion) => &portion.session,
+        }
+    }
+
     /// Runs on worker `worker`.
     fn run(self, worker: usize) {
         match self {
-            Self::Fill { session, mut share } => {
-                let rows = share.rows().len() as u64;
-                let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
-                let begin = Instant::now();
-                let mut scratch = session.scratches[worker].lock();
-                session.with_fetch(worker, |fetch| {
-                    fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, &session.stop, fetch);
-                });
-                let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
-                let before = session.row_ns.load(Ordering::Relaxed);
-                let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
-                session.row_ns.store(mean, Ordering::Relaxed);
-                if let Some(draft) = share.finish() {
-                    session.filled(draft, worker, &mut scratch);
-                }
-            }
-            Self::Measure { session, measuring, rows } => {
-                let _span = tracing::trace_span!("measure", rows = rows.len(), worker).entered();
-                measuring.run(&session, rows, &mut session.scratches[worker].lock());
-            }
+            Self::Fill(filling) => filling.run(worker),
+            Self::Measure(portion) => portion.run(worker),
         }
     }
+}
 
-    /// Reports without having worked.
-    fn abandon(self) {
-        match self {
-            Self::Fill { session, share } => {
-                if let Some(draft) = share.finish() {
-                    session.filled(draft, 0, &mut Scratch::default());
-                }
+impl Filling {
+    fn run(mut self, worker: usize) {
+        let Some(mut share) = self.share.take() else { return };
+        let session = &*self.session;
+        let mut scratch = session.take_scratch(worker);
+        let rows = share.rows().len() as u64;
+        let begin = Instant::now();
+        // A reader's methods are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
+        let filled = caught(|| {
+            let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
+            let mut whole = false;
+            session.with_fetch(worker, |fetch| {
+                whole = fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, &session.stop, fetch);
+            });
+            Ok(whole)
+        });
+        let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
+        let before = session.row_ns.load(Ordering::Relaxed);
+        let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
+        session.row_ns.store(mean, Ordering::Relaxed);
+        let draft = match filled {
+            Ok(true) => share.finish(),
+            Ok(false) => share.abandon(),
+            Err(error) => {
+                share.payload().fail(error);
+                share.abandon()
             }
-            Self::Measure { session, measuring, .. } => {
-                measuring.run(&session, 0..0, &mut Scratch::default());
-            }
+        };
+        if let Some(draft) = draft {
+            session.filled(draft, worker, &mut scratch);
+        }
+        session.keep_scratch(worker, scratch);
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        if let Some(draft) = self.share.take().and_then(Share::abandon) {
+            self.session.filled(draft, 0, &mut Scratch::default());
         }
     }
+}
 
-    fn waited(&self, since: Instant) {
-        let (Self::Fill { session, .. } | Self::Measure { session, .. }) = self;
-        session.counters.decode.waited(since);
+impl Portion {
+    fn run(mut self, worker: usize) {
+        let Some(measuring) = self.measuring.take() else { return };
+        let session = &*self.session;
+        let mut scratch = session.take_scratch(worker);
+        let measured = caught(|| {
+            let _span = tracing::trace_span!("measure", rows = self.rows.len(), worker).entered();
+            measuring.run(session, self.rows.clone(), &mut scratch)
+        });
+        session.keep_scratch(worker, scratch);
+        measuring.report(measured);
+    }
+}
+
+impl Drop for Portion {
+    fn drop(&mut self) {
+        if let Some(measuring) = self.measuring.take() {
+            measuring.report(Err(Error::new(ErrorKind::Panicked, "a part of the batch was not measured")));
+        }
     }
 }
 
@@ -151,7 +208,7 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
             recv(fill) -> job => job,
         };
         let Ok(job) = job else { return };
-        job.waited(since);
+        job.session().counters.decode.waited(since);
         // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
         // whose destructors run outside. The next job does not suffer for it.
         let ran = caught(|| {

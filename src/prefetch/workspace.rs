@@ -1,15 +1,15 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::dataset::{Batch, BatchPlan, Opened, caught, measure_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, Opened, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
-use crate::schema::Extents;
-use crate::sync::{Mutex, MutexGuard};
+use crate::schema::Schema;
+use crate::sync::{Condvar, Mutex};
 
 use super::fetch_limit::FetchLimit;
 use super::session::Session;
@@ -25,8 +25,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 /// when it is the other's turn. The ring is sized by the first batch of the first source; worker threads start with the
 /// first asynchronous iterator and end with the last handle.
 ///
-/// A source must not itself wait for an iterator of the workspace that it is read through: each would wait for the
-/// other.
+/// Iterators in several threads take turns, batch by batch: one waits while another is in `next`, at most `close_wait`. A
+/// source must not itself wait for an iterator of the workspace that it is read through: each would wait for the other.
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 
@@ -34,7 +34,26 @@ struct Inner {
     config: WorkspaceBuilder,
     ring: Mutex<Option<Ring<Batch>>>,
     pool: OnceLock<Pool>,
-    current: Mutex<Weak<Session>>,
+    lending: Mutex<Lending>,
+    /// An iterator has left `next`.
+    left: Condvar,
+}
+
+/// Who has the workspace.
+struct Lending {
+    to: Weak<Session>,
+    /// An iterator is in `next`, and has the workspace to itself.
+    is_busy: bool,
+}
+
+/// The workspace in the hands of one iterator, which is in `next`. No lock is held meanwhile: it runs the user's code.
+pub(super) struct Turn<'a>(&'a Inner);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lending.lock().is_busy = false;
+        self.0.left.notify_one();
+    }
 }
 
 /// Settings of a [`Workspace`].
@@ -98,9 +117,15 @@ impl Workspace {
 
     /// Frees what free slots hold beyond `slot_bytes`: the memory of past large shapes.
     pub fn shrink_to(&self, slot_bytes: usize) {
-        if let Some(ring) = &*self.0.ring.lock() {
+        let ring = self.0.ring.lock().clone();
+        if let Some(ring) = ring {
             ring.shrink_to(slot_bytes);
         }
+    }
+
+    /// Most rows of `schema` that a batch may have within the budget.
+    pub(super) fn most_rows(&self, schema: &Schema) -> u64 {
+        most_rows(schema, self.budget().limit())
     }
 
     pub(super) fn config(&self) -> &WorkspaceBuilder {
@@ -118,10 +143,12 @@ impl Workspace {
     /// The ring, sized by the first batch of `opened` if there is none yet, and that batch's plan.
     pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>)> {
         let mut plan = BatchPlan::default();
-        let planned = plan_batch(&mut *opened.planner, &mut plan)?;
+        let most_rows = self.most_rows(opened.filler.schema());
+        let planned = plan_batch(&mut *opened.planner, &mut plan, Some(most_rows))?;
         let mut layout = Layout::default();
         if planned {
-            measure_and_lay_out(opened, &mut plan, &mut layout)?;
+            let extents = measure_plan(&*opened.filler, &mut plan, &mut Scratch::default());
+            layout.compute(opened.filler.schema(), plan.rows(), extents)?;
         }
         let mut ring = self.0.ring.lock();
         let ring = match &mut *ring {
@@ -144,40 +171,62 @@ impl Workspace {
 
     /// Lends the workspace to `session` if no source has it now, so that its batches are made before they are asked for.
     pub(super) fn lend_if_free(&self, session: &Arc<Session>) -> Result<()> {
-        match self.0.current.try_lock() {
-            Some(mut current) if current.strong_count() == 0 => {
-                *current = Arc::downgrade(session);
-                session.resume()
-            }
-            _ => Ok(()),
+        let mut lending = self.0.lending.lock();
+        if lending.is_busy || lending.to.strong_count() > 0 {
+            return Ok(());
         }
+        lending.to = Arc::downgrade(session);
+        session.resume()
     }
 
-    /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while the guard lives.
-    pub(super) fn lend(&self, session: &Arc<Session>) -> Result<MutexGuard<'_, Weak<Session>>> {
-        let mut current = self.0.current.lock();
-        if !std::ptr::eq(current.as_ptr(), Arc::as_ptr(session)) {
-            take_back(&current)?;
-            *current = Arc::downgrade(session);
+    /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while its turn lasts.
+    pub(super) fn lend(&self, session: &Arc<Session>) -> Result<Turn<'_>> {
+        let (turn, to) = self.turn()?;
+        if !std::ptr::eq(to.as_ptr(), Arc::as_ptr(session)) {
+            take_back(&to)?;
+            self.0.lending.lock().to = Arc::downgrade(session);
         }
         session.resume()?;
-        Ok(current)
+        Ok(turn)
     }
 
     /// Lends the workspace's memory to the calling thread.
-    pub(super) fn lend_to_caller(&self) -> Result<MutexGuard<'_, Weak<Session>>> {
-        let mut current = self.0.current.lock();
-        take_back(&current)?;
-        *current = Weak::new();
-        Ok(current)
+    pub(super) fn lend_to_caller(&self) -> Result<Turn<'_>> {
+        let (turn, to) = self.turn()?;
+        take_back(&to)?;
+        self.0.lending.lock().to = Weak::new();
+        Ok(turn)
     }
 
-    /// Lets `session` go on if it has the workspace. Waits for nobody: who holds the lock now is taking it away.
+    /// Lets `session` go on if it has the workspace. Waits for nobody: who is in `next` now is taking it away.
     pub(super) fn resume_if_lent(&self, session: &Arc<Session>) -> Result<()> {
-        match self.0.current.try_lock() {
-            Some(current) if std::ptr::eq(current.as_ptr(), Arc::as_ptr(session)) => session.resume(),
-            _ => Ok(()),
+        let lending = self.0.lending.lock();
+        if lending.is_busy || !std::ptr::eq(lending.to.as_ptr(), Arc::as_ptr(session)) {
+            return Ok(());
         }
+        session.resume()
+    }
+
+    /// Waits until no iterator is in `next`; says also who has the workspace.
+    fn turn(&self) -> Result<(Turn<'_>, Weak<Session>)> {
+        let mut lending = self.0.lending.lock();
+        let mut deadline = None;
+        while lending.is_busy {
+            let close_wait = self.0.config.close_wait;
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + close_wait);
+            if Instant::now() >= deadline {
+                let message = format!(
+                    "another iterator of the workspace has been in `next` for {close_wait:?}: its reader is stuck or slow; \
+                     wait longer with `close_wait`, or give each thread a workspace of its own"
+                );
+                return Err(Error::new(ErrorKind::TimedOut, message));
+            }
+            lending = self.0.left.wait_until(lending, deadline);
+        }
+        lending.is_busy = true;
+        let to = lending.to.clone();
+        drop(lending);
+        Ok((Turn(&self.0), to))
     }
 }
 
@@ -192,18 +241,6 @@ fn take_back(current: &Weak<Session>) -> Result<()> {
         tracing::warn!(%error, "a source panicked while it was dropped");
     }
     paused
-}
-
-fn measure_and_lay_out(opened: &Opened, plan: &mut BatchPlan, layout: &mut Layout) -> Result<()> {
-    let filler = &*opened.filler;
-    let mut extents = Extents::default();
-    if filler.schema().is_variable() {
-        let mut faults = Vec::new();
-        let rows = 0..plan.rows();
-        extents = measure_rows(filler, plan, rows, &mut Scratch::default(), |row, error| faults.push((row, error)));
-        plan.faults.append(&mut faults);
-    }
-    layout.compute(filler.schema(), plan.rows(), extents)
 }
 
 impl fmt::Debug for Workspace {
@@ -313,7 +350,8 @@ impl WorkspaceBuilder {
             config: self,
             ring: Mutex::new(None),
             pool: OnceLock::new(),
-            current: Mutex::new(Weak::new()),
+            lending: Mutex::new(Lending { to: Weak::new(), is_busy: false }),
+            left: Condvar::new(),
         }))
     }
 

@@ -92,6 +92,11 @@ impl<'a> Job<'a> {
         self.stop.is_some_and(|stop| stop.load(Ordering::Acquire))
     }
 
+    /// Whether record `nth` is known to be bad.
+    pub(crate) fn is_bad(&self, nth: usize) -> bool {
+        self.bad.contains(&nth)
+    }
+
     /// How many records `advance` has passed.
     pub(crate) fn passed(&self) -> usize {
         self.next

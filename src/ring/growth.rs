@@ -56,7 +56,7 @@ impl<M> Shared<M> {
         let geometric = (whole_pages((have / 4 * 5) as usize) as u64).max(high_water);
         let grown = [geometric, high_water, need]
             .into_iter()
-            .any(|target| target > have && reservation.grow_to(target, "a ring slot").is_ok());
+            .any(|target| target > have && reservation.try_grow_to(target).is_ok());
         if grown {
             self.regrown.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(from = have, needed = need, "a slot is given larger memory");
@@ -109,14 +109,15 @@ impl<M> Shared<M> {
         Ok(block)
     }
 
-    /// Frees the slot's block if it is larger than `slot_bytes`; the next fill allocates what it needs.
-    pub(super) fn shrink(&self, body: &mut Body<M>, slot_bytes: usize) {
-        if body.reserved() > slot_bytes as u64 {
-            body.block = None;
-            self.bytes.fetch_sub(body.reserved() - slot_bytes as u64, Ordering::Relaxed);
-            if let Some(reservation) = &mut body.reservation {
-                reservation.shrink_to(slot_bytes as u64);
-            }
+    /// Takes the slot's block away if it is larger than `slot_bytes`; the next fill allocates what it needs.
+    pub(super) fn shrink(&self, body: &mut Body<M>, slot_bytes: usize) -> Option<Block> {
+        if body.reserved() <= slot_bytes as u64 {
+            return None;
         }
+        self.bytes.fetch_sub(body.reserved() - slot_bytes as u64, Ordering::Relaxed);
+        if let Some(reservation) = &mut body.reservation {
+            reservation.shrink_to(slot_bytes as u64);
+        }
+        body.block.take()
     }
 }

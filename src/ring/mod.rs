@@ -202,10 +202,10 @@ impl<M> Ring<M> {
         let slot_bytes = whole_pages(slot_bytes);
         self.0.high_water.fetch_min(slot_bytes as u64, Ordering::Relaxed);
         let state = self.0.state.lock();
-        for slot in &state.free {
-            slot::shrink_free(slot, &self.0, slot_bytes);
-        }
+        let blocks: Vec<_> = state.free.iter().map(|slot| slot::shrink_free(slot, &self.0, slot_bytes)).collect();
         self.0.slot_bytes.fetch_min(slot_bytes as u64, Ordering::Relaxed);
+        drop(state);
+        drop(blocks);
     }
 
     pub(crate) fn stats(&self) -> RingStats {

@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
 use crate::row::RowsMut;
 use crate::schema::TensorSpec;
-use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell, fence};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence};
 
 use super::Shared;
 
@@ -15,6 +15,8 @@ pub(super) struct Slot<M> {
     body: UnsafeCell<Body<M>>,
     /// Shares not finished yet, while the slot is split.
     shares: AtomicUsize,
+    /// Since the slot was split, a share was given back whose rows may not be written.
+    abandoned: AtomicBool,
     /// Whether it returns to the ring; a spilled batch's does not.
     in_ring: bool,
 }
@@ -45,7 +47,7 @@ impl<M> Body<M> {
 
 impl<M> Slot<M> {
     pub(super) fn new(body: Body<M>, in_ring: bool) -> Self {
-        Self { body: UnsafeCell::new(body), shares: AtomicUsize::new(0), in_ring }
+        Self { body: UnsafeCell::new(body), shares: AtomicUsize::new(0), abandoned: AtomicBool::new(false), in_ring }
     }
 }
 
@@ -134,6 +136,11 @@ impl<M> Draft<M> {
         (&mut body.payload, block.map_or(&mut [], Block::as_mut_slice))
     }
 
+    /// Whether every share was finished since the batch was split: none was dropped or abandoned.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.0.slot().abandoned.load(Ordering::Relaxed)
+    }
+
     fn into_owner(self) -> Owner<M> {
         self.0
     }
@@ -159,7 +166,8 @@ impl<M: AsRef<Layout>> Draft<M> {
             if let Some(work) = work.take() {
                 worked = catch_unwind(AssertUnwindSafe(|| work(&mut share)));
             }
-            if let Some(draft) = share.finish() {
+            let draft = if worked.is_ok() { share.finish() } else { share.abandon() };
+            if let Some(draft) = draft {
                 self.0 = draft.into_owner();
             }
         });
@@ -169,7 +177,7 @@ impl<M: AsRef<Layout>> Draft<M> {
     }
 
     /// Splits the batch's rows into shares of `rows_a_share` rows, which may be filled by different threads, and hands
-    /// each to `give`. The share that is finished last returns the draft.
+    /// each to `give`, which does not panic. The share that is given back last returns the draft.
     ///
     /// # Panics
     ///
@@ -183,6 +191,7 @@ impl<M: AsRef<Layout>> Draft<M> {
         let rows_a_share = rows_a_share.max(1);
         let slot = self.0.slot.take().expect("an owner has its slot until it drops");
         slot.shares.store(rows.div_ceil(rows_a_share), Ordering::Relaxed);
+        slot.abandoned.store(false, Ordering::Relaxed);
         for start in (0..rows).step_by(rows_a_share) {
             let rows = start..rows.min(start + rows_a_share);
             give(Share { slot: Some(slot.clone()), home: self.0.home.clone(), rows });
@@ -191,6 +200,8 @@ impl<M: AsRef<Layout>> Draft<M> {
 }
 
 /// Some rows of a batch that is being filled: exclusively these, beside other shares of the same batch.
+///
+/// Dropping it is not finishing it: the batch is then not [whole](Draft::is_whole).
 pub(crate) struct Share<M> {
     slot: Option<Arc<Slot<M>>>,
     home: Arc<Shared<M>>,
@@ -215,8 +226,15 @@ impl<M> Share<M> {
         self.rows.clone()
     }
 
-    /// Gives this share's rows back. The last one of the batch gets the draft, which sees what all have written.
+    /// Gives this share's rows back, all written or named in the payload. The last one of the batch gets the draft, which
+    /// sees what all have written.
     pub(crate) fn finish(mut self) -> Option<Draft<M>> {
+        self.give_back()
+    }
+
+    /// Gives this share's rows back as they are. The last one of the batch gets the draft.
+    pub(crate) fn abandon(mut self) -> Option<Draft<M>> {
+        self.slot.as_ref()?.abandoned.store(true, Ordering::Relaxed);
         self.give_back()
     }
 
@@ -255,7 +273,10 @@ impl<M: AsRef<Layout>> Share<M> {
 
 impl<M> Drop for Share<M> {
     fn drop(&mut self) {
-        self.give_back();
+        if let Some(slot) = &self.slot {
+            slot.abandoned.store(true, Ordering::Relaxed);
+            self.give_back();
+        }
     }
 }
 
@@ -277,11 +298,12 @@ impl<M> Lease<M> {
     }
 }
 
-/// Frees the block of a slot that lies in the ring's free list, if it is larger than `slot_bytes`.
+/// Takes the block out of a slot that lies in the ring's free list, if it is larger than `slot_bytes`. It is the caller's
+/// to drop, when the lock is free again: what gives the memory back may be the user's code.
 ///
 /// The caller holds the ring's lock, so nobody can take the slot meanwhile.
-pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) {
+pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) -> Option<Block> {
     // SAFETY: a slot in the free list has no owner and no shares, and can only get one under the lock that the caller
     // holds.
-    slot.body.with_mut(|body| home.shrink(unsafe { &mut *body }, slot_bytes));
+    slot.body.with_mut(|body| home.shrink(unsafe { &mut *body }, slot_bytes))
 }
