@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::dataset::{BadRecord, DataSetIterator, State, caught};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use super::aboard::{Aboard, HostBatch};
 use super::batch::DeviceDataSet;
 use super::exchange::Loaded;
 use super::lane::{Hands, Lane};
-use super::upload::UploadStats;
+use super::upload::{LONGEST_WAIT, UploadStats};
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
 ///
@@ -31,7 +31,9 @@ use super::upload::UploadStats;
 pub struct DeviceDataSetIterator<D: Device> {
     /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
     feeder: Option<Receiver<()>>,
-    batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
+    inside: Inside,
+    /// The figures and bad records that were last read of the iterator inside.
+    figures: Mutex<(Stats, Vec<BadRecord>)>,
     schema: Arc<Schema>,
     batches_per_epoch: Option<u64>,
     lanes: Vec<Lane<D>>,
@@ -55,7 +57,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
             schema: batches.schema().clone(),
             batches_per_epoch: batches.batches_per_epoch(),
             state: batches.state(),
-            batches: Arc::new(Mutex::new(batches)),
+            figures: Mutex::new((batches.stats(), Vec::new())),
+            inside: Inside::new(batches),
             lanes,
             aboard: Aboard::new(),
             run: 0,
@@ -77,7 +80,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.begin_run();
         self.taken = 0;
         let mut feed = Feed {
-            batches: self.batches.clone(),
+            inside: self.inside.clone(),
             lanes: self.lanes.iter().map(|lane| lane.exchange().clone()).collect(),
             aboard: self.aboard.clone(),
             run: self.run,
@@ -101,8 +104,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         let Some(ended) = self.feeder.clone() else { return Ok(()) };
         self.begin_run();
         if ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
-            let message = format!("the loader did not finish its batch within {:?}", self.close_wait);
-            return Err(Error::new(ErrorKind::TimedOut, message));
+            return Err(self.stuck());
         }
         self.feeder = None;
         Ok(())
@@ -120,12 +122,13 @@ impl<D: Device> DeviceDataSetIterator<D> {
     ///
     /// What [`DataSetIterator::reset`] of the iterator inside says.
     pub fn reset(&mut self) -> Result<()> {
-        if !self.has_begun {
+        if !self.has_begun && !self.has_ended {
             return Ok(());
         }
         self.stop()?;
-        self.with_batches(|batches| batches.reset())?;
-        self.go_on()
+        // Where a seek failed before anything was taken of the epoch, the iterator inside may have given some of it.
+        let (has_begun, state) = (self.has_begun, self.state);
+        self.go_on(|batches| if has_begun { batches.reset() } else { batches.seek(&state) })
     }
 
     /// Goes on with the very next position after `state`; see [`DataSetIterator::seek`].
@@ -136,20 +139,24 @@ impl<D: Device> DeviceDataSetIterator<D> {
     /// goes well.
     pub fn seek(&mut self, state: &State) -> Result<()> {
         self.stop()?;
-        self.has_begun = true;
-        self.with_batches(|batches| batches.seek(state))?;
-        self.go_on()
+        self.go_on(|batches| batches.seek(state))
     }
 
-    fn go_on(&mut self) -> Result<()> {
-        self.state = self.batches.lock().state();
-        self.has_begun = false;
+    /// Moves the iterator inside and begins a run there. Until all of that has succeeded, the iterator has ended.
+    fn go_on(&mut self, go: impl FnOnce(&mut dyn DataSetIterator) -> Result<()>) -> Result<()> {
+        let mut batches = self.inside.take(self.close_wait).ok_or_else(|| self.stuck())?;
+        go(batches.get())?;
+        self.state = batches.get().state();
+        drop(batches);
+        self.feed()?;
+        self.has_begun = self.state.position > 0;
         self.has_ended = false;
-        self.feed()
+        Ok(())
     }
 
-    fn with_batches<R>(&self, work: impl FnOnce(&mut dyn DataSetIterator) -> Result<R>) -> Result<R> {
-        work(&mut **self.batches.lock())
+    fn stuck(&self) -> Error {
+        let message = format!("the loader did not finish its batch within {:?}", self.close_wait);
+        Error::new(ErrorKind::TimedOut, message)
     }
 
     /// What a sample is made of on the host, before conversions.
@@ -167,10 +174,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.batches_per_epoch
     }
 
-    /// The figures of the iterator inside, of which the trainer's wait is that of the thread that feeds the upload. Waits
-    /// while that thread is in `next`.
+    /// The figures of the iterator inside, of which the trainer's wait is that of the thread that feeds the upload. While
+    /// that thread is in `next`, it is waited for, but for a second at most: then they are the figures of the last call.
     pub fn stats(&self) -> Stats {
-        self.batches.lock().stats()
+        self.read_figures();
+        self.figures.lock().0.clone()
     }
 
     /// The figures of the upload.
@@ -180,13 +188,61 @@ impl<D: Device> DeviceDataSetIterator<D> {
 
     /// The first bad records that were left out or replaced, by name. Waits as [`stats`](Self::stats) does.
     pub fn bad_records(&self) -> Vec<BadRecord> {
-        self.batches.lock().bad_records()
+        self.read_figures();
+        self.figures.lock().1.clone()
+    }
+
+    fn read_figures(&self) {
+        if let Some(mut batches) = self.inside.take(FIGURES_WAIT) {
+            let read = (batches.get().stats(), batches.get().bad_records());
+            *self.figures.lock() = read;
+        }
+    }
+}
+
+/// How long figures are waited for.
+const FIGURES_WAIT: Duration = Duration::from_secs(1);
+
+/// Where the iterator inside lies while nobody works with it. Who does has it in hand, and holds no lock meanwhile: what it
+/// does is the user's code.
+#[derive(Clone)]
+struct Inside(Sender<Box<dyn DataSetIterator>>, Receiver<Box<dyn DataSetIterator>>);
+
+impl Inside {
+    fn new(batches: Box<dyn DataSetIterator>) -> Self {
+        let (put_back, home) = bounded(1);
+        drop(InHand { batches: Some(batches), put_back: put_back.clone() });
+        Self(put_back, home)
+    }
+
+    fn take(&self, wait: Duration) -> Option<InHand> {
+        let batches = self.1.recv_timeout(wait).ok()?;
+        Some(InHand { batches: Some(batches), put_back: self.0.clone() })
+    }
+}
+
+/// The iterator inside, which goes home when this drops.
+struct InHand {
+    batches: Option<Box<dyn DataSetIterator>>,
+    put_back: Sender<Box<dyn DataSetIterator>>,
+}
+
+impl InHand {
+    fn get(&mut self) -> &mut dyn DataSetIterator {
+        &mut **self.batches.as_mut().expect("it is in hand until it drops")
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        // There is room: there is one iterator. Where nobody has the other end any more, it drops here.
+        let _ = self.batches.take().map(|batches| self.put_back.send(batches));
     }
 }
 
 /// What the feeding thread works with.
 struct Feed<D: Device> {
-    batches: Arc<Mutex<Box<dyn DataSetIterator>>>,
+    inside: Inside,
     lanes: Vec<Arc<Hands<D>>>,
     aboard: Arc<Aboard>,
     run: u64,
@@ -217,7 +273,9 @@ impl<D: Device> Feed<D> {
             let landed = self.aboard.landed();
             // A panic is an item of the stream, too: somebody waits for one.
             let next = caught(|| {
-                let mut batches = self.batches.lock();
+                // Those who read figures have it for a moment.
+                let Some(mut inside) = self.inside.take(LONGEST_WAIT) else { return Ok(None) };
+                let batches = inside.get();
                 let next = batches.next();
                 let state = match &next {
                     Some(Ok(batch)) => batch.state_after(),

@@ -19,7 +19,7 @@ use super::lane::{Lane, LaneConfig, LaneCounters};
 use super::plan::Plan;
 
 /// Longest wait that a clock can be moved on by.
-const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// Settings of an upload stage.
 ///
