@@ -131,9 +131,14 @@ proptest! {
 
 #[test]
 fn spilled_batches_hold_the_same_bytes() {
-    let case = Case { len: 40, batch_size: 4, shuffle: Some(3), last_batch: LastBatch::Keep, longest: 2000 };
-    let first_batch = naive(&case, 1)[0][0].tensors.iter().map(Vec::len).sum::<usize>() as u64;
-    let budget = ringfeed::MemoryBudget::new(4 * (first_batch + 8192));
+    let case = |seed| Case { len: 40, batch_size: 4, shuffle: Some(seed), last_batch: LastBatch::Keep, longest: 2000 };
+    let sizes = |case: &Case| -> Vec<usize> {
+        naive(case, 1)[0].iter().map(|batch| batch.tensors.iter().map(Vec::len).sum()).collect()
+    };
+    // The ring is sized by the first batch; a later one is far larger.
+    let is_outgrown = |sizes: &[usize]| sizes.iter().any(|size| size - size / 4 > sizes[0]);
+    let case = (0..).map(case).find(|case| is_outgrown(&sizes(case))).unwrap();
+    let budget = ringfeed::MemoryBudget::new(4 * (sizes(&case)[0] as u64 + 8192));
     let workspace =
         Workspace::builder().workers(2).budget(budget).overflow(Overflow::Spill).poison(0xa5).build().unwrap();
     let iterator = AsyncDataSetIterator::new(source(&case), &workspace).unwrap();
