@@ -224,6 +224,13 @@ impl Error {
         self
     }
 
+    /// Adds to what happened.
+    #[must_use]
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.0.message = format!("{}; {more}", self.0.message).into();
+        self
+    }
+
     /// Makes of an offset in a part of a file, if one is known, that in the file.
     #[must_use]
     pub(crate) fn in_part_at(mut self, start: u64) -> Self {

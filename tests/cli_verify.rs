@@ -310,8 +310,10 @@ fn a_plan_is_what_the_loader_then_does() {
 #[test]
 fn a_plan_says_what_only_reading_would_tell() {
     let scratch = Scratch::new();
-    scratch.write("t.csv", "a,b\n1,2\n");
-    let source = |more: &str| format!("[[sources]]\nformat = \"csv\"\npath = \"t.csv\"\n{more}");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(b"a,b\n1,2\n").unwrap();
+    scratch.write("t.csv.gz", packed.finish().unwrap());
+    let source = |more: &str| format!("[[sources]]\nformat = \"csv\"\npath = \"t.csv.gz\"\n{more}");
     let found = plan(&[&scratch.write("open.toml", source(""))]);
     for unknown in ["samples", "batches_per_epoch", "tensors", "slot_bytes", "ring_bytes"] {
         assert_eq!(found[unknown], Value::Null, "{unknown}: {found}");
@@ -322,7 +324,7 @@ fn a_plan_says_what_only_reading_would_tell() {
     assert_eq!((&found["samples"], &found["slot_bytes"]), (&Value::Null, &json!(4096)));
     assert_eq!(found["tensors"][0]["shape"], json!([32, 2]));
     let text = String::from_utf8(run(&["plan", &named]).stdout).unwrap();
-    assert!(text.contains("unknown samples: only reading all of"), "{text}");
+    assert!(text.contains("unknown samples: only unpacking all of"), "{text}");
     let photos = |options: &str| {
         let path = fixture("photos");
         json!({"sources": [{"format": "images", "path": path, "options": serde_json::from_str::<Value>(options).unwrap()}]})
@@ -334,6 +336,33 @@ fn a_plan_says_what_only_reading_would_tell() {
     let resized = scratch.write("resized.json", photos(r#"{"size": [8, 8]}"#));
     let found = plan(&[&resized]);
     assert_eq!(found["slot_bytes"].as_u64().map(|bytes| bytes % 4096), Some(0), "{found}");
+}
+
+#[test]
+fn a_plan_of_a_table_counts_its_records_and_the_samples_of_a_split() {
+    let scratch = Scratch::new();
+    let source = format!("[[sources]]\nformat = \"csv\"\npath = {:?}\n", fixture("iris.csv"));
+    let found = plan(&[&scratch.write("all.toml", format!("batch_size = 16\n{source}"))]);
+    assert_eq!(
+        (&found["samples"], &found["batches_per_epoch"], &found["unknown"]),
+        (&json!(150), &json!(10), &json!([]))
+    );
+    assert_eq!(found["tensors"][0]["shape"], json!([16, 5]));
+    let found = plan(&[&fixture("iris.csv")]);
+    assert_eq!((&found["samples"], &found["batch_size"]), (&json!(150), &json!(32)), "the data alone, as it comes");
+    for more in ["split = { train = 0.8, test = 0.2, part = \"train\" }\n", "folds = { fold = 1, count = 5 }\n"] {
+        let config = scratch.write("split.toml", format!("batch_size = 16\nshuffle = 1\n{more}{source}"));
+        let found = plan(&[&config]);
+        let loader = ringfeed::Loader::from(ringfeed::LoaderConfig::load(&config).unwrap());
+        let batches: Vec<usize> = loader.build().unwrap().map(|batch| batch.unwrap().len()).collect();
+        assert_eq!(
+            (&found["samples"], &found["batches_per_epoch"]),
+            (&json!(batches.iter().sum::<usize>()), &json!(batches.len()))
+        );
+    }
+    let config = digits(&scratch, "split = { train = 0.5, part = \"train\" }\n");
+    let samples = plan(&[&config])["samples"].as_u64().unwrap();
+    assert!((1..25).contains(&samples), "records without names of their own are known by their numbers: {samples}");
 }
 
 #[test]

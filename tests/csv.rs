@@ -710,6 +710,109 @@ fn any_number_of_threads_opens_a_file_alike() {
     assert!(errors[0].location().record > Some(10_000) && errors[0].location().line.is_some());
 }
 
+/// A table of 20,000 records, of which every fourth block of 16 tells the types.
+fn long_table(class_of: impl Fn(usize) -> String, x_of: impl Fn(usize) -> String) -> String {
+    let records = (0..20_000).map(|i| format!("{i},{},{}\n", x_of(i), class_of(i)));
+    std::iter::once("i,x,label\n".to_owned()).chain(records).collect()
+}
+
+/// The same file read at random and as a compressed stream: its tensors, and what is wrong with it.
+fn both_ways(text: &str, options: &CsvOptions) -> Vec<(Vec<TensorSpec>, Option<ringfeed::Error>)> {
+    let (_folder, path) = file(text);
+    let reader = CsvReader::open(&path, options).unwrap();
+    let error = decode_all(&reader).err();
+    let (_packed, path) = named("data.csv.gz", gzip(text.as_bytes()));
+    let (mut stream, decoder) = CsvStream::open(&path, options).unwrap();
+    let streamed = stream_all(&mut stream, &decoder).err();
+    vec![(reader.tensors().to_vec(), error), (decoder.tensors().to_vec(), streamed)]
+}
+
+#[test]
+fn a_value_that_does_not_fit_an_inferred_type_is_told_with_what_it_was_inferred_from() {
+    let class = |i: usize| (i % 3).to_string();
+    // Record 17 is in a block that is passed over, record 64 in one that is looked at.
+    let text = |at: usize| long_table(class, |i| if i == at { "abc".to_owned() } else { format!("{i}.5") });
+    for (tensors, error) in both_ways(&text(17), &CsvOptions::default()) {
+        assert_eq!((tensors[0].shape.clone(), tensors[1].dtype), (vec![Dim::Fixed(2)], DType::I64));
+        let error = error.unwrap();
+        assert_eq!(
+            (error.kind(), error.location().record, error.location().line),
+            (ErrorKind::Data, Some(17), Some(19))
+        );
+        let expected = "column \"x\": expected f32, found \"abc\"; the column was taken for f32 from 5008 of 20000 records: \
+                        name the text in `missing_tokens`, or the column in `ignore`, or choose the `features`";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    for (tensors, error) in both_ways(&text(64), &CsvOptions::default()) {
+        assert_eq!((tensors[0].shape.clone(), error.is_none()), (vec![Dim::Fixed(1)], true), "x is text");
+    }
+    // What is chosen was not inferred, and needs no such words.
+    let chosen = CsvOptions { features: vec!["i".into(), "x".into()], ..labelled("label") };
+    for (_, error) in both_ways(&text(64), &chosen) {
+        assert!(error.unwrap().to_string().ends_with("found \"abc\""));
+    }
+}
+
+#[test]
+fn a_label_that_does_not_fit_its_inferred_type_names_the_settings() {
+    let text =
+        |stray: &str| long_table(|i| if i == 19_999 { stray.to_owned() } else { "7".to_owned() }, |i| i.to_string());
+    for stray in ["1.5", "seven"] {
+        for (_, error) in both_ways(&text(stray), &CsvOptions::default()) {
+            let error = error.unwrap().to_string();
+            assert!(error.contains(":20001: record 19999: column \"label\": expected i64"), "{error}");
+            let expected = "taken for i64 from 5008 of 20000 records: set `label_dtype`, or list the `classes`";
+            assert!(error.contains(expected), "{error}");
+        }
+        // With a type of integers, the beginning tells numbers from names.
+        let options = CsvOptions { features: vec![1.into()], label_dtype: Some(DType::I32), ..labelled("label") };
+        for (_, error) in both_ways(&text(stray), &options) {
+            let error = error.unwrap().to_string();
+            assert!(error.contains("taken for i32 from the first 1024 records: set `label_dtype`"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_names_of_classes_are_those_of_all_records() {
+    let text = long_table(|i| if i == 17 { "rare".to_owned() } else { format!("c{}", i % 3) }, |i| i.to_string());
+    let (_folder, path) = file(&text);
+    let (_packed, packed) = named("data.csv.gz", gzip(text.as_bytes()));
+    let categories = ColumnTensor::categories("codes", Role::Feature, ["label", "i"], None);
+    for options in [
+        CsvOptions::default(),
+        CsvOptions { one_hot: true, ..labelled("label") },
+        CsvOptions { features: vec!["x".into()], label_dtype: Some(DType::U32), ..labelled("label") },
+        CsvOptions { tensors: vec![categories.clone()], ..CsvOptions::default() },
+    ] {
+        let reader = CsvReader::open(&path, &options).unwrap();
+        let (_, decoder) = CsvStream::open(&packed, &options).unwrap();
+        assert_eq!(reader.tensors(), decoder.tensors());
+        let names = match reader.categories("codes") {
+            Some(names) => names[0].clone(),
+            None => reader.classes().unwrap().to_vec(),
+        };
+        assert_eq!(names, ["c0", "c1", "c2", "rare"]);
+    }
+}
+
+#[test]
+fn what_the_options_name_is_not_looked_for_in_the_whole_file() {
+    let text = long_table(|i| (i % 3).to_string(), |i| i.to_string());
+    let packed = gzip(text.as_bytes());
+    let (_folder, path) = named("half.csv.gz", &packed[..packed.len() / 2]);
+    let chosen = CsvOptions { features: vec!["i".into(), "x".into()], ..labelled("label") };
+    let told = [
+        CsvOptions { label_dtype: Some(DType::I64), ..chosen.clone() },
+        CsvOptions { label_dtype: Some(DType::F32), ..chosen.clone() },
+        CsvOptions { classes: Some(["0", "1", "2"].map(str::to_owned).to_vec()), ..chosen.clone() },
+    ];
+    for options in told {
+        CsvStream::open(&path, &options).unwrap();
+    }
+    assert!(CsvStream::open(&path, &chosen).is_err(), "only reading it through tells what the label is");
+}
+
 /// Gives a file another time of modification, in seconds since 1970.
 fn set_modified(path: &Path, seconds: u64) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
@@ -771,21 +874,19 @@ fn a_saved_index_is_used_until_the_file_changes() {
         assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
         assert!(folder.path().join("data.csv.gz.ringfeed").exists());
     }
-    // Then a plan knows what only reading the whole file tells otherwise.
+    // A plan knows what opening tells, and uses what was kept.
     let (_folder, path) = file("a,b\n1,x\n2,y\n3,x\n");
     let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
     let config = LoaderConfig::new(SourceConfig::Csv { path: path.clone(), options: options.clone() });
     let plan = || Loader::from(config.clone()).plan().unwrap();
-    assert_eq!((plan().samples, plan().tensors.is_none(), plan().unknown.len()), (None, true, 1));
     set_modified(&path, 1_700_000_000);
-    CsvReader::open(&path, &options).unwrap();
     assert_eq!(
         (plan().samples, plan().tensors.map(|tensors| tensors.len()), plan().unknown.len()),
         (Some(3), Some(2), 0)
     );
     assert!(plan().held_bytes.is_some_and(|bytes| bytes < 100));
     std::fs::write(&path, "a,b\n1,x\n").unwrap();
-    assert_eq!(plan().samples, None);
+    assert_eq!(plan().samples, Some(1));
     set_modified(&path, 1_700_000_001);
     let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);

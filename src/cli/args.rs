@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Read and decode every sample, and list all that are bad
     Verify(VerifyArgs),
-    /// Say what a run will do, without reading the data: samples, batches, memory
+    /// Say what a run will do, without decoding the data: samples, batches, memory
     Plan(PlanArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(BenchArgs),
@@ -196,15 +196,17 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   ringfeed plan loader.toml
   ringfeed plan loader.json --shards 8 --json
+  ringfeed plan iris.csv
 
-It lists folders, and reads headers and the first 64 KiB of CSV files; nothing is decoded, and no file is read through. \
-What those do not tell is called unknown (null with --json), with the reason: the number of records of a CSV file, the \
-ring of samples that differ in size.";
+It lists folders, reads headers, and finds the records of CSV files, which reads each of these once; nothing is decoded. \
+What that does not tell is called unknown (null with --json), with the reason: the number of records of a CSV file that \
+would have to be unpacked, the ring of samples that differ in size.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Settings of a loader, as TOML or JSON
+    /// Settings of a loader, as .toml or .json; or a file or folder of data, with every setting at its default
+    #[arg(value_name = "CONFIG or PATH")]
     pub(crate) config: PathBuf,
     /// Plan for N shards, whatever the settings say
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -14,7 +14,10 @@ pub(crate) struct Planned {
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
-    let mut config = LoaderConfig::load(&args.config)?;
+    let extension = args.config.extension().map(|extension| extension.to_ascii_lowercase());
+    let is_settings = extension.is_some_and(|extension| extension == "toml" || extension == "json");
+    let mut config =
+        if is_settings { LoaderConfig::load(&args.config)? } else { LoaderConfig::for_path(&args.config)? };
     if let Some(count) = args.shards {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };

@@ -473,11 +473,11 @@ impl Loader {
             Augmented::with_all(reader, &own, self.augmented(&own))
         });
         let readers = readers.collect::<Result<Vec<_>>>()?;
-        let subset = self.subset(&readers)?;
-        let shortest = || readers.iter().map(RecordReader::len).min().unwrap_or(0);
-        let choice = subset.as_ref().map_or_else(shortest, Subset::len);
+        let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
+        let subset = self.subset(&first, shortest)?;
+        let choice = subset.as_ref().map_or(shortest, Subset::len);
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
             .last_batch(config.last_batch)
@@ -530,10 +530,8 @@ impl Loader {
         }
     }
 
-    /// What a split and folds by the names in the first reader leave of the samples.
-    fn subset(&self, readers: &[impl RecordReader]) -> Result<Option<Subset>> {
-        let Some(first) = readers.first() else { return Ok(None) };
-        let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
+    /// What a split and folds by the names in the first reader leave of the samples, as many as the shortest reader has.
+    fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let all = Subset::all(shortest);
         let part = self.config.split.map(|split| split.of(&all, first)).transpose()?;
         match self.config.folds {

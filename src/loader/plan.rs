@@ -1,22 +1,26 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::dataset::{BadRecords, LastBatch, batches};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{CsvSequenceReader, Foretold, IdxReader, RecordReader, TokenReader};
+use crate::read::{
+    CsvSequenceReader, CsvStream, IdxReader, RecordReader, Sample, Scratch, TokenReader, foretold_tensors,
+};
+use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 use crate::storage::Files;
 
 use super::{Loader, SourceConfig, open};
 
-/// What a run of a [`Loader`] will do, as far as listings and headers tell. `None` is what they don't; `unknown` says
+/// What a run of a [`Loader`] will do, as far as it can be told without decoding data. `None` is what can't; `unknown` says
 /// why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunPlan {
@@ -100,15 +104,17 @@ struct Outline {
     tensors: Option<Vec<TensorSpec>>,
     held_bytes: Option<u64>,
     unknown: Option<String>,
+    /// Who knows the records' names.
+    reader: Option<Arc<dyn RecordReader>>,
 }
 
 impl Loader {
-    /// What a run will do: from listings, headers, saved indexes and the first 64 KiB of CSV files. No data is decoded, and no file is
-    /// read through.
+    /// What a run will do: from listings, headers and saved indexes. No data is decoded. A CSV file without a saved index is
+    /// opened as a run would open it, which reads it once, to count its records; one that would have to be unpacked is not.
     ///
     /// ```
     /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
-    /// assert_eq!((plan.samples, plan.ring_slots), (None, 4));
+    /// assert_eq!((plan.samples, plan.batches_per_epoch, plan.ring_slots), (Some(150), Some(15), 4));
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
     ///
@@ -126,7 +132,7 @@ impl Loader {
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
         if samples.is_none() && (config.split.is_some() || config.folds.is_some()) {
-            unknown.push("samples: a split goes by the name of each sample".into());
+            unknown.push("samples: a split goes by the names of the samples, which only reading tells".into());
         }
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
@@ -196,7 +202,11 @@ impl Loader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let selects = self.config.split.is_some() || self.config.folds.is_some();
-        let choice = shortest.filter(|_| !selects);
+        let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
+            (shortest, _) if !selects => shortest,
+            (Some(shortest), Some(reader)) => self.subset(reader, shortest)?.map(|subset| subset.len()),
+            _ => None,
+        };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
 
@@ -231,47 +241,44 @@ fn outline(files: &Files, source: &SourceConfig) -> Result<Outline> {
     }
     let path = source.path().display();
     Ok(match source {
-        SourceConfig::Csv { path: file, options } => {
-            let Foretold { records, tensors } = Foretold::of(file, options)?;
-            let what = match (records.is_some(), tensors.is_some()) {
-                (true, true) => None,
-                (false, true) => Some("samples"),
-                (true, false) => Some("tensors"),
-                (false, false) => Some("samples and tensors"),
-            };
-            Outline {
-                records: records.map(|(records, _)| records),
-                tensors,
-                held_bytes: records.map(|(_, bytes)| bytes),
-                unknown: what.map(|what| format!("{what}: only reading all of {path} tells")),
-            }
+        SourceConfig::Csv { path: file, options } if CsvStream::suits(files, file, options)? => {
+            let tensors = foretold_tensors(file, options)?;
+            let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
+            let unknown = Some(format!("{what}: only unpacking all of {path} tells"));
+            Outline { records: None, tensors, held_bytes: None, unknown, reader: None }
         }
         SourceConfig::CsvSequences { path: folder, group_by: None, labels: None, .. } => Outline {
             records: Some(CsvSequenceReader::count_in_folder(folder)?),
             tensors: None,
             held_bytes: Some(0),
             unknown: Some(format!("tensors: only reading the files in {path} tells")),
+            reader: None,
         },
         SourceConfig::CsvSequences { .. } => Outline {
             records: None,
             tensors: None,
             held_bytes: None,
             unknown: Some(format!("samples and tensors: only reading all of {path} tells")),
+            reader: None,
         },
         SourceConfig::Idx { path, options } => {
             let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
-            Outline { records: Some(records), tensors: Some(vec![tensor]), held_bytes: Some(held_bytes), unknown: None }
+            Outline::of(Arc::new(Numbered { records, tensors: vec![tensor] }), held_bytes)
         }
-        SourceConfig::Tokens { path: file, options } => {
-            let (records, tensors) = TokenReader::foretold(file, options)?;
-            let unknown = records.is_none().then(|| format!("samples: only reading all of {path} tells"));
-            Outline { records, tensors: Some(tensors), held_bytes: records.map(|_| 0), unknown }
-        }
-        SourceConfig::Images { .. }
+        SourceConfig::Tokens { path: file, options } => match TokenReader::foretold(file, options)? {
+            (Some(records), tensors) => Outline::of(Arc::new(Numbered { records, tensors }), 0),
+            (None, tensors) => {
+                let unknown = Some(format!("samples: only reading all of {path} tells"));
+                Outline { records: None, tensors: Some(tensors), held_bytes: None, unknown, reader: None }
+            }
+        },
+        SourceConfig::Csv { .. }
+        | SourceConfig::Images { .. }
         | SourceConfig::Tar { .. }
         | SourceConfig::Npy { .. }
         | SourceConfig::Raw { .. } => {
-            // Opening images lists them, and opens none; opening archives and arrays reads their headers, and the classes.
+            // Opening a CSV file finds its records, opening images lists them and opens none, opening archives and arrays
+            // reads their headers and the classes.
             opened(files, source)?
         }
     })
@@ -281,10 +288,41 @@ fn outline(files: &Files, source: &SourceConfig) -> Result<Outline> {
 fn opened(files: &Files, source: &SourceConfig) -> Result<Outline> {
     let budget = MemoryBudget::unlimited();
     let reader = open(files, source, &budget)?;
-    Ok(Outline {
-        records: Some(reader.len()),
-        tensors: Some(reader.tensors().to_vec()),
-        held_bytes: Some(budget.used()),
-        unknown: None,
-    })
+    Ok(Outline::of(reader, budget.used()))
+}
+
+impl Outline {
+    fn of(reader: Arc<dyn RecordReader>, held_bytes: u64) -> Self {
+        Self {
+            records: Some(reader.len()),
+            tensors: Some(reader.tensors().to_vec()),
+            held_bytes: Some(held_bytes),
+            unknown: None,
+            reader: Some(reader),
+        }
+    }
+}
+
+/// Stands for a reader that need not be opened: its records are known by their numbers.
+struct Numbered {
+    records: u64,
+    tensors: Vec<TensorSpec>,
+}
+
+impl RecordReader for Numbered {
+    fn len(&self) -> u64 {
+        self.records
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, _: &mut RowMut<'_>) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "is planned, not read"))
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), ..Location::default() }
+    }
 }

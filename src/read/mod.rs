@@ -35,7 +35,7 @@ use crate::storage::Needs;
 
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
-pub(crate) use csv::Foretold;
+pub(crate) use csv::foretold_tensors;
 pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
     Missing,

@@ -9,9 +9,9 @@ use crate::schema::{Role, Schema, TensorSpec};
 
 use super::classes::Classes;
 use super::dialect::Dialect;
-use super::fields::Fields;
 use super::format::Format;
-use super::kind::Kind;
+use super::inference::Inference;
+use super::kind::{Kind, Seen};
 use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
 use super::value::{Missings, holds, holds_integer, shown};
 
@@ -20,45 +20,6 @@ const MAX_ONE_HOT: i64 = 1 << 16;
 
 /// Names that make a column the label, if the options name no columns at all.
 const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
-
-/// The kinds of all columns, from reading every record.
-#[derive(Clone)]
-pub(crate) struct Inference {
-    pub(crate) kinds: Vec<Kind>,
-    missings: Missings,
-    buffer: Vec<u8>,
-}
-
-impl Inference {
-    pub(crate) fn new(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Self> {
-        let mut classes = vec![false; format.names.len()];
-        let labels = label_columns(format, options)?;
-        let open = options.tensors.iter().filter(|tensor| tensor.values.are_open());
-        let tensors = open.flat_map(|tensor| &tensor.columns).map(|column| format.column(column));
-        for column in labels.into_iter().map(Ok).chain(tensors) {
-            classes[column?] = true;
-        }
-        let kinds = classes.into_iter().map(Kind::with_classes).collect();
-        Ok(Self { kinds, missings: missings.clone(), buffer: Vec::new() })
-    }
-
-    /// What was learnt from other records.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.kinds.iter_mut().zip(other.kinds).for_each(|(kind, other)| kind.merge(other));
-    }
-
-    /// Learns from a record. One of another length teaches nothing: it is an error once it is decoded.
-    pub(crate) fn observe(&mut self, raw: &[u8], quoted: bool, dialect: &Dialect) {
-        if Fields::new(raw, quoted, dialect).count() != self.kinds.len() {
-            return;
-        }
-        let mut fields = Fields::new(raw, quoted, dialect);
-        for kind in &mut self.kinds {
-            let Some(field) = fields.next(&mut self.buffer) else { return };
-            kind.observe(field, self.missings.value(field));
-        }
-    }
-}
 
 /// The label columns: those named, or without any choice of columns the first with a usual name.
 pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec<usize>> {
@@ -83,19 +44,9 @@ pub(crate) fn columns(format: &Format, wanted: &[ColumnRef]) -> Result<Vec<usize
 
 impl ColumnValues {
     /// Whether only the data can tell the names.
-    fn are_open(&self) -> bool {
+    pub(super) fn are_open(&self) -> bool {
         matches!(self, Self::Classes { names: None, .. } | Self::Categories { names: None, .. })
     }
-}
-
-/// Whether the options leave something open that only the data can tell.
-pub(crate) fn needs_inference(format: &Format, options: &CsvOptions) -> Result<bool> {
-    if !options.tensors.is_empty() {
-        return Ok(options.tensors.iter().any(|tensor| tensor.values.are_open()));
-    }
-    let labels = !label_columns(format, options)?.is_empty();
-    let told = options.classes.is_some() || options.label_dtype.is_some_and(DType::is_float) && !options.one_hot;
-    Ok(options.features.is_empty() || labels && !told)
 }
 
 /// Where a record's fields go.
@@ -108,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) dialect: Dialect,
     pub(crate) missings: Missings,
     pub(crate) missing: Missing,
+    /// For tensors whose type was inferred from some of the records, by their names: what to say where a value does not fit.
+    pub(crate) inferred: Vec<(String, String)>,
 }
 
 /// Neighbouring columns that feed neighbouring elements of one tensor.
@@ -157,9 +110,8 @@ impl Plan {
         missings: &Missings,
         inference: Option<&Inference>,
     ) -> Result<Self> {
-        let kinds = inference.map(|inference| &inference.kinds[..]);
-        let wanted =
-            if options.tensors.is_empty() { short_form(format, options, kinds)? } else { options.tensors.clone() };
+        let seen = inference.and_then(Inference::seen);
+        let wanted = wanted_tensors(format, options, seen.as_deref())?;
         let mut plan = Self {
             tensors: Vec::new(),
             runs: Vec::new(),
@@ -167,6 +119,7 @@ impl Plan {
             dialect: format.dialect,
             missings: missings.clone(),
             missing: options.missing,
+            inferred: inferred(&wanted, options, inference),
         };
         let ignored = columns(format, &options.ignore)?;
         for tensor in &wanted {
@@ -175,7 +128,7 @@ impl Plan {
                 let message = format!("feeds tensor {:?}, but is to be ignored", tensor.name);
                 return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[*column]));
             }
-            plan.add(tensor, &chosen, kinds).map_err(|error| error.at_column(&tensor.name))?;
+            plan.add(tensor, &chosen, inference).map_err(|error| error.at_column(&tensor.name))?;
         }
         plan.runs.sort_by_key(|run| run.column);
         if let Some(pair) = plan.runs.windows(2).find(|pair| pair[0].column + pair[0].count > pair[1].column) {
@@ -211,7 +164,7 @@ impl Plan {
         runs.iter().map(names).collect()
     }
 
-    fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], kinds: Option<&[Kind]>) -> Result<()> {
+    fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], inference: Option<&Inference>) -> Result<()> {
         let config = |message: String| Err(Error::new(ErrorKind::Config, message));
         if columns.is_empty() {
             return config("names no columns".to_owned());
@@ -233,7 +186,7 @@ impl Plan {
             ColumnValues::Classes { names: list, one_hot } => {
                 let table = Arc::new(match list {
                     Some(list) => given_classes(list)?,
-                    None => inferred_classes(columns, kinds.unwrap_or_default(), &self.names, *one_hot)?,
+                    None => inferred_classes(columns, inference, &self.names, *one_hot)?,
                 });
                 let width = if *one_hot { table.count as usize } else { 1 };
                 let dtype = tensor.dtype.unwrap_or(if *one_hot { DType::F32 } else { DType::I64 });
@@ -254,7 +207,7 @@ impl Plan {
                 let dtype = tensor.dtype.unwrap_or(DType::I64);
                 let table = |(nth, column): (usize, &usize)| match lists {
                     Some(lists) => given_classes(&lists[nth]),
-                    None => inferred_names(std::slice::from_ref(column), kinds.unwrap_or_default(), &self.names),
+                    None => inferred_names(std::slice::from_ref(column), inference, &self.names),
                 };
                 let tables = columns.iter().enumerate().map(table).collect::<Result<Vec<_>>>()?;
                 let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
@@ -306,12 +259,40 @@ impl Plan {
     }
 }
 
+/// The tensors that the options name, or else what `features` and `labels` mean where columns were seen to hold this.
+pub(super) fn wanted_tensors(
+    format: &Format,
+    options: &CsvOptions,
+    seen: Option<&[Seen]>,
+) -> Result<Vec<ColumnTensor>> {
+    if options.tensors.is_empty() { short_form(format, options, seen) } else { Ok(options.tensors.clone()) }
+}
+
+/// What to say where a value does not fit a type that was inferred from some of the records.
+fn inferred(wanted: &[ColumnTensor], options: &CsvOptions, inference: Option<&Inference>) -> Vec<(String, String)> {
+    let Some(basis) = inference.and_then(Inference::basis).filter(|_| options.tensors.is_empty()) else {
+        return Vec::new();
+    };
+    let numbers = wanted.iter().filter(|tensor| tensor.values == ColumnValues::Numbers);
+    let note = |tensor: &ColumnTensor| {
+        let settings = match tensor.role {
+            Role::Label if options.label_dtype.is_some_and(DType::is_float) => return None,
+            Role::Label => "set `label_dtype`, or list the `classes`",
+            _ if !options.features.is_empty() => return None,
+            _ => "name the text in `missing_tokens`, or the column in `ignore`, or choose the `features`",
+        };
+        let dtype = tensor.dtype.unwrap_or(DType::F32);
+        Some((tensor.name.clone(), format!("the column was taken for {dtype} {basis}: {settings}")))
+    };
+    numbers.filter_map(note).collect()
+}
+
 /// `features` and `labels` as tensors.
-fn short_form(format: &Format, options: &CsvOptions, kinds: Option<&[Kind]>) -> Result<Vec<ColumnTensor>> {
+fn short_form(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<ColumnTensor>> {
     let labels = label_columns(format, options)?;
     let ignored = columns(format, &options.ignore)?;
     let features = if options.features.is_empty() {
-        let number = |column: &usize| kinds.is_some_and(|kinds| kinds[*column].is_number());
+        let number = |column: &usize| seen.is_some_and(|seen| seen[*column].is_number());
         let free = |column: &usize| !labels.contains(column) && !ignored.contains(column);
         (0..format.names.len()).filter(free).filter(number).collect()
     } else {
@@ -330,8 +311,8 @@ fn short_form(format: &Format, options: &CsvOptions, kinds: Option<&[Kind]>) -> 
             }
         };
     }
-    let text = kinds.is_some_and(|kinds| labels.iter().any(|column| !kinds[*column].is_number()));
-    let integers = kinds.is_some_and(|kinds| labels.iter().all(|column| kinds[*column].is_integer()));
+    let text = seen.is_some_and(|seen| labels.iter().any(|column| !seen[*column].is_number()));
+    let integers = seen.is_some_and(|seen| labels.iter().all(|column| seen[*column].is_integer()));
     let single = labels.len() == 1;
     let mut tensor = ColumnTensor::numbers("labels", Role::Label, DType::F32, labels);
     tensor.dtype = options.label_dtype;
@@ -359,8 +340,13 @@ fn given_classes(names: &[String]) -> Result<Classes> {
 }
 
 /// The sorted texts of the columns, or the indices that stand there.
-fn inferred_classes(columns: &[usize], all: &[Kind], names: &[String], one_hot: bool) -> Result<Classes> {
-    let kinds = columns.iter().map(|column| &all[*column]);
+fn inferred_classes(
+    columns: &[usize],
+    inference: Option<&Inference>,
+    names: &[String],
+    one_hot: bool,
+) -> Result<Classes> {
+    let kinds = columns.iter().filter_map(|column| inference?.kind(*column));
     if kinds.clone().all(Kind::is_integer) {
         let range = kinds.filter_map(|kind| kind.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (low, high) = range.unwrap_or((0, 0));
@@ -370,15 +356,14 @@ fn inferred_classes(columns: &[usize], all: &[Kind], names: &[String], one_hot: 
         }
         return Ok(Classes::counted(u32::try_from(high).unwrap_or(u32::MAX) + 1));
     }
-    inferred_names(columns, all, names)
+    inferred_names(columns, inference, names)
 }
 
 /// The sorted texts of the columns.
-fn inferred_names(columns: &[usize], kinds: &[Kind], names: &[String]) -> Result<Classes> {
-    let kinds = columns.iter().map(|column| &kinds[*column]);
+fn inferred_names(columns: &[usize], inference: Option<&Inference>, names: &[String]) -> Result<Classes> {
     let mut texts = Vec::new();
-    for (kind, column) in kinds.zip(columns) {
-        let Some(distinct) = kind.classes() else {
+    for column in columns {
+        let Some(distinct) = inference.and_then(|inference| inference.kind(*column)?.classes()) else {
             let message =
                 "too many different values to collect (65536, or 16 MiB); list the classes if they are classes";
             return Err(Error::new(ErrorKind::Config, message).at_column(&names[*column]));

@@ -9,7 +9,7 @@ use crate::schema::Affine;
 use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
 use super::options::{Longer, Missing};
-use super::value::{BeforeHalf, FieldElement, FieldNumber, shown, with_element};
+use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
 pub(crate) struct Fault {
@@ -49,12 +49,32 @@ impl Plan {
         // A record of another length has its values in wrong columns: that is what to say, not what follows from it.
         let found = Fields::new(raw, quoted, &self.dialect).count();
         match stop {
-            Stop::Bad(fault) if found == self.names.len() => Err(fault),
+            Stop::Bad(fault) if found == self.names.len() => Err(self.explained(fault, raw, quoted)),
             _ => {
                 let message = format!("expected {} fields, found {found}", self.names.len());
                 Err(Fault { error: Error::new(ErrorKind::Data, message), at: 0 })
             }
         }
+    }
+
+    /// Says what a type was inferred from that a value does not fit.
+    #[cold]
+    fn explained(&self, Fault { error, at }: Fault, raw: &[u8], quoted: bool) -> Fault {
+        let mut buffer = Vec::new();
+        let field = Fields::new(&raw[at.min(raw.len())..], quoted, &self.dialect).next(&mut buffer);
+        if field.is_none_or(|field| self.missings.value(field) == Value::Missing) {
+            return Fault { error, at };
+        }
+        let column = error.location().column.as_ref();
+        let column = column.and_then(|name| self.names.iter().position(|other| other == name));
+        let fed = |column: usize| self.runs.iter().find(|run| (run.column..run.column + run.count).contains(&column));
+        let tensor = column.and_then(fed).map(|run| &self.tensors[run.tensor].name);
+        let note = self.inferred.iter().find(|(name, _)| Some(name) == tensor);
+        let error = match note {
+            Some((_, note)) => error.and(note),
+            None => error,
+        };
+        Fault { error, at }
     }
 
     /// Returns how many fields it went past.

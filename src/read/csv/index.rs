@@ -34,11 +34,6 @@ impl RowIndex {
         self.distances.len()
     }
 
-    /// How much memory it takes.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.reservation.bytes()
-    }
-
     /// Adds the next record, which begins at `byte`, behind all others.
     #[inline]
     pub(crate) fn push(&mut self, byte: u64) -> Result<()> {

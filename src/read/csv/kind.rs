@@ -12,7 +12,39 @@ const MAX_CLASSES: usize = 1 << 16;
 /// Most bytes that they have together.
 const MAX_CLASS_BYTES: usize = 16 << 20;
 
-/// What a column's values are, by all those seen.
+/// What types of values a column was seen to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seen(u8);
+
+impl Seen {
+    const INTEGERS: u8 = 1;
+    const FRACTIONS: u8 = 2;
+    const TEXTS: u8 = 4;
+
+    pub(super) fn observe(&mut self, value: Value) {
+        self.0 |= match value {
+            Value::Missing => 0,
+            Value::Integer(_) => Self::INTEGERS,
+            Value::Float(_) => Self::FRACTIONS,
+            Value::Text => Self::TEXTS,
+        };
+    }
+
+    /// As if all that `other` observed had been observed here.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        self.0 & Self::TEXTS == 0
+    }
+
+    pub(super) fn is_integer(self) -> bool {
+        self.0 == Self::INTEGERS
+    }
+}
+
+/// What a column's values are, by all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kind {
     pub(crate) count: u64,
@@ -47,6 +79,11 @@ impl Kind {
         }
         self.count += 1;
         self.collect(field, Into::into);
+    }
+
+    /// Whether this field was observed before, and would change nothing but the count.
+    pub(super) fn knows(&self, field: &[u8]) -> bool {
+        self.distinct.as_ref().is_some_and(|distinct| distinct.contains(field))
     }
 
     /// Adds a text to the distinct ones, unless there are too many.

@@ -1,7 +1,8 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `columns` (what feeds what), `decode` (a record
+//! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
+//! `columns` (what feeds what), `decode` (a record
 //! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index` and `rows`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
@@ -13,6 +14,7 @@ mod dialect;
 mod fields;
 mod format;
 mod index;
+mod inference;
 mod kind;
 mod number;
 mod open;
@@ -39,12 +41,13 @@ use crate::storage::{Files, Needs};
 
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
-pub(crate) use columns::{Inference, Plan, needs_inference};
+pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
 pub(crate) use format::Format;
-pub(crate) use open::Foretold;
+pub(crate) use inference::Inference;
+pub(crate) use open::foretold_tensors;
 use open::open_rows;
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::{RowBytes, Rows};
@@ -56,9 +59,11 @@ pub(crate) use value::Missings;
 
 /// The records of a CSV file at random.
 ///
-/// Opening reads the file once, to find where each record begins (about two bytes of memory a record) and what kind of
-/// values each column holds, with [`CsvOptions::threads`] threads of its own, which have ended when it returns. A compressed file, or one in another encoding than UTF-8, is unpacked at that time, to
-/// memory or beyond 1 GiB to a temporary file; [`CsvStream`] reads such a file without that.
+/// Opening reads the file once, to find where each record begins (about two bytes of memory a record), looks at some of
+/// the records for the types of the columns, and reads it once more if the names of classes are to be found
+/// ([`CsvOptions`] says when). It uses [`CsvOptions::threads`] threads of its own, which have ended when it returns. A
+/// compressed file, or one in another encoding than UTF-8, is unpacked at that time, to memory or beyond 1 GiB to a
+/// temporary file; [`CsvStream`] reads such a file without that.
 ///
 /// ```
 /// use ringfeed::{CsvOptions, CsvReader, RecordReader};
@@ -122,13 +127,7 @@ impl CsvReader {
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = None;
-        if needs_inference(&format, options).map_err(at_path)? {
-            inference = Some(Inference::new(&format, options, &missings).map_err(at_path)?);
-        } else {
-            // What is wrong with the options is said before a large file is read.
-            Plan::new(&format, options, &missings, None).map_err(at_path)?;
-        }
+        let mut inference = Inference::begin(&format, options, &missings).map_err(at_path)?;
         let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })

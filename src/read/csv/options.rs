@@ -16,8 +16,11 @@ use super::text::encoding_named;
 /// Without any choice of columns, every number column becomes an element of one f32 tensor `features`, a column named
 /// `label`, `target`, `class` or `y` becomes the tensor `labels`, and other text columns are not fed.
 ///
-/// Types are inferred by reading the whole file once when it is opened; a choice that names everything (`tensors` whose
-/// classes are listed, or `features` together with `labels` and their `label_dtype` or `classes`) needs no such pass.
+/// What is not chosen is inferred when the file is opened. Types come from 8192 records at most, spread over the file: a
+/// later value that does not fit is an error that says so. The names of classes and categories are looked for in all
+/// records, in their columns alone. Of `features` together with `labels` and a `label_dtype` of integers, the first 1024
+/// records tell whether the label holds numbers or names. `tensors` whose classes are listed, or `features` together with
+/// `labels` and their `classes` or a `label_dtype` of floats, leave nothing to be inferred.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
@@ -36,7 +39,7 @@ pub struct CsvOptions {
     pub encoding: Option<String>,
     /// How the file's bytes are reached. A compressed or transcoded file is always unpacked first.
     pub access: Access,
-    /// Threads that find the records and infer types when a file is opened for reading at random; `None`: one for each
+    /// Threads that find the records and infer types and names when a file is opened for reading at random; `None`: one for each
     /// core.
     pub threads: Option<usize>,
     /// Where the places of the records, and what the columns hold, are kept for the next run. With it, a file whose size

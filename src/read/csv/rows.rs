@@ -5,11 +5,9 @@ use memchr::memchr_iter;
 use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 use crate::read::check_record;
-use crate::read::parallel::in_order;
 use crate::storage::Gathered;
 use crate::storage::{Input, Needs};
 
-use super::columns::Inference;
 use super::dialect::Dialect;
 use super::format::Format;
 use super::index::RowIndex;
@@ -21,9 +19,6 @@ const READ_BYTES: u64 = 256 << 10;
 
 /// Of a mapped record, how much is brought close before it is decoded: what follows comes by itself.
 const TOUCHED_BYTES: usize = 1 << 10;
-
-/// How much of a file is one job when the kinds of its columns are learnt.
-const OBSERVED_BYTES: u64 = 1 << 20;
 
 /// The records of one file, any of them at any time.
 #[derive(Debug)]
@@ -130,33 +125,8 @@ impl Rows {
         &self.index
     }
 
-    /// Learns from all records.
-    pub(crate) fn observe(&self, inference: &mut Inference, threads: usize) -> Result<()> {
-        let rows_a_job = (self.len().saturating_mul(OBSERVED_BYTES) / self.input.len().max(1)).max(1);
-        let pristine = inference.clone();
-        let work = |read: &mut RowBytes, job: u64| {
-            let mut learnt = pristine.clone();
-            let end = self.len().min((job + 1) * rows_a_job);
-            let mut rows: Vec<u64> = (job * rows_a_job..end).collect();
-            while !rows.is_empty() {
-                read.clear();
-                match self.input.slice() {
-                    Some(_) => self.find(&rows, read),
-                    None => self.read(&rows, read)?,
-                }
-                for nth in 0..read.len() {
-                    let bytes = read.get(nth, self.input.slice());
-                    let found = self.dialect.record(bytes);
-                    learnt.observe(&bytes[..found.len], found.quoted, &self.dialect);
-                }
-                rows.drain(..read.len());
-            }
-            Ok(learnt)
-        };
-        in_order(threads, self.len().div_ceil(rows_a_job), work, |learnt| {
-            inference.merge(learnt);
-            Ok(())
-        })
+    pub(crate) fn dialect(&self) -> &Dialect {
+        &self.dialect
     }
 
     pub(crate) fn len(&self) -> u64 {

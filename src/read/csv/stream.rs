@@ -11,10 +11,11 @@ use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::storage::Files;
 
-use super::columns::{Inference, Plan, needs_inference};
+use super::columns::Plan;
 use super::decode::Fault;
 use super::fields::Fields;
 use super::format::Format;
+use super::inference::Inference;
 use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
@@ -58,8 +59,8 @@ impl CsvStream {
         Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
 
-    /// Opens the file at `path`. Unless the options name everything (see [`CsvOptions`]), it is read through once to
-    /// infer the kinds of its columns.
+    /// Opens the file at `path`. If the options leave types or names to be inferred (see [`CsvOptions`]), it is read
+    /// through once.
     ///
     /// # Errors
     ///
@@ -98,12 +99,13 @@ impl CsvStream {
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = None;
-        if needs_inference(&format, options).map_err(at_path)? {
-            let inference = inference.insert(Inference::new(&format, options, &missings).map_err(at_path)?);
+        let mut inference = Inference::begin(&format, options, &missings).map_err(at_path)?;
+        if let Some(inference) = &mut inference {
             let mut scan = format.records(text.read()?, path, options)?;
             let mut record = 0;
-            while let Some(span) = scan.next().map_err(|error| error.at_record(record))? {
+            while !inference.is_settled()
+                && let Some(span) = scan.next().map_err(|error| error.at_record(record))?
+            {
                 inference.observe(scan.bytes(&span), span.quoted, &format.dialect);
                 record += 1;
             }

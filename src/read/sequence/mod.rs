@@ -31,7 +31,7 @@ pub use summary::{SequenceRecord, SequenceSummary};
 #[serde(default, deny_unknown_fields)]
 pub struct SequenceOptions {
     /// How the files are read and which columns feed what. One choice holds for all files; delimiter, header and columns
-    /// are detected in the first one, kinds are inferred from all.
+    /// are detected in the first one, types are inferred from records of all, class names from all of them.
     pub csv: CsvOptions,
     /// Which steps have a label.
     pub label: SequenceLabel,
@@ -62,7 +62,7 @@ pub enum SequenceLabel {
 ///
 /// Number columns become f32 `features` `[steps, columns]`; batches are padded with zeros to their longest sequence, and
 /// `features_mask` `[steps]` (f32) is 1 where there is data and 0 in the padding. Labels of each step have a
-/// `labels_mask` of their own. Opening reads every file once, to count steps and infer kinds.
+/// `labels_mask` of their own. Opening reads every file once, to count steps, and to infer what the options leave open.
 ///
 /// ```
 /// use ringfeed::{CsvSequenceReader, RecordReader, SequenceOptions};

@@ -7,10 +7,7 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
-use crate::read::csv::{
-    ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text,
-    needs_inference,
-};
+use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text};
 use crate::read::{Fingerprint, check_record};
 use crate::storage::inflate_error;
 
@@ -123,7 +120,7 @@ pub(super) fn open_files(
     let first = first_filled(texts.iter().flatten())?.clone();
     let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
     let at_first = |error: Error| error.at_path(first.path());
-    let mut inference = infers(&format, csv, &missings).map_err(at_first)?;
+    let mut inference = Inference::begin(&format, csv, &missings).map_err(at_first)?;
     let mut count_steps = |text: &Text| -> Result<u32> {
         let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
         let mut steps = 0u32;
@@ -163,14 +160,6 @@ fn too_many_steps() -> Error {
     Error::new(ErrorKind::Limit, format!("a sequence of more than {} steps", u32::MAX))
 }
 
-fn infers(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Inference>> {
-    if needs_inference(format, options)? {
-        return Inference::new(format, options, missings).map(Some);
-    }
-    Plan::new(format, options, missings, None)?;
-    Ok(None)
-}
-
 /// Reads the file once, and notes which row belongs to which group.
 pub(super) fn open_grouped(
     path: &Path,
@@ -189,7 +178,7 @@ pub(super) fn open_grouped(
     if !named.map(|column| format.column(column)).any(|column| column.is_ok_and(|column| column == group_column)) {
         csv.ignore.push(ColumnRef::Position(group_column));
     }
-    let mut inference = infers(&format, &csv, &missings).map_err(at_path)?;
+    let mut inference = Inference::begin(&format, &csv, &missings).map_err(at_path)?;
     let mut groups = Grouping::default();
     let mut held = budget.reserve(0, "the sequence index")?;
     let mut buffer = Vec::new();
