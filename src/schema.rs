@@ -96,28 +96,74 @@ impl fmt::Debug for Shape {
     }
 }
 
-/// `y = x * scale + bias`, applied while decoding; the inverse gives the original values back.
+/// A transformation of a tensor's values while they are decoded: `fma(x, scale, bias)` in f32, rounded once more for 16
+/// bits, or step by step in f64 for a tensor of f64.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Affine {
     /// Factors: one for all elements, or one for each index of `axis`.
     pub scale: Vec<f32>,
     /// Summands, as many as factors.
     pub bias: Vec<f32>,
+    /// What a tensor of f64 goes through instead, as many as factors.
+    pub steps: Vec<AffineSteps>,
     /// The dimension of the sample's tensor whose index picks factor and summand; `None` with a single one.
     pub axis: Option<usize>,
 }
 
+/// `(x - shift) / unit * factor + start` in f64: what is close to `shift` keeps its digits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AffineSteps {
+    /// Subtracted first.
+    pub shift: f64,
+    /// What counts as 1; not 0.
+    pub unit: f64,
+    /// What 1 becomes.
+    pub factor: f64,
+    /// What 0 becomes.
+    pub start: f64,
+}
+
+impl AffineSteps {
+    /// The value that becomes of `x`.
+    pub fn apply(self, x: f64) -> f64 {
+        (x - self.shift) / self.unit * self.factor + self.start
+    }
+
+    /// The value that became `y`.
+    pub fn revert(self, y: f64) -> f64 {
+        (y - self.start) / self.factor * self.unit + self.shift
+    }
+
+    fn scale(self) -> f64 {
+        self.factor / self.unit
+    }
+
+    fn bias(self) -> f64 {
+        self.start - self.shift / self.unit * self.factor
+    }
+}
+
 impl Affine {
+    /// The transformation by these steps, for each index of `axis` or for all elements.
+    pub fn new(steps: Vec<AffineSteps>, axis: Option<usize>) -> Self {
+        let (scale, bias) = steps.iter().map(|steps| (steps.scale() as f32, steps.bias() as f32)).unzip();
+        Self { scale, bias, steps, axis }
+    }
+
     /// Why it can't be that of a tensor of `shape`.
     fn fault(&self, shape: &[Dim]) -> Option<String> {
-        let (factors, summands) = (self.scale.len(), self.bias.len());
+        let found = [self.scale.len(), self.bias.len(), self.steps.len()];
         let wanted = match self.axis.map(|axis| shape.get(axis)) {
             None => 1,
             Some(Some(Dim::Fixed(len))) => *len,
             Some(_) => return Some(format!("its transformation goes by axis {:?} of {shape:?}", self.axis)),
         };
-        ([factors, summands] != [wanted; 2] || wanted == 0)
-            .then(|| format!("its transformation has {factors} factors and {summands} summands, but needs {wanted}"))
+        (found != [wanted; 3] || wanted == 0).then(|| {
+            let [factors, summands, steps] = found;
+            format!(
+                "its transformation has {factors} factors, {summands} summands and {steps} steps, but needs {wanted} of each"
+            )
+        })
     }
 }
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::{
-    Access, Affine, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim, Element,
-    ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey, Record, RecordDecoder,
-    RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, SourceConfig, TensorSpec,
+    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim,
+    Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey, Record,
+    RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, SourceConfig,
+    TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -352,7 +353,8 @@ fn a_record_of_another_length_is_an_error() {
 fn a_transformation_is_applied_while_decoding() {
     let reader = open("a,b\n1,2\n3,\" 4\"\n", &CsvOptions::default()).unwrap();
     let mut specs = reader.tensors().to_vec();
-    let affine = Affine { scale: vec![2.0, 0.1], bias: vec![-1.0, 0.3], axis: Some(0) };
+    let steps = [(2.0, -1.0), (0.1, 0.3)].map(|(factor, start)| AffineSteps { shift: 0.0, unit: 1.0, factor, start });
+    let affine = Affine::new(steps.to_vec(), Some(0));
     specs[0].affine = Some(std::sync::Arc::new(affine));
     let mut batch = Batch::new(&specs, 2);
     let mut scratch = Scratch::default();

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfeed::{
-    Affine, CropFit, DType, Error, ErrorKind, Extents, ImageColour, ImageFolder, ImageLabels, ImageOptions,
-    JpegDecoder, LabelFormat, Layout, PixelOrder, RandomKey, RecordReader, Result, Role, RowMut, Sample, Schema,
-    Scratch, TensorSpec, bf16, f16, summarise_image,
+    Affine, AffineSteps, CropFit, DType, Error, ErrorKind, Extents, ImageColour, ImageFolder, ImageLabels,
+    ImageOptions, JpegDecoder, LabelFormat, Layout, PixelOrder, RandomKey, RecordReader, Result, Role, RowMut, Sample,
+    Schema, Scratch, TensorSpec, bf16, f16, summarise_image,
 };
 
 const WIDTH: usize = 24;
@@ -349,11 +349,11 @@ fn layouts_types_and_colours_are_the_same_pixels() {
             // With a transformation, by every axis that there is.
             for axis in [None, Some(0), Some(1), Some(2)] {
                 let factors = axis.map_or(1, |axis| shape[axis]);
-                let affine = Affine {
-                    scale: (0..factors).map(|i| 0.017 + i as f32).collect(),
-                    bias: (0..factors).map(|i| -1.3 - i as f32 * 0.1).collect(),
-                    axis,
+                let steps = |i| {
+                    let (factor, start) = (0.017 + i as f64, -1.3 - i as f64 * 0.1);
+                    AffineSteps { shift: 0.0, unit: 1.0, factor, start }
                 };
+                let affine = Affine::new((0..factors).map(steps).collect(), axis);
                 let mut specs = reader.tensors().to_vec();
                 specs[0].affine = Some(Arc::new(affine.clone()));
                 let scaled = fill_specs(&reader, &specs, 0, Extents::default(), &mut Scratch::default()).unwrap();

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use common::{fixture, workspace};
 use ringfeed::{
-    Access, Affine, AsyncDataSetIterator, BadRecords, ColumnTensor, ColumnValues, Concat, CsvOptions, CsvReader,
-    CsvSequenceReader, CsvStream, DType, DataSet, ErrorKind, ImageFolder, ImageLabels, ImageOptions, Location,
-    MemoryReader, Missing, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Schema,
-    Scratch, SequenceOptions, StoredType, StreamSource, TarOptions, TarReader, TensorSpec, TokenCut, TokenOptions,
-    TokenReader, TokenTargets,
+    Access, Affine, AffineSteps, AsyncDataSetIterator, BadRecords, ColumnTensor, ColumnValues, Concat, CsvOptions,
+    CsvReader, CsvSequenceReader, CsvStream, DType, DataSet, ErrorKind, ImageFolder, ImageLabels, ImageOptions,
+    Location, MemoryReader, Missing, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample,
+    Schema, Scratch, SequenceOptions, StoredType, StreamSource, TarOptions, TarReader, TensorSpec, TokenCut,
+    TokenOptions, TokenReader, TokenTargets,
 };
 use tempfile::TempDir;
 
@@ -213,7 +213,8 @@ fn images_take_the_largest_limits() {
 #[test]
 fn a_transformation_that_does_not_fit_its_tensor_is_refused() {
     let spec = |axis, factors: usize, summands: usize| {
-        let affine = Affine { scale: vec![2.0; factors], bias: vec![1.0; summands], axis };
+        let steps = vec![AffineSteps { shift: 0.0, unit: 1.0, factor: 2.0, start: 1.0 }; factors];
+        let affine = Affine { scale: vec![2.0; factors], bias: vec![1.0; summands], steps, axis };
         let mut spec = TensorSpec::new("x", Role::Feature, DType::F32, &[2, 3]);
         spec.affine = Some(Arc::new(affine));
         Schema::new(vec![spec])

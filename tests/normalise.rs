@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use ringfeed::{
-    DType, Dim, ErrorKind, Extents, Layout, Normaliser, NormaliserFit, Numbers, RandomKey, Role, RowMut, Schema,
-    TensorSpec, write_numbers,
+    DType, Dim, Element, ErrorKind, Extents, Layout, Normaliser, NormaliserFit, Numbers, RandomKey, Role, RowMut,
+    Schema, TensorSpec, write_numbers,
 };
 
 /// Mean and deviation as numpy computes them: two passes over all values.
@@ -20,7 +20,17 @@ fn two_passes(values: &[f64]) -> (f64, f64) {
 
 /// What decoding with `normaliser` writes for one sample.
 fn normalised(normaliser: &Normaliser, values: &[f32], shape: &[usize]) -> Vec<f32> {
-    let mut spec = TensorSpec::new("x", Role::Feature, DType::F32, shape);
+    normalised_to(normaliser, values, Numbers::F32, shape)
+}
+
+/// The same of other numbers, to a tensor of their own type.
+fn normalised_to<'a, T: Element>(
+    normaliser: &Normaliser,
+    values: &'a [T],
+    numbers: fn(&'a [T]) -> Numbers<'a>,
+    shape: &[usize],
+) -> Vec<T> {
+    let mut spec = TensorSpec::new("x", Role::Feature, T::DTYPE, shape);
     spec.affine = Some(Arc::new(normaliser.affine(&spec).unwrap()));
     let schema = Schema::new(vec![spec]).unwrap();
     let mut layout = Layout::default();
@@ -30,10 +40,10 @@ fn normalised(normaliser: &Normaliser, values: &[f32], shape: &[usize]) -> Vec<f
     // In uneven pieces, as readers may write them.
     let mut at = 0;
     for piece in values.chunks(7) {
-        write_numbers(&mut row.tensor(0), at, Numbers::F32(piece)).unwrap();
+        write_numbers(&mut row.tensor(0), at, numbers(piece)).unwrap();
         at += piece.len();
     }
-    row.tensor(0).as_mut_slice::<f32>().unwrap().to_vec()
+    row.tensor(0).as_mut_slice::<T>().unwrap().to_vec()
 }
 
 proptest! {
@@ -74,6 +84,169 @@ fn a_million_rows_far_from_zero_keep_their_deviation() {
     let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
     // In one pass with f64 sums of squares, 1e18 would swallow the 1 altogether.
     assert!((mean[0] - 1e9).abs() < 0.01 && (deviation[0] - 1.0).abs() < 0.01, "{mean:?} {deviation:?}");
+}
+
+/// What a fit in batches of `batch` finds along no axis.
+fn standardised(values: &[f64], batch: usize) -> (f64, f64) {
+    let mut fit = NormaliserFit::standardise(None);
+    for batch in values.chunks(batch) {
+        fit.observe_numbers(Numbers::F64(batch), &[batch.len()], None).unwrap();
+    }
+    let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
+    (mean[0], deviation[0])
+}
+
+#[test]
+fn equal_values_have_their_own_mean_and_no_deviation() {
+    let constants = [0.1, 1.0 / 3.0, -1e300, 5e-324, 1e9 + 0.1, f64::MIN_POSITIVE, -0.7];
+    let drawn = (0..200).map(|nth| RandomKey::new(8).normal(nth) * 10f64.powi(nth as i32 - 100));
+    for constant in constants.into_iter().chain(drawn) {
+        for (count, batch) in [(1000, 32), (997, 31), (7, 7), (12345, 1000)] {
+            let found = standardised(&vec![constant; count], batch);
+            assert_eq!(found, (constant, 0.0), "{constant:e} {count} times in batches of {batch}");
+        }
+        let mut ranged = NormaliserFit::min_max(None, (-0.3, 1.0));
+        ranged.observe_numbers(Numbers::F64(&[constant; 5]), &[5], None).unwrap();
+        let standardise = Normaliser::Standardise { axis: None, mean: vec![constant], deviation: vec![0.0] };
+        for (normaliser, becomes) in [(standardise, 0.0), (ranged.finish().unwrap(), -0.3)] {
+            assert_eq!(normalised_to(&normaliser, &[constant], Numbers::F64, &[]), [becomes], "{constant:e}");
+            if constant.abs() < 1e30 {
+                assert_eq!(normalised(&normaliser, &[constant as f32], &[]), [becomes as f32], "{constant:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn noise_far_from_zero_is_measured_as_exact_arithmetic_measures_it() {
+    // Multiples of 2^-20 around 10^9: sums of whole numbers are exact.
+    let noise: Vec<i128> = (0..100_000).map(|nth| (RandomKey::new(4).normal(nth) * 1000.0) as i128).collect();
+    let count = noise.len() as i128;
+    let sum: i128 = noise.iter().sum();
+    let squares: i128 = noise.iter().map(|noise| noise * noise).sum();
+    let unit = 2f64.powi(-20);
+    let expected = (count * squares - sum * sum) as f64;
+    let deviation = expected.sqrt() / count as f64 * unit;
+    let mean = 1e9 + sum as f64 / count as f64 * unit;
+    let mut values: Vec<f64> = noise.iter().map(|noise| 1e9 + *noise as f64 * unit).collect();
+    for batch in [1, 32, 1000, 100_000] {
+        let found = standardised(&values, batch);
+        assert!(found.0 == mean && (found.1 / deviation - 1.0).abs() < 1e-13, "{found:?} is not {mean} {deviation:e}");
+    }
+    // A value far from all others does not hide them before it comes, and is not lost among them.
+    values.push(-1e9);
+    let (mean, deviation) = two_passes(&values);
+    for batch in [1, 32, 1000] {
+        let found = standardised(&values, batch);
+        assert!((found.0 / mean - 1.0).abs() < 1e-12 && (found.1 / deviation - 1.0).abs() < 1e-8, "{found:?}");
+    }
+}
+
+#[test]
+fn fits_of_parts_merge_to_the_fit_of_all() {
+    let values: Vec<f64> = (0..3000).map(|nth| 1e7 + RandomKey::new(6).normal(nth)).collect();
+    for new in [NormaliserFit::standardise as fn(_) -> _, |axis| NormaliserFit::min_max(axis, (0.0, 1.0))] {
+        let fit = |values: &[f64]| {
+            let mut fit: NormaliserFit = new(Some(0));
+            fit.observe_numbers(Numbers::F64(values), &[values.len() / 3, 3], None).unwrap();
+            fit
+        };
+        let mut merged = new(Some(0));
+        for part in [&values[..0], &values[..300], &values[300..303], &values[303..]] {
+            merged.merge(&fit(part)).unwrap();
+        }
+        match (merged.finish().unwrap(), fit(&values).finish().unwrap()) {
+            (
+                Normaliser::Standardise { mean, deviation, .. },
+                Normaliser::Standardise { mean: m, deviation: d, .. },
+            ) => {
+                assert_eq!(mean, m);
+                assert!(deviation.iter().zip(&d).all(|(a, b)| (a / b - 1.0).abs() < 1e-14), "{deviation:?} {d:?}");
+            }
+            (merged, whole) => assert_eq!(merged, whole),
+        }
+        assert_eq!(merged.merge(&new(None)).unwrap_err().kind(), ErrorKind::Config);
+        let mut narrow = new(Some(0));
+        narrow.observe_numbers(Numbers::F64(&[1.0, f64::NAN]), &[1, 2], None).unwrap();
+        assert_eq!(merged.merge(&narrow).unwrap_err().kind(), ErrorKind::Schema);
+        let mut missing = new(Some(0));
+        missing.merge(&narrow).unwrap();
+        missing.merge(&narrow).unwrap();
+        assert_eq!(missing.missing(), 2);
+    }
+    let mut fit = NormaliserFit::standardise(None);
+    assert_eq!(fit.merge(&NormaliserFit::min_max(None, (0.0, 1.0))).unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn tensors_of_f64_are_normalised_in_f64() {
+    let values: Vec<f64> = (0..60).map(|nth| 1e9 + 1e-3 * RandomKey::new(2).normal(nth)).collect();
+    let mut standardise = NormaliserFit::standardise(Some(1));
+    let mut min_max = NormaliserFit::min_max(Some(1), (-1.0, 1.0));
+    for fit in [&mut standardise, &mut min_max] {
+        fit.observe_numbers(Numbers::F64(&values), &[1, 4, 3, 5], None).unwrap();
+    }
+    let normaliser = standardise.finish().unwrap();
+    let out = normalised_to(&normaliser, &values, Numbers::F64, &[4, 3, 5]);
+    let Normaliser::Standardise { mean, deviation, .. } = &normaliser else { panic!() };
+    for (nth, (x, y)) in values.iter().zip(&out).enumerate() {
+        assert_eq!(*y, (x - mean[nth / 5 % 3]) / deviation[nth / 5 % 3]);
+    }
+    let normaliser = min_max.finish().unwrap();
+    let out = normalised_to(&normaliser, &values, Numbers::F64, &[4, 3, 5]);
+    let Normaliser::MinMax { low, high, .. } = &normaliser else { panic!() };
+    for (nth, (x, y)) in values.iter().zip(&out).enumerate() {
+        let (low, high) = (low[nth / 5 % 3], high[nth / 5 % 3]);
+        assert_eq!(*y, (x - low) / (high - low) * 2.0 - 1.0);
+        assert!((*x != low || *y == -1.0) && (*x != high || *y == 1.0));
+    }
+    let pixels = [0.0f64, 12.5, 255.0];
+    let out = normalised_to(&Normaliser::imagenet(), &pixels, Numbers::F64, &[3, 1, 1]);
+    for ((x, y), (mean, deviation)) in pixels.iter().zip(out).zip([(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)]) {
+        let expected: f64 = (x / 255.0 - mean) / deviation;
+        assert!((y - expected).abs() < 1e-15 * (1.0 + expected.abs()), "{y} {expected}");
+    }
+}
+
+#[test]
+fn a_csv_column_of_f64_is_normalised_in_f64() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv");
+    let values: Vec<f64> = (0..100).map(|nth| 1e9 + 1e-3 * RandomKey::new(3).normal(nth)).collect();
+    fs::write(&path, values.iter().fold("x,c\n".to_owned(), |text, value| format!("{text}{value},0.1\n"))).unwrap();
+    let features = ringfeed::ColumnTensor::numbers("features", Role::Feature, DType::F64, ["x", "c"]);
+    let options = ringfeed::CsvOptions { tensors: vec![features], ..ringfeed::CsvOptions::default() };
+    let loader = ringfeed::Loader::csv_with(&path, options).batch_size(7);
+    let mut fit = NormaliserFit::standardise(Some(0));
+    fit.observe_all(loader.build().unwrap(), "features").unwrap();
+    let normaliser = fit.finish().unwrap();
+    let Normaliser::Standardise { mean, deviation, .. } = &normaliser else { panic!() };
+    assert_eq!((mean[1], deviation[1]), (0.1, 0.0));
+    let mut expected = values.iter().map(|x| (x - mean[0]) / deviation[0]);
+    for batch in loader.normalise("features", normaliser.clone()).build().unwrap() {
+        for row in batch.unwrap().features().unwrap().as_slice::<f64>().unwrap().chunks(2) {
+            assert_eq!(row, [expected.next().unwrap(), 0.0]);
+        }
+    }
+    assert_eq!(expected.next(), None);
+}
+
+#[test]
+fn factors_beyond_their_type_are_refused() {
+    let spec = |dtype| TensorSpec::new("x", Role::Feature, dtype, &[]);
+    let narrow = |deviation| Normaliser::Standardise { axis: None, mean: vec![0.0], deviation: vec![deviation] };
+    for deviation in [1e-42, 1e42] {
+        let error = narrow(deviation).affine(&spec(DType::F32)).unwrap_err();
+        assert!(error.to_string().contains("make the tensor f64"), "{error}");
+        assert!(narrow(deviation).affine(&spec(DType::F64)).is_ok());
+    }
+    let wide = Normaliser::MinMax { axis: None, low: vec![-1e308], high: vec![1e308], range: (0.0, 1.0) };
+    assert_eq!(wide.affine(&spec(DType::F64)).unwrap_err().kind(), ErrorKind::Config);
+    let shapes = [usize::MAX, 2, usize::MAX];
+    let mut fit = NormaliserFit::standardise(Some(0));
+    assert!(fit.observe_numbers(Numbers::F64(&[1.0, 2.0]), &shapes, None).is_err());
+    fit.observe_numbers(Numbers::F64(&[]), &[0, usize::MAX, usize::MAX], None).unwrap();
+    assert!(narrow(1.0).revert(&mut [1.0, 2.0], &shapes).is_err());
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Resu
                 let target = &mut tensor.as_mut_slice::<f64>()?[at..at + values.len()];
                 for (index, (target, value)) in target.iter_mut().zip(values).enumerate() {
                     let entry = affine.entry(at + index, shape);
-                    *target = value.to_f64().mul_add(affine.scale[entry].into(), affine.bias[entry].into());
+                    *target = affine.steps[entry].apply(value.to_f64());
                 }
             }
         },

@@ -1,13 +1,15 @@
-use super::Normaliser;
+use super::{Normaliser, elements};
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
 
 /// Finds a normaliser's parameters from batches, one after another.
 ///
-/// Means and squared deviations are kept in f64 and merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and
-/// a pairwise algorithm for computing sample variances", 1979), so that they stay exact over any number of rows. NaN is a
-/// missing value and does not count; infinity is an error.
+/// Means and squared deviations are merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and a pairwise
+/// algorithm for computing sample variances", 1979), and kept with twice the digits of f64, so that they stay exact over any
+/// number of rows: of equal values the mean is that value and the deviation 0, and rounding does not show where the mean is
+/// 10^12 times the deviation. NaN is a missing value and does not count; infinity is an error. Several threads or
+/// processes may observe a part each, for [`merge`](Self::merge).
 ///
 /// ```
 /// use ringfeed::{NormaliserFit, Numbers};
@@ -26,10 +28,42 @@ pub struct NormaliserFit {
     missing: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Goal {
     Standardise,
     MinMax((f64, f64)),
+}
+
+/// A number with twice the digits of f64: what `high` misses of a sum is in `low` (Dekker: "A floating-point technique for
+/// extending the available precision", 1971).
+#[derive(Clone, Copy, Debug, Default)]
+struct Double {
+    high: f64,
+    low: f64,
+}
+
+impl Double {
+    /// `a + b`, exactly.
+    fn sum(a: f64, b: f64) -> Self {
+        let high = a + b;
+        let of_b = high - a;
+        Self { high, low: (a - (high - of_b)) + (b - of_b) }
+    }
+
+    fn add(&mut self, x: f64) {
+        let sum = Self::sum(self.high, x);
+        *self = Self::sum(sum.high, sum.low + self.low);
+    }
+
+    fn divided_by(self, n: f64) -> Self {
+        let quotient = self.high / n;
+        Self::sum(quotient, ((-quotient).mul_add(n, self.high) + self.low) / n)
+    }
+
+    /// How far `x` is above it.
+    fn below(self, x: f64) -> f64 {
+        (x - self.high) - self.low
+    }
 }
 
 /// What is known of the values of one index.
@@ -37,24 +71,35 @@ enum Goal {
 struct Moments {
     count: u64,
     /// While a batch is summed, its sum.
-    mean: f64,
+    mean: Double,
     /// Sum of squared differences from the mean.
-    squares: f64,
+    squares: Double,
     low: f64,
     high: f64,
 }
 
 impl Moments {
-    const NONE: Self = Self { count: 0, mean: 0.0, squares: 0.0, low: f64::INFINITY, high: f64::NEG_INFINITY };
+    const NONE: Self = Self {
+        count: 0,
+        mean: Double { high: 0.0, low: 0.0 },
+        squares: Double { high: 0.0, low: 0.0 },
+        low: f64::INFINITY,
+        high: f64::NEG_INFINITY,
+    };
 
     fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
+        if self.count == 0 || other.count == 0 {
+            if self.count == 0 {
+                *self = *other;
+            }
             return;
         }
         let (n, m) = (self.count as f64, other.count as f64);
-        let difference = other.mean - self.mean;
-        self.mean += difference * (m / (n + m));
-        self.squares += other.squares + difference * difference * (n * m / (n + m));
+        let difference = self.mean.below(other.mean.high) + other.mean.low;
+        self.mean.add(difference * (m / (n + m)));
+        self.squares.add(other.squares.high);
+        self.squares.add(other.squares.low);
+        self.squares.add(difference * difference * (n * m / (n + m)));
         self.count += other.count;
         self.low = self.low.min(other.low);
         self.high = self.high.max(other.high);
@@ -143,8 +188,11 @@ impl NormaliserFit {
         mask: Option<(Numbers<'_>, &[usize])>,
     ) -> Result<()> {
         let schema_error = |message: String| Err(Error::new(ErrorKind::Schema, message));
-        if shape.iter().product::<usize>() != values.len() {
+        if elements(shape) != Some(values.len()) {
             return schema_error(format!("{} values do not have the shape {shape:?}", values.len()));
+        }
+        if values.is_empty() {
+            return Ok(());
         }
         let (entries, run) = match (self.axis, shape.split_first()) {
             (None, _) => (1, values.len()),
@@ -162,13 +210,10 @@ impl NormaliserFit {
         let mask = match mask {
             None => None,
             Some((mask, mask_shape)) => match MaskFit::new(shape, mask_shape) {
-                Some(fit) if mask_shape.iter().product::<usize>() == mask.len() => Some((mask, fit)),
+                Some(fit) if elements(mask_shape) == Some(mask.len()) => Some((mask, fit)),
                 _ => return schema_error(format!("a mask of shape {mask_shape:?} does not fit {shape:?}")),
             },
         };
-        if values.is_empty() {
-            return Ok(());
-        }
         let present = |element: usize| mask.is_none_or(|(mask, fit)| mask.at(fit.index(element)) != 0.0);
 
         self.batch.clear();
@@ -189,24 +234,47 @@ impl NormaliserFit {
             }
             let moments = &mut self.batch[element / run % entries];
             moments.count += 1;
-            moments.mean += value;
+            moments.mean.add(value);
             moments.low = moments.low.min(value);
             moments.high = moments.high.max(value);
         }
         self.batch
             .iter_mut()
             .filter(|moments| moments.count > 0)
-            .for_each(|moments| moments.mean /= moments.count as f64);
+            .for_each(|moments| moments.mean = moments.mean.divided_by(moments.count as f64));
         for element in 0..values.len() {
             let value = values.at(element);
             if present(element) && !value.is_nan() {
                 let moments = &mut self.batch[element / run % entries];
-                moments.squares += (value - moments.mean).powi(2);
+                moments.squares.add(moments.mean.below(value).powi(2));
             }
         }
         self.moments.resize(entries, Moments::NONE);
         self.moments.iter_mut().zip(&self.batch).for_each(|(moments, batch)| moments.merge(batch));
         self.missing += missing;
+        Ok(())
+    }
+
+    /// Counts what `other` counted, as if it had been observed here.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if the two are to find something else, [`ErrorKind::Schema`] if their axes differ in length.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if (self.goal, self.axis) != (other.goal, other.axis) {
+            return Err(Error::new(ErrorKind::Config, "fits of different normalisers, or along different axes"));
+        }
+        if self.moments.is_empty() {
+            self.moments = other.moments.clone();
+        } else if !other.moments.is_empty() {
+            let (entries, others) = (self.moments.len(), other.moments.len());
+            if entries != others {
+                let message = format!("the axis has {entries} indices in one fit, {others} in the other");
+                return Err(Error::new(ErrorKind::Schema, message));
+            }
+            self.moments.iter_mut().zip(&other.moments).for_each(|(moments, other)| moments.merge(other));
+        }
+        self.missing += other.missing;
         Ok(())
     }
 
@@ -232,8 +300,8 @@ impl NormaliserFit {
         let normaliser = match self.goal {
             Goal::Standardise => Normaliser::Standardise {
                 axis: self.axis,
-                mean: of(|moments| moments.mean),
-                deviation: of(|moments| (moments.squares / moments.count as f64).sqrt()),
+                mean: of(|moments| moments.mean.high),
+                deviation: of(|moments| (moments.squares.high / moments.count as f64).sqrt()),
             },
             Goal::MinMax(range) => Normaliser::MinMax {
                 axis: self.axis,

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::schema::{Affine, Dim, TensorSpec};
+use crate::schema::{Affine, AffineSteps, Dim, TensorSpec};
 
 pub use fit::NormaliserFit;
 
@@ -22,8 +23,9 @@ const MAX_BYTES: u64 = 64 << 20;
 /// An affine transformation of a tensor's values, by what it means.
 ///
 /// `axis` counts the dimensions of one sample, without the batch's; each index along it has parameters of its own.
-/// Without an axis, one set of parameters holds for all values. While decoding, `fma(x, scale, bias)` is computed in f32,
-/// so that the end of a range may be missed by a rounding error of f32, on either side.
+/// Without an axis, one set of parameters holds for all values. A tensor of f64 is computed in f64, by the formulas below.
+/// For others, `fma(x, scale, bias)` is computed in f32, so that the end of a range may be missed by a rounding error of
+/// f32, on either side.
 ///
 /// ```
 /// use ringfeed::{DType, Normaliser, Role, TensorSpec};
@@ -45,7 +47,8 @@ pub enum Normaliser {
         /// Standard deviation of the values (of the population: the squares are divided by the count).
         deviation: Vec<f64>,
     },
-    /// From `low..high` to `range`. Where `low` equals `high`, values are only shifted: they become the range's start.
+    /// From `low..high` to `range`. Where `low` equals `high`, that value becomes the range's start, and others are
+    /// shifted with it (all become the start where a shift in f32 would miss it).
     MinMax {
         /// The dimension whose indices have parameters of their own.
         axis: Option<usize>,
@@ -116,8 +119,31 @@ impl Normaliser {
             })
             .collect();
         let axis = self.axis(&dims).map_err(schema_error)?;
-        let (scale, bias) = self.factors().map(|(scale, bias)| (scale as f32, bias as f32)).unzip();
-        Ok(Affine { scale, bias, axis })
+        let mut affine = Affine::new(self.steps().collect(), axis);
+        if spec.dtype != DType::F64 {
+            self.fit_to_f32(&mut affine).map_err(schema_error)?;
+        }
+        Ok(affine)
+    }
+
+    /// Makes sure that what is computed in f32 is what the steps say, or says what is beyond f32.
+    fn fit_to_f32(&self, affine: &mut Affine) -> Result<(), String> {
+        let factors = affine.scale.iter_mut().zip(&mut affine.bias);
+        for (index, ((scale, bias), steps)) in factors.zip(&affine.steps).enumerate() {
+            if !scale.is_normal() || !bias.is_finite() {
+                return Err(format!(
+                    "index {index} is divided by {:e} from {:e} on, which is beyond f32; make the tensor f64",
+                    steps.unit, steps.shift
+                ));
+            }
+            if let Self::MinMax { low, high, .. } = self
+                && low[index] == high[index]
+                && low[index] as f32 + *bias != steps.start as f32
+            {
+                (*scale, *bias) = (0.0, steps.start as f32);
+            }
+        }
+        Ok(())
     }
 
     /// Undoes it: turns normalised `values`, of one or several samples of `row_shape` one after another, back into those
@@ -130,17 +156,19 @@ impl Normaliser {
         self.check()?;
         let dims: Vec<Option<usize>> = row_shape.iter().copied().map(Some).collect();
         let axis = self.axis(&dims).map_err(|message| Error::new(ErrorKind::Schema, message))?;
-        let row: usize = row_shape.iter().product();
-        if !values.is_empty() && (row == 0 || !values.len().is_multiple_of(row)) {
+        if values.is_empty() {
+            return Ok(());
+        }
+        if !elements(row_shape).is_some_and(|row| values.len().is_multiple_of(row)) {
             let message = format!("{} values are not whole samples of shape {row_shape:?}", values.len());
             return Err(Error::new(ErrorKind::Schema, message));
         }
-        let factors: Vec<(f64, f64)> = self.factors().collect();
+        let steps: Vec<AffineSteps> = self.steps().collect();
         let run = axis.map_or(values.len(), |axis| row_shape[axis + 1..].iter().product());
         for (index, values) in values.chunks_mut(run.max(1)).enumerate() {
-            let (scale, bias) = factors[index % factors.len()];
+            let steps = steps[index % steps.len()];
             for value in values {
-                *value = ((f64::from(*value) - bias) / scale) as f32;
+                *value = steps.revert((*value).into()) as f32;
             }
         }
         Ok(())
@@ -190,31 +218,23 @@ impl Normaliser {
         Ok(saved.normaliser)
     }
 
-    /// Scale and bias of each index.
-    fn factors(&self) -> impl Iterator<Item = (f64, f64)> {
-        let unless_zero = |x: f64| if x == 0.0 { 1.0 } else { x };
-        let (first, second, of): (&[f64], &[f64], _) = match self {
-            Self::Standardise { mean, deviation, .. } => (mean, deviation, None),
-            Self::Channels { mean, deviation, .. } => (mean, deviation, None),
-            Self::MinMax { low, high, range, .. } => (low, high, Some(*range)),
-            Self::ImageScale { range } => (&[0.0], &[255.0], Some(*range)),
+    /// The steps of each index.
+    fn steps(&self) -> impl Iterator<Item = AffineSteps> {
+        let (first, second): (&[f64], &[f64]) = match self {
+            Self::Standardise { mean, deviation, .. } | Self::Channels { mean, deviation, .. } => (mean, deviation),
+            Self::MinMax { low, high, .. } => (low, high),
+            Self::ImageScale { .. } => (&[0.0], &[255.0]),
         };
-        let unit = if matches!(self, Self::Channels { .. }) { 255.0 } else { 1.0 };
-        first.iter().zip(second).map(move |(first, second)| match of {
-            None => {
-                let deviation = unless_zero(*second);
-                (1.0 / (unit * deviation), -first / deviation)
-            }
-            Some((start, end)) => {
-                let scale = if first == second { 1.0 } else { (end - start) / (second - first) };
-                (scale, start - first * scale)
-            }
+        first.iter().zip(second).map(|(first, second)| match self {
+            Self::Standardise { .. } => steps(*first, *second, (0.0, 1.0)),
+            Self::Channels { .. } => steps(255.0 * first, 255.0 * second, (0.0, 1.0)),
+            Self::MinMax { range, .. } | Self::ImageScale { range } => steps(*first, second - first, *range),
         })
     }
 
     /// The dimension that picks the factors; the lengths of varying dimensions are `None`.
     fn axis(&self, dims: &[Option<usize>]) -> Result<Option<usize>, String> {
-        let factors = self.factors().count();
+        let factors = self.steps().count();
         let axis = match self {
             Self::ImageScale { .. } => None,
             Self::Standardise { axis, .. } | Self::MinMax { axis, .. } => *axis,
@@ -273,6 +293,20 @@ impl Normaliser {
         if !first.iter().chain(second).all(|value| value.is_finite()) {
             return fault("with parameters that are not finite numbers");
         }
+        if self.steps().any(|steps| [steps.shift, steps.unit, steps.factor].iter().any(|value| !value.is_finite())) {
+            return fault("whose parameters are further apart than f64 reaches");
+        }
         Ok(())
     }
+}
+
+/// Elements of a tensor of `shape`; `None` beyond any memory.
+fn elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |product, len| product.checked_mul(*len))
+}
+
+/// From `shift` and the `unit` above it to `start` and `end`; a unit of 0 counts as 1 on both sides.
+fn steps(shift: f64, unit: f64, (start, end): (f64, f64)) -> AffineSteps {
+    let (unit, factor) = if unit == 0.0 { (1.0, 1.0) } else { (unit, end - start) };
+    AffineSteps { shift, unit, factor, start }
 }

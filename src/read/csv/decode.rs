@@ -330,7 +330,7 @@ impl Plan {
 fn transform<T: FieldElement>(target: &mut [T], first: usize, shape: &[usize], affine: &Affine) {
     for (nth, target) in target.iter_mut().enumerate() {
         let entry = affine.entry(first + nth, shape);
-        *target = target.scaled(affine.scale[entry], affine.bias[entry]);
+        *target = target.scaled(affine, entry);
     }
 }
 

@@ -7,6 +7,7 @@ use lexical_core::FromLexical;
 
 use crate::decode::{compare_decimals, odd_f32, odd_f32_of_text};
 use crate::dtype::{DType, Element};
+use crate::schema::Affine;
 
 use super::number::Decimal;
 
@@ -107,7 +108,8 @@ pub(crate) trait FieldNumber: Copy + Default {
 /// An element type that fields can be read as.
 pub(crate) trait FieldElement: FieldNumber + Element {
     fn from_index(index: u32) -> Self;
-    fn scaled(self, scale: f32, bias: f32) -> Self;
+    /// Transformed by the factors at `entry`.
+    fn scaled(self, affine: &Affine, entry: usize) -> Self;
 
     /// The same integer in this type.
     fn from_i64(number: i64) -> Option<Self> {
@@ -168,12 +170,17 @@ macro_rules! field_numbers {
             }
 
             #[inline]
-            fn scaled(self, scale: f32, bias: f32) -> Self {
-                let scaled: fn(Self, f32, f32) -> Self = $scaled;
-                scaled(self, scale, bias)
+            fn scaled(self, affine: &Affine, entry: usize) -> Self {
+                let scaled: fn(Self, &Affine, usize) -> Self = $scaled;
+                scaled(self, affine, entry)
             }
         }
     )*};
+}
+
+#[inline]
+fn scaled_f32(x: f32, affine: &Affine, entry: usize) -> f32 {
+    x.mul_add(affine.scale[entry], affine.bias[entry])
 }
 
 /// An integer type holds what survives the way there and back, below 2^63 (which saturates to i64's largest, and that
@@ -192,8 +199,8 @@ field_numbers! {
     u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u32);
     i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i32);
     i64: Decimal::to_i64, leading_integer, |_| false, |x, _, _| x, whole!(i64);
-    f32: Decimal::to_f32, leading_float, f32::is_nan, f32::mul_add, |value| Some(value as f32);
-    f64: Decimal::to_f64, leading_float, f64::is_nan, |x, scale, bias| x.mul_add(scale.into(), bias.into()), Some;
+    f32: Decimal::to_f32, leading_float, f32::is_nan, scaled_f32, |value| Some(value as f32);
+    f64: Decimal::to_f64, leading_float, f64::is_nan, |x, affine, entry| affine.steps[entry].apply(x), Some;
 }
 
 /// A number that becomes one of 16 bits: the f32 that rounds to the same as the field (see [`odd_f32`]).
@@ -262,8 +269,8 @@ macro_rules! field_halves {
                 <$type>::from_f32(odd_f32(index.into()))
             }
 
-            fn scaled(self, scale: f32, bias: f32) -> Self {
-                <$type>::from_f32(self.to_f32().mul_add(scale, bias))
+            fn scaled(self, affine: &Affine, entry: usize) -> Self {
+                <$type>::from_f32(scaled_f32(self.to_f32(), affine, entry))
             }
         }
     )*};
