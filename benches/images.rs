@@ -90,7 +90,6 @@ fn pipelines(folder: &Path, crop: Crop) -> Vec<(&'static str, &'static str, Load
         ("pipeline, default", JpegDecoder::Auto, false, nhwc),
         ("pipeline, default", JpegDecoder::Auto, false, nchw),
         ("pipeline, default", JpegDecoder::Auto, false, f32),
-        ("pipeline, zune-jpeg", JpegDecoder::Zune, false, nchw),
     ];
     if cfg!(feature = "turbojpeg") {
         ways.push(("pipeline, C", JpegDecoder::TurboJpeg, false, nchw));

@@ -6,7 +6,7 @@
 //! in the first batch.
 //!
 //! A variant is a change of the settings, `--set KEY=VALUE`: of the loader, as `--set shuffle=7`, or of its sources'
-//! options, as `--set options.jpeg=zune`. The value is JSON, or else text. `--tar` reads images from tar archives.
+//! options, as `--set options.jpeg=libjpeg_turbo`. The value is JSON, or else text. `--tar` reads images from tar archives.
 //!
 //! It does three epochs: one to warm up, one that is measured (`--epochs` of them: the median counts), and one with a
 //! consumer that sleeps `--consumer-ms` after each batch. Nothing is read ahead across their borders.

@@ -45,7 +45,6 @@ variants() {
     case $1 in
     image-*)
         echo "ringfeed-turbo --set options.jpeg=libjpeg_turbo"
-        echo "ringfeed-zune --set options.jpeg=zune"
         echo "ringfeed-tar --tar"
         case "${PEERS_FEATURES:-}" in *turbojpeg*)
             echo "ringfeed-c --set options.jpeg=turbo_jpeg"

@@ -157,23 +157,20 @@ fn check_jpeg(bytes: &[u8]) -> Result<()> {
 }
 
 /// What walking through a JPEG file finds.
-pub(super) struct JpegData<'a> {
-    /// All that stands before the end-of-image marker.
-    pub(super) before_end: &'a [u8],
-    pub(super) is_progressive: bool,
+pub(super) struct JpegData {
     /// Whether restart markers are announced.
     pub(super) has_restarts: bool,
 }
 
 /// Walks from marker to marker up to the end of the image.
-pub(super) fn jpeg_data(bytes: &[u8]) -> Result<JpegData<'_>> {
+pub(super) fn jpeg_data(bytes: &[u8]) -> Result<JpegData> {
     let (mut is_progressive, mut has_restarts) = (false, false);
     let mut at = 2;
     loop {
         let (marker, segment_at) = jpeg_marker(bytes, at)
             .map_err(|_| truncated(bytes, "the end-of-image marker; only a part of the picture would be there"))?;
         if marker == EOI {
-            return Ok(JpegData { before_end: &bytes[..segment_at - 2], is_progressive, has_restarts });
+            return Ok(JpegData { has_restarts });
         }
         // Restart markers stand inside of a scan, where stuffed zeros and data are passed over too.
         if stands_alone(marker) {

@@ -1,6 +1,4 @@
 use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartResyncStrategy, ResyncAction};
-use zune_jpeg::JpegDecoder;
-use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
 use super::baseline::{self, NotOurs};
 use super::container::jpeg_data;
@@ -124,34 +122,4 @@ fn jpeg_error(error: JpegError) -> Error {
         _ => ErrorKind::Format,
     };
     Error::new(kind, format!("damaged JPEG: {error}")).with_source(error)
-}
-
-/// `zune-jpeg` in strict mode. It decodes whole images only.
-#[derive(Default)]
-pub(super) struct Zune {
-    whole: Vec<u8>,
-}
-
-impl DecodeImage for Zune {
-    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
-        let options = DecoderOptions::default()
-            .set_strict_mode(true)
-            .set_max_width(header.width as usize)
-            .set_max_height(header.height as usize)
-            .jpeg_set_max_scans(MAX_SCANS)
-            .jpeg_set_out_colorspace(ColorSpace::RGB);
-        // Where the data ends too early, this decoder goes on with zeros if an end-of-image marker follows, and gives an
-        // error if nothing does. (Progressive images need the marker, and are checked by scan.)
-        let found = jpeg_data(bytes)?;
-        let data = if found.is_progressive { bytes } else { found.before_end };
-        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
-        let error = |error| Error::new(ErrorKind::Format, format!("damaged JPEG: {error}"));
-        if region == Region::whole(header) {
-            return decoder.decode_into(into).map_err(error);
-        }
-        let whole = resize_buffer(&mut self.whole, Region::whole(header).bytes());
-        decoder.decode_into(whole).map_err(error)?;
-        copy_region(whole, header.width, region, into);
-        Ok(())
-    }
 }

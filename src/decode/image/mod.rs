@@ -296,7 +296,6 @@ pub(crate) trait DecodeImage: Send {
 pub(crate) struct Decoders {
     auto: jpeg::Auto,
     turbo: jpeg::LibjpegTurbo,
-    zune: jpeg::Zune,
     #[cfg(feature = "turbojpeg")]
     c: turbojpeg::TurboJpeg,
     png: png::Png,
@@ -310,7 +309,6 @@ impl Decoders {
         match (format, jpeg) {
             (ImageFormat::Jpeg, JpegDecoder::Auto) => &mut self.auto,
             (ImageFormat::Jpeg, JpegDecoder::LibjpegTurbo) => &mut self.turbo,
-            (ImageFormat::Jpeg, JpegDecoder::Zune) => &mut self.zune,
             #[cfg(feature = "turbojpeg")]
             (ImageFormat::Jpeg, JpegDecoder::TurboJpeg) => &mut self.c,
             (ImageFormat::Png, _) => &mut self.png,
@@ -397,7 +395,7 @@ mod tests {
         assert!(names.len() > 10);
         for name in &names {
             let bytes = std::fs::read(name).unwrap();
-            for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo, JpegDecoder::Zune] {
+            for jpeg in [JpegDecoder::Auto, JpegDecoder::LibjpegTurbo] {
                 check_regions(name, &bytes, jpeg);
             }
             #[cfg(feature = "turbojpeg")]

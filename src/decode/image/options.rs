@@ -1,3 +1,6 @@
+use std::borrow::Cow;
+
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
 use super::MAX_SIDE;
@@ -55,7 +58,7 @@ pub enum CropFit {
 }
 
 /// What decodes JPEG files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
     /// A decoder of Ringfeed's own for baseline files, which are nearly all in data sets, and
@@ -68,12 +71,21 @@ pub enum JpegDecoder {
     /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
     /// picture, even if data is left over then.
     LibjpegTurbo,
-    /// `zune-jpeg` in its strict mode: about a sixth slower, and its pixels differ from libjpeg's by a few levels. Data
-    /// that ends early is an error here too, but a restart marker out of turn is not, nor some damage in progressive files.
-    Zune,
     /// C's libjpeg-turbo: needs the crate's feature `turbojpeg`, and cmake and nasm to build it. The pixels are those of
     /// [`LibjpegTurbo`](Self::LibjpegTurbo).
     TurboJpeg,
+}
+
+impl<'de> Deserialize<'de> for JpegDecoder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match &*Cow::<str>::deserialize(deserializer)? {
+            "auto" => Ok(Self::Auto),
+            "libjpeg_turbo" => Ok(Self::LibjpegTurbo),
+            "turbo_jpeg" => Ok(Self::TurboJpeg),
+            "zune" => Err(D::Error::custom("jpeg = \"zune\" was removed: its pixels were wrong; leave jpeg out")),
+            other => Err(D::Error::unknown_variant(other, &["auto", "libjpeg_turbo", "turbo_jpeg"])),
+        }
+    }
 }
 
 /// How class labels are written.
@@ -208,7 +220,7 @@ impl ImageOptions {
             faults.push("jpeg = turbo_jpeg needs a build with the feature `turbojpeg`".to_owned());
         }
         match self.jpeg {
-            JpegDecoder::LibjpegTurbo | JpegDecoder::Zune if self.dct_scaling => {
+            JpegDecoder::LibjpegTurbo if self.dct_scaling => {
                 faults.push("dct_scaling needs the JPEG decoder auto or turbo_jpeg".to_owned());
             }
             _ if self.dct_scaling && !cfg!(feature = "turbojpeg") => {

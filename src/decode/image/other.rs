@@ -21,7 +21,7 @@ pub(super) struct ImageCrate {
 
 fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageDecoder> {
     let known = match format {
-        ImageFormat::Jpeg => image::ImageFormat::Jpeg,
+        ImageFormat::Jpeg => return Err(Error::new(ErrorKind::Format, "a JPEG, which has decoders of its own")),
         ImageFormat::Png => image::ImageFormat::Png,
         ImageFormat::WebP => image::ImageFormat::WebP,
         ImageFormat::Bmp => image::ImageFormat::Bmp,
