@@ -69,6 +69,6 @@ pub use read::{
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, RowsMut, TensorMut};
 pub use schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
-pub use stats::{StageStats, Stats};
+pub use stats::{DamageStats, StageStats, Stats};
 pub use storage::{Access, AheadStats, Entry, Files, Needs, Storage};
 pub use view::TensorView;

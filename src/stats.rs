@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::counters::{Counters, StageCounter};
+use crate::counters::{Counters, Damage, StageCounter};
 use crate::ring::RingStats;
 use crate::sync::Ordering;
 
@@ -27,6 +27,10 @@ pub struct Stats {
     pub moved_rows: u64,
     /// Batches copied out of the ring on request.
     pub detached: u64,
+    /// Damaged images that were handed out all the same, because libjpeg loads them with a warning.
+    pub damaged: u64,
+    /// What was wrong with them: only the kinds that were met. An image may have several.
+    pub damage: Vec<DamageStats>,
     /// Time that the trainer spent waiting in `next`, in seconds.
     pub trainer_wait_seconds: f64,
     /// What each stage did.
@@ -36,6 +40,16 @@ pub struct Stats {
     /// Bytes that count against the workspace's [`MemoryBudget`](crate::MemoryBudget) now: its rings, and what was opened
     /// within the same budget (row indexes, listings, inflated files, records of streams).
     pub memory_bytes: u64,
+}
+
+/// How many images had one kind of damage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DamageStats {
+    /// The kind, in words: `stray bytes before a marker`, `data that ends early`, `surplus data`, `bits that are no code`,
+    /// `wrong restart markers`, `wrong scan headers` or `no end-of-image marker`.
+    pub kind: &'static str,
+    /// Images that have it.
+    pub images: u64,
 }
 
 /// One stage's figures, summed over its threads.
@@ -68,6 +82,11 @@ impl Stats {
             left_behind: load(&counters.left_behind),
             moved_rows: load(&counters.moved_rows),
             detached: load(&counters.detached),
+            damaged: load(&counters.damaged),
+            damage: (Damage::ALL.iter().zip(&counters.damage))
+                .map(|(damage, counter)| DamageStats { kind: damage.as_str(), images: load(counter) })
+                .filter(|damage| damage.images > 0)
+                .collect(),
             trainer_wait_seconds: seconds(load(&counters.trainer_wait_ns)),
             stages: vec![
                 StageStats::read("plan", 1, &counters.plan),
@@ -89,6 +108,10 @@ impl Stats {
             stage.samples -= before.samples;
             stage.samples_per_second = rate(stage.samples, stage.busy_seconds, stage.threads);
         }
+        let before = |kind| earlier.damage.iter().find(|damage| damage.kind == kind).map_or(0, |damage| damage.images);
+        let damage = self.damage.iter();
+        let damage = damage.map(|damage| DamageStats { images: damage.images - before(damage.kind), ..*damage });
+        let damage = damage.filter(|damage| damage.images > 0).collect();
         Self {
             batches: self.batches - earlier.batches,
             samples: self.samples - earlier.samples,
@@ -99,6 +122,8 @@ impl Stats {
             left_behind: self.left_behind - earlier.left_behind,
             moved_rows: self.moved_rows - earlier.moved_rows,
             detached: self.detached - earlier.detached,
+            damaged: self.damaged - earlier.damaged,
+            damage,
             trainer_wait_seconds: self.trainer_wait_seconds - earlier.trainer_wait_seconds,
             stages,
             ring: self.ring,

@@ -2,7 +2,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, DamageTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, Block, PageSource};
@@ -22,6 +22,8 @@ pub(crate) struct Batch {
     pub(crate) layout: Layout,
     /// Bad rows, found by any worker in any order.
     pub(crate) faults: Mutex<Vec<(usize, Error)>>,
+    /// Damaged images among its samples that were loaded.
+    pub(crate) damage: Mutex<DamageTally>,
     /// Bad rows that were taken out or replaced, in row order: what settling counts and names.
     pub(crate) bad: Vec<(usize, Error)>,
     /// Positions, samples and padding of the rows as they are, if any were taken out or replaced. The plan itself stays whole: the
@@ -47,6 +49,7 @@ impl Batch {
         let ended = (std::mem::take(&mut *self.faults.lock()), self.fatal.lock().take());
         // Errors may carry what is the user's: it is dropped under no lock.
         drop(ended);
+        *self.damage.lock() = DamageTally::default();
         self.bad.clear();
         self.kept = None;
         std::mem::replace(&mut self.plan, plan)

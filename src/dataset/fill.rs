@@ -45,6 +45,7 @@ pub(crate) fn fill_rows(
     for (nth, error) in job.take_faults() {
         report(batch, filler, rows.start + nth, error);
     }
+    note_damage(batch, scratch);
     counters.read.busy(fetched - begin, rows.len());
     counters.decode.busy(fetched.elapsed(), rows.len());
     !stop.load(Ordering::Acquire)
@@ -72,9 +73,17 @@ pub(super) fn fill_row(
 ) -> Result<()> {
     let mut job = Job::new(&plan.samples[..1], plan.key());
     fetch(filler, plan, 0..1, &mut job, scratch);
-    let (_, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
+    let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
     decode_rows(filler, plan, 0..1, &mut job, scratch, &mut out);
+    note_damage(batch, scratch);
     job.take_faults().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+fn note_damage(batch: &Batch, scratch: &mut Scratch) {
+    let damage = scratch.take_damage();
+    if damage.images > 0 {
+        batch.damage.lock().add_all(damage);
+    }
 }
 
 fn decode_rows(

@@ -1,6 +1,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
 use crate::order::{Deal, EpochOrder, Order, Remainder, Shard, epoch_key};
@@ -381,11 +382,14 @@ impl Filler for ReaderFiller {
         scratch: &mut Scratch,
         out: &mut RowsMut<'_>,
     ) {
+        let mut damage = DamageTally::default();
         for (component, scratch) in self.components.iter().zip(scratches(scratch, self.components.len())) {
             job.decode_again();
             let mut part = out.part(component.first, component.count);
             caught_each(job, |job| component.reader.decode_all(job, scratch, &mut part));
+            damage.add_all(scratch.take_damage());
         }
+        scratch.note_all(damage);
     }
 
     fn decode(

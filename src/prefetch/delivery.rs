@@ -85,6 +85,7 @@ impl Delivery {
     fn admit(&mut self, mut draft: Draft<Batch>) -> Result<Option<DataSet>> {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
+        self.counters.count_damage(*batch.damage.lock());
         batch.plan.release_records();
         self.state.position = batch.plan.end;
         self.state.bad = self.settle.bad_in_epoch();

@@ -276,7 +276,10 @@ impl<R: RecordReader> RecordReader for Augmented<R> {
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let Worker { inner, present } = scratch.of();
         self.inner.decode(sample, nth, inner, row)?;
-        self.apply(sample, present, row)
+        self.apply(sample, present, row)?;
+        let damage = inner.take_damage();
+        scratch.note_all(damage);
+        Ok(())
     }
 
     fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
@@ -322,7 +325,10 @@ impl<D: RecordDecoder> RecordDecoder for Augmented<D> {
     fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let Worker { inner, present } = scratch.of();
         self.inner.decode(sample, record, inner, row)?;
-        self.apply(sample, present, row)
+        self.apply(sample, present, row)?;
+        let damage = inner.take_damage();
+        scratch.note_all(damage);
+        Ok(())
     }
 
     fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {

@@ -156,7 +156,11 @@ impl RecordReader for Concat {
         let (part, id) = self.locate(sample.id);
         let worker = scratch.of::<Worker>();
         let nth = worker.dealt.get(nth).map_or(nth, |(_, nth)| *nth);
-        self.parts[part].decode(Sample { id, ..sample }, nth, worker.reader(part), row)
+        let reader = worker.reader(part);
+        let decoded = self.parts[part].decode(Sample { id, ..sample }, nth, reader, row);
+        let damage = reader.take_damage();
+        scratch.note_all(damage);
+        decoded
     }
 
     fn place(&self, sample: u64) -> Location {

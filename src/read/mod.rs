@@ -27,6 +27,7 @@ use std::any::Any;
 
 use bytes::Bytes;
 
+use crate::counters::{DamageTally, Damages};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
 use crate::row::{RowMut, RowsMut};
@@ -326,15 +327,34 @@ impl Fingerprint {
 
 /// A worker's reusable buffers, of whatever type a reader wants: created at first use, kept from job to job.
 #[derive(Default)]
-pub struct Scratch(Option<Box<dyn Any + Send>>);
+pub struct Scratch {
+    buffers: Option<Box<dyn Any + Send>>,
+    /// Damaged images that were loaded since somebody looked.
+    damage: DamageTally,
+}
 
 impl Scratch {
     /// The buffers of type `T`; made anew if the last user kept another type here.
     pub fn of<T: Default + Send + 'static>(&mut self) -> &mut T {
-        if !self.0.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.0 = Some(Box::<T>::default());
+        if !self.buffers.as_ref().is_some_and(|kept| kept.is::<T>()) {
+            self.buffers = Some(Box::<T>::default());
         }
-        self.0.as_mut().and_then(|kept| kept.downcast_mut()).expect("the type was checked or set above")
+        self.buffers.as_mut().and_then(|kept| kept.downcast_mut()).expect("the type was checked or set above")
+    }
+
+    /// Notes what was wrong with an image that was loaded.
+    pub(crate) fn note(&mut self, damages: Damages) {
+        self.damage.add(damages);
+    }
+
+    /// Adds what was noted in another scratch.
+    pub(crate) fn note_all(&mut self, tally: DamageTally) {
+        self.damage.add_all(tally);
+    }
+
+    /// What was noted since the last call.
+    pub(crate) fn take_damage(&mut self) -> DamageTally {
+        std::mem::take(&mut self.damage)
     }
 }
 

@@ -1,8 +1,9 @@
 use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartResyncStrategy, ResyncAction};
 
 use super::baseline::{self, NotOurs};
-use super::container::jpeg_data;
+use super::complete;
 use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
+use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most scans of a progressive JPEG. Encoders write about ten; each costs a pass over all coefficients, so that a small
@@ -17,13 +18,22 @@ const MARGIN: u32 = 32;
 /// worth more than all that ours spares. Where neither has any, ours is the faster one.
 const LIBRARY_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
 
-/// Our own decoder where it takes the file, and the library behind it.
+/// Our own decoders, and the library behind them for arithmetic codes.
 #[derive(Default)]
 pub(super) struct Auto {
     baseline: baseline::Decoder,
+    complete: complete::Decoder,
     turbo: LibjpegTurbo,
+    damages: Damages,
     #[cfg(feature = "turbojpeg")]
     c: super::turbojpeg::TurboJpeg,
+}
+
+impl Auto {
+    /// What is wrong with the image that was decoded last.
+    pub(super) fn damages(&self) -> Damages {
+        self.damages
+    }
 }
 
 impl DecodeImage for Auto {
@@ -38,20 +48,26 @@ impl DecodeImage for Auto {
 
     #[cfg_attr(not(feature = "turbojpeg"), expect(unused_variables, reason = "without C, there is one scale"))]
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        self.damages = Damages::default();
         #[cfg(feature = "turbojpeg")]
         if scale != Scale::FULL {
             return self.c.decode(bytes, header, scale, region, into);
         }
         if LIBRARY_HAS_VECTORS && !self.baseline.has_vectors() {
-            return self.turbo.decode(bytes, header, Scale::FULL, region, into);
-        }
-        match self.baseline.decode(bytes, region, 3, into, 3 * region.width as usize) {
-            Ok(()) => Ok(()),
-            Err(NotOurs(why)) => {
-                tracing::trace!(why, "a JPEG that goes to the library decoder");
-                self.turbo.decode(bytes, header, Scale::FULL, region, into)
+            if self.turbo.decode(bytes, header, Scale::FULL, region, into).is_ok() {
+                return Ok(());
+            }
+        } else {
+            match self.baseline.decode(bytes, region, 3, into, 3 * region.width as usize) {
+                Ok(()) => return Ok(()),
+                Err(NotOurs(why)) => tracing::trace!(why, "a JPEG that goes to the decoder for all kinds"),
             }
         }
+        match self.complete.decode(bytes, (header.width, header.height), region, into)? {
+            Some(damages) => self.damages = damages,
+            None => self.turbo.decode(bytes, header, Scale::FULL, region, into)?,
+        }
+        Ok(())
     }
 }
 
@@ -73,6 +89,13 @@ impl RestartResyncStrategy for Refuse {
 
 impl DecodeImage for LibjpegTurbo {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        let found = complete::survey(bytes)?;
+        if header.channels == 4 && found.is_subsampled {
+            // Of these, the library (0.9.0) gives wrong pixels, or panics.
+            let message = "a CMYK image of components with different numbers of samples, which the JPEG decoder \
+                           libjpeg_turbo can't take; choose auto";
+            return Err(Error::new(ErrorKind::Format, message));
+        }
         let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };
         let mut decoder = Decoder::new_with_limits(bytes, limits).map_err(jpeg_error)?;
         decoder.set_output_format(PixelFormat::Rgb);
@@ -84,7 +107,7 @@ impl DecodeImage for LibjpegTurbo {
             around if around.pixels() >= whole.pixels() / 4 * 3 => whole,
             // The library (0.9.0) gives wrong pixels for a region of a CMYK image, and passes over restart markers out
             // of turn when it leaves rows out.
-            _ if header.channels == 4 || jpeg_data(bytes)?.has_restarts => whole,
+            _ if header.channels == 4 || found.has_restarts => whole,
             around => around,
         };
         let info = if region == whole {

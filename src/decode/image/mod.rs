@@ -1,8 +1,8 @@
 //! Image files to pixels to numbers.
 //!
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header and checks that
-//! the file is whole; [`jpeg`] (with [`baseline`], a
-//! decoder of our own) and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
+//! the file is whole; [`jpeg`] (with [`baseline`] and
+//! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`DecodeImage`]; [`resize`] and [`pixels`]
 //! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
 //! [`rotate`] carry out; [`ImageWork`] is the way through all of them.
 
@@ -11,6 +11,7 @@ mod baseline;
 mod bmp;
 mod boxes;
 mod colour;
+mod complete;
 mod container;
 mod gif;
 mod jpeg;
@@ -26,6 +27,7 @@ mod samples;
 mod turbojpeg;
 mod work;
 
+use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
 
 pub use augment::{ImageAugment, Interpolation};
@@ -304,6 +306,11 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
+    /// What is wrong with the image that was decoded last, or refused for it.
+    pub(crate) fn damages(&self) -> Damages {
+        self.auto.damages()
+    }
+
     /// The decoder for `format`.
     pub(crate) fn of(&mut self, format: ImageFormat, jpeg: JpegDecoder) -> &mut dyn DecodeImage {
         match (format, jpeg) {

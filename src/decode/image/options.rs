@@ -61,15 +61,16 @@ pub enum CropFit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
-    /// A decoder of Ringfeed's own for baseline files, which are nearly all in data sets, and
-    /// [`LibjpegTurbo`](Self::LibjpegTurbo) for every other file and all that looks damaged. The pixels are the same, bit
-    /// for bit, and it is faster. Where only a part of an image is wanted, damage below that part is not seen, unless
-    /// markers are wrong. The default.
+    /// Ringfeed's own decoders: a fast one for baseline files, which are nearly all in data sets, and one for every other
+    /// file with Huffman codes and for damaged ones. (Arithmetic codes go to [`LibjpegTurbo`](Self::LibjpegTurbo).) The pixels
+    /// are those of libjpeg-turbo, bit for bit, also of files that it loads with a warning: see
+    /// [`ImageOptions::strict`]. Where only a part of an image is wanted, damage below that part is not seen, unless markers are
+    /// wrong. The default.
     #[default]
     Auto,
     /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. JPEG has no check sums: damage inside of a scan is
     /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
-    /// picture, even if data is left over then.
+    /// picture, even if data is left over then. It refuses all damage that it sees, and CMYK with subsampled components.
     LibjpegTurbo,
     /// C's libjpeg-turbo: needs the crate's feature `turbojpeg`, and cmake and nasm to build it. The pixels are those of
     /// [`LibjpegTurbo`](Self::LibjpegTurbo).
@@ -161,6 +162,12 @@ pub struct ImageOptions {
     pub max_file_bytes: u64,
     /// What decodes JPEG files.
     pub jpeg: JpegDecoder,
+    /// Whether a JPEG is refused if libjpeg loads it with a warning only: stray bytes before a marker, restart markers out
+    /// of turn, data that is damaged or ends early although the end of the image is marked. Without it (the default), such
+    /// images have libjpeg's pixels and are counted in [`Stats::damage`](crate::Stats::damage). The decoders
+    /// [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so does
+    /// shrinking. A file that is cut off is refused in any case.
+    pub strict: bool,
     /// Whether a JPEG may be shrunk to a half, a quarter or an eighth while it is decoded, as long as it keeps at least
     /// the pixels that `size` wants: faster for large images, but its pixels are not those of a full decode (they differ
     /// by a few levels). Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
@@ -183,6 +190,7 @@ impl Default for ImageOptions {
             max_pixels: 1 << 28,
             max_file_bytes: 256 << 20,
             jpeg: JpegDecoder::Auto,
+            strict: false,
             dct_scaling: false,
         }
     }

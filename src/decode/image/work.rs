@@ -9,8 +9,10 @@ use super::pixels::{fill, to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Bilinear, Plan};
 use super::rotate::rotate;
 use super::{
-    Decoders, Header, ImageAugment, ImageColour, ImageOptions, Orientation, PixelOrder, Region, Scale, resize_buffer,
+    Decoders, Header, ImageAugment, ImageColour, ImageFormat, ImageOptions, Orientation, PixelOrder, Region, Scale,
+    resize_buffer,
 };
+use crate::counters::{Damage, Damages};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
@@ -27,6 +29,7 @@ pub(crate) struct ImageWork {
     moved: Vec<u8>,
     grey: Vec<u8>,
     map: Map,
+    damages: Damages,
 }
 
 impl ImageWork {
@@ -38,7 +41,7 @@ impl ImageWork {
     pub(crate) fn decode(&mut self, bytes: &[u8], options: &ImageOptions) -> Result<(Header, &[u8])> {
         let header = checked_header(bytes, options)?;
         let whole = (Scale::FULL, Region::whole(&header));
-        let pixels = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options)?;
+        let (pixels, _) = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options)?;
         Ok((header, pixels))
     }
 
@@ -55,6 +58,7 @@ impl ImageWork {
         key: RandomKey,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
+        self.damages = Damages::default();
         let stored = checked_header(bytes, options)?;
         if options.colour == ImageColour::Index {
             let decoders = &mut self.decoders;
@@ -77,7 +81,9 @@ impl ImageWork {
         {
             return self.write_grey(&header, &plan, orientation, options, tensor);
         }
-        let decoded = decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options)?;
+        let decoded;
+        (decoded, self.damages) =
+            decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options)?;
         let (width, height) = header.orientation.turn((plan.width, plan.height));
         let (width, height) = (width as usize, height as usize);
 
@@ -123,6 +129,11 @@ impl ImageWork {
 }
 
 impl ImageWork {
+    /// What is wrong with the image that was decoded last, although it was loaded.
+    pub(crate) fn damages(&self) -> Damages {
+        self.damages
+    }
+
     /// Decodes a grey image as one byte a pixel, if its decoder can.
     fn decode_grey(&mut self, bytes: &[u8], header: &Header, region: Region, options: &ImageOptions) -> bool {
         let into = resize_buffer(&mut self.decoded, region.pixels() as usize);
@@ -278,11 +289,17 @@ fn decode<'a>(
     header: &Header,
     (scale, region): (Scale, Region),
     options: &ImageOptions,
-) -> Result<&'a [u8]> {
+) -> Result<(&'a [u8], Damages)> {
     let into = resize_buffer(decoded, region.bytes());
     let decoder = decoders.of(header.format, options.jpeg);
     guarded(|| decoder.decode(bytes, header, scale, region, into))?;
-    Ok(into)
+    let damages = if header.format == ImageFormat::Jpeg { decoders.damages() } else { Damages::default() };
+    if options.strict && !damages.is_empty() {
+        let kinds: Vec<&str> = damages.iter().map(Damage::as_str).collect();
+        let message = format!("damaged JPEG: {}; without `strict`, it is loaded as libjpeg loads it", kinds.join(", "));
+        return Err(Error::new(ErrorKind::Format, message));
+    }
+    Ok((into, damages))
 }
 
 /// Some damage makes a decoder panic where it should give an error: it is still the file that is bad.

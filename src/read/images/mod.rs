@@ -388,7 +388,8 @@ impl RecordReader for ImageFolder {
         let Worker { files, image, .. } = scratch.of();
         let bytes = files.get(nth).map(Vec::as_slice).unwrap_or_default();
         let written = image.write(bytes, &self.options, sample.key, &mut row.tensor(0));
-        let (width, height) = self.located(sample.id, written)?;
+        let (damages, (width, height)) = (image.damages(), self.located(sample.id, written)?);
+        scratch.note(damages);
         let mut next = 1;
         if self.sizes.vary() {
             write_mask(row, next, width, height);

@@ -15,6 +15,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::counters::Damages;
 use crate::decode::image::ImageWork;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
@@ -407,10 +408,12 @@ impl RecordReader for TarReader {
         let Worker { members, image, .. } = scratch.of();
         let wanted = self.fields.wanted.len();
         let members = &members[nth * wanted..(nth + 1) * wanted];
+        let mut damages = Damages::default();
         if let Some(member) = self.fields.image {
             let tensor = self.fields.image_tensor();
             let written = image.write(&members[member], &self.options.images, sample.key, &mut row.tensor(tensor));
             let (width, height) = written.map_err(|error| self.located(error, sample.id, member))?;
+            damages = image.damages();
             if self.sizes.vary() {
                 write_mask(row, tensor + 1, width, height);
             }
@@ -425,6 +428,7 @@ impl RecordReader for TarReader {
             let written = value.write(&members[value.member], row);
             written.map_err(|error| self.located(error, sample.id, value.member))?;
         }
+        scratch.note(damages);
         Ok(())
     }
 

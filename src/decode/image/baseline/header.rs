@@ -150,6 +150,9 @@ impl<'a> Frame<'a> {
         while let [kind, rest @ ..] = segment {
             let counts = rest.get(..16).ok_or(NotOurs("a Huffman table that is cut off"))?;
             let len = 16 + counts.iter().map(|count| usize::from(*count)).sum::<usize>();
+            if len > 16 + 256 {
+                return Err(NotOurs("a Huffman table of more symbols than there are"));
+            }
             let (table, rest) = rest.split_at_checked(len).ok_or(NotOurs("a Huffman table that is cut off"))?;
             let tables = match kind >> 4 {
                 0 => &mut self.dc,

@@ -157,6 +157,10 @@ impl DcTable {
         if self.code.is(spec) {
             return Ok(());
         }
+        // libjpeg refuses these even where no code of the image has them.
+        if spec.iter().skip(16).any(|bits| *bits > 15) {
+            return Err(NotOurs("a DC value of more than 15 bits"));
+        }
         self.single.fill(Symbol::UNKNOWN);
         self.code.read(spec, |code, len, symbol| {
             if let Some(symbol) = Symbol::dc(symbol, len) {

@@ -1,6 +1,7 @@
 //! A decoder for the JPEG files that data sets are made of: baseline, with all components in one scan, grey or YCbCr in
 //! 4:4:4, 4:2:2 or 4:2:0. It gives the pixels of libjpeg-turbo (accurate integer DCT, fancy upsampling), bit for bit, of
-//! any region, and takes about two thirds of its time. Every other file, and every doubt, goes to the library decoder.
+//! any region, and takes about two thirds of its time. Every other file, and every doubt, goes to the decoder in
+//! [`complete`](super::complete).
 //!
 //! # What a JPEG file is
 //!
@@ -42,7 +43,7 @@
 //! Headers and coefficients are safe code, and so are the kernels; only calling those for AVX2 is not. Memory is a copy of
 //! the file's data and a few rows, not whole planes. Nothing is patched up: each restart interval must be consumed to
 //! within its last byte, no number may leave the range in which all decoders compute the same, and the image must end with
-//! its marker. Otherwise the library decoder sees the file, and says what is wrong with it.
+//! its marker. Otherwise the other decoder sees the file, and says what is wrong with it.
 
 mod area;
 #[cfg(target_arch = "x86_64")]
@@ -58,11 +59,14 @@ mod walk;
 
 use super::Region;
 use area::Area;
-use entropy::{Block, Tables};
+use entropy::Tables;
+pub(super) use entropy::{Block, ZIGZAG};
 use header::{Frame, Sampling};
 use huffman::{AcTable, DcTable};
-use kernels::Kernels;
+pub(super) use kernels::Kernels;
 use picture::Picture;
+pub(super) use portable::{Quantisation, factors};
+pub(super) use scan::Bits;
 use scan::Scan;
 use walk::Walk;
 

@@ -3,23 +3,23 @@
 use super::entropy::{Block, ZIGZAG};
 
 /// Factors of the inverse DCT, in units of 1 / 8192.
-pub(super) mod factors {
-    pub(in super::super) const F_0_298: i16 = 2446;
-    pub(in super::super) const F_0_390: i16 = 3196;
-    pub(in super::super) const F_0_541: i16 = 4433;
-    pub(in super::super) const F_0_765: i16 = 6270;
-    pub(in super::super) const F_0_899: i16 = 7373;
-    pub(in super::super) const F_1_175: i16 = 9633;
-    pub(in super::super) const F_1_501: i16 = 12299;
-    pub(in super::super) const F_1_847: i16 = 15137;
-    pub(in super::super) const F_1_961: i16 = 16069;
-    pub(in super::super) const F_2_053: i16 = 16819;
-    pub(in super::super) const F_2_562: i16 = 20995;
-    pub(in super::super) const F_3_072: i16 = 25172;
+pub(in super::super) mod factors {
+    pub(in super::super::super) const F_0_298: i16 = 2446;
+    pub(in super::super::super) const F_0_390: i16 = 3196;
+    pub(in super::super::super) const F_0_541: i16 = 4433;
+    pub(in super::super::super) const F_0_765: i16 = 6270;
+    pub(in super::super::super) const F_0_899: i16 = 7373;
+    pub(in super::super::super) const F_1_175: i16 = 9633;
+    pub(in super::super::super) const F_1_501: i16 = 12299;
+    pub(in super::super::super) const F_1_847: i16 = 15137;
+    pub(in super::super::super) const F_1_961: i16 = 16069;
+    pub(in super::super::super) const F_2_053: i16 = 16819;
+    pub(in super::super::super) const F_2_562: i16 = 20995;
+    pub(in super::super::super) const F_3_072: i16 = 25172;
     /// Fraction bits of the factors.
-    pub(in super::super) const BITS: u32 = 13;
+    pub(in super::super::super) const BITS: u32 = 13;
     /// Fraction bits that are kept between columns and rows.
-    pub(in super::super) const KEPT: u32 = 2;
+    pub(in super::super::super) const KEPT: u32 = 2;
 }
 
 use factors::*;
@@ -34,21 +34,25 @@ pub(super) const MAX_BETWEEN: i16 = 16383;
 
 /// Quantisation of a component, row by row as in a [`Block`].
 #[derive(Clone, Copy)]
-pub(super) struct Quantisation {
+pub(in super::super) struct Quantisation {
     /// What coefficients are multiplied with.
-    pub(super) steps: [i16; 64],
+    pub(in super::super) steps: [i16; 64],
     /// The largest coefficients that are taken.
-    pub(super) limits: [i16; 64],
+    pub(in super::super) limits: [i16; 64],
 }
 
 impl Quantisation {
     /// From the file's table, in the order of the zigzag.
     pub(super) fn new(table: &[u8; 64]) -> Self {
+        Self::of(table.map(i16::from))
+    }
+
+    /// As [`Quantisation::new`], of steps of 16 bits. For one below zero (in libjpeg, they wrap), the limit is 0.
+    pub(in super::super) fn of(table: [i16; 64]) -> Self {
         let mut quantisation = Self { steps: [0; 64], limits: [0; 64] };
-        for (step, at) in table.iter().zip(ZIGZAG) {
-            let step = i16::from(*step);
+        for (step, at) in table.into_iter().zip(ZIGZAG) {
             quantisation.steps[usize::from(at)] = step;
-            quantisation.limits[usize::from(at)] = MAX_COEFFICIENT / step.max(1);
+            quantisation.limits[usize::from(at)] = if step < 0 { 0 } else { MAX_COEFFICIENT / step.max(1) };
         }
         quantisation
     }

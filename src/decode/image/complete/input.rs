@@ -1,0 +1,187 @@
+//! From marker to marker and from restart interval to restart interval, by libjpeg's rules for files with faults.
+
+use memchr::memchr;
+
+use super::super::container::{be16, damaged, truncated};
+use crate::counters::{Damage, Damages};
+use crate::error::Result;
+
+/// Zeros behind an interval's data, so that eight bytes can be read anywhere before its end.
+const PADDING: usize = 16;
+
+/// How many bytes must follow the data of a file without an end-of-image marker: what reads ahead of the bits that it
+/// takes would miss them in a file that was cut off.
+const BEHIND: usize = 8;
+
+/// A file, read from front to back.
+pub(super) struct Input<'a> {
+    pub(super) bytes: &'a [u8],
+    /// The next byte to read.
+    pub(super) at: usize,
+    /// A marker that was read but must be acted on again: what the next interval finds instead of data.
+    unread: Option<u8>,
+}
+
+impl<'a> Input<'a> {
+    /// Begins behind the start-of-image marker.
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 2, unread: None }
+    }
+
+    /// The next marker; none at the end of the file. What stands before it is passed over.
+    pub(super) fn marker(&mut self, damages: &mut Damages) -> Option<u8> {
+        if let Some(marker) = self.unread.take() {
+            return Some(marker);
+        }
+        let mut passed = false;
+        loop {
+            let gap = memchr(0xff, self.bytes.get(self.at..)?)?;
+            self.at += gap;
+            while self.bytes.get(self.at) == Some(&0xff) {
+                self.at += 1;
+            }
+            let marker = *self.bytes.get(self.at)?;
+            self.at += 1;
+            passed |= gap > 0 || marker == 0;
+            if marker != 0 {
+                if passed {
+                    damages.add(Damage::StrayBytes);
+                }
+                return Some(marker);
+            }
+        }
+    }
+
+    /// The segment of a marker that was just read.
+    pub(super) fn segment(&mut self) -> Result<&'a [u8]> {
+        let Some(len) = be16(self.bytes, self.at) else { return Err(truncated(self.bytes, "the length of a segment")) };
+        if len < 2 {
+            let message = format!("a segment of {len} bytes; its length counts itself, so 2 is the least");
+            return Err(damaged(self.at, message));
+        }
+        let segment = self.bytes.get(self.at + 2..self.at + len);
+        self.at += len;
+        segment.ok_or_else(|| truncated(self.bytes, "the end of a segment"))
+    }
+
+    /// Whether the file ends inside of the next segment.
+    pub(super) fn is_cut_off(&self) -> bool {
+        be16(self.bytes, self.at).is_none_or(|len| self.at + len > self.bytes.len())
+    }
+
+    /// The segment of a marker that says nothing about pixels: its length may be too small to be one.
+    pub(super) fn note(&mut self, damages: &mut Damages) -> Result<&'a [u8]> {
+        if matches!(be16(self.bytes, self.at), Some(0 | 1)) {
+            damages.add(Damage::StrayBytes);
+            self.at += 2;
+            return Ok(&[]);
+        }
+        self.segment()
+    }
+}
+
+/// The entropy-coded data of a restart interval in one piece, without what markers and stuffing put into it.
+#[derive(Default)]
+pub(super) struct Interval {
+    data: Vec<u8>,
+    end: usize,
+    /// Whether the file ends with it.
+    is_last: bool,
+}
+
+impl Interval {
+    /// Takes the data up to the next marker, which becomes the next one to read; none if one waits already.
+    pub(super) fn read(&mut self, input: &mut Input<'_>) {
+        self.data.clear();
+        self.is_last = false;
+        while input.unread.is_none() {
+            let rest = input.bytes.get(input.at..).unwrap_or_default();
+            let Some(len) = memchr(0xff, rest) else {
+                self.data.extend_from_slice(rest);
+                (self.is_last, input.at) = (true, input.bytes.len());
+                break;
+            };
+            self.data.extend_from_slice(&rest[..len]);
+            let mut behind = len;
+            while rest.get(behind) == Some(&0xff) {
+                behind += 1;
+            }
+            match rest.get(behind) {
+                Some(0) => self.data.push(0xff),
+                Some(marker) => input.unread = Some(*marker),
+                None => self.is_last = true,
+            }
+            input.at = (input.at + behind + 1).min(input.bytes.len());
+            if self.is_last {
+                break;
+            }
+        }
+        self.end = self.data.len();
+        self.data.resize(self.end + PADDING, 0);
+    }
+
+    /// The data, and zeros behind it.
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Bytes of data.
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Notes what was not consumed. libjpeg reads ahead, so that it says nothing of a few bytes at the end of a scan.
+    ///
+    /// # Errors
+    ///
+    /// If the file ends with this interval and more is missing than its end-of-image marker.
+    pub(super) fn leave(
+        &self,
+        consumed_bits: usize,
+        is_end_of_scan: bool,
+        input: &Input<'_>,
+        damages: &mut Damages,
+    ) -> Result<()> {
+        let left = self.end.saturating_sub(consumed_bits.div_ceil(8));
+        if self.is_last && left < BEHIND {
+            return Err(truncated(input.bytes, "the end-of-image marker; only a part of the picture would be there"));
+        }
+        if left > 0 && (!is_end_of_scan || left > BEHIND) {
+            damages.add(Damage::SurplusData);
+        }
+        Ok(())
+    }
+
+    /// Whether the file ends with this interval.
+    pub(super) fn is_last(&self) -> bool {
+        self.is_last
+    }
+}
+
+/// Goes on behind the restart marker `expected` (0 to 7), or does what libjpeg does where another marker stands: one of
+/// the two that come next is left for its own interval, so that this one is empty; one of the two before is passed over,
+/// as is what is no marker; a restart marker further away is taken for the expected one; any other waits for the end of
+/// the scan.
+///
+/// # Errors
+///
+/// If the file ends before a marker.
+pub(super) fn restart(input: &mut Input<'_>, expected: u8, damages: &mut Damages) -> Result<bool> {
+    let end = |input: &Input<'_>| truncated(input.bytes, "a restart marker");
+    let mut marker = input.marker(damages).ok_or_else(|| end(input))?;
+    if marker == 0xd0 + expected {
+        return Ok(true);
+    }
+    damages.add(Damage::RestartMarker);
+    loop {
+        let ahead = if (0xd0..=0xd7).contains(&marker) { marker.wrapping_sub(0xd0 + expected) & 7 } else { 8 };
+        match (marker, ahead) {
+            (..0xc0, _) | (_, 6 | 7) => marker = input.marker(damages).ok_or_else(|| end(input))?,
+            (_, 1 | 2 | 8) => {
+                input.unread = Some(marker);
+                return Ok(false);
+            }
+            _ => return Ok(true),
+        }
+    }
+}

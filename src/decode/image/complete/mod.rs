@@ -1,0 +1,392 @@
+//! A decoder for every JPEG file with Huffman codes: sequential or progressive, with any scans, sampling and colours. It
+//! gives the pixels of libjpeg-turbo bit for bit, also of damaged files that libjpeg loads with a warning: it goes on
+//! where libjpeg goes on, and notes what was wrong. What libjpeg refuses is an error, and so is a file that is cut off, and
+//! one whose missing scans libjpeg would make up for.
+//!
+//! It is made for the files that the decoder in [`baseline`](super::baseline) hands on, which are few. So it decodes whole
+//! images, and what it does is written down step by step:
+//!
+//! 1. [`input`] finds markers, segments and the data between restart markers, and goes on where these are out of turn.
+//! 2. [`frame`] takes what the segments say: sizes, sampling, tables, and which coefficients a scan brings.
+//! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`]: bits that are no code count as zero, data that
+//!    ends early goes on with zeros up to the end of its MCU, and the blocks behind it stay as they are.
+//! 4. [`output`] turns coefficients into samples and pixels. The coefficients of the whole image are kept only if there is
+//!    more than one scan.
+
+mod entropy;
+mod frame;
+mod huffman;
+mod input;
+mod output;
+
+use super::Region;
+use super::baseline::{Bits, Block, Kernels};
+use super::container::{damaged, truncated};
+use crate::counters::{Damage, Damages};
+use crate::error::{Error, ErrorKind, Result};
+use entropy::{Coding, State, Tables};
+use frame::{Component, Headers, ScanHeader};
+use huffman::Table;
+use input::{Input, Interval, restart};
+use output::Output;
+
+/// Most scans of a file. Each costs a pass over all coefficients.
+const MAX_SCANS: usize = 256;
+
+/// Most blocks of an MCU (ITU-T T.81, B.2.3).
+const MAX_BLOCKS: usize = 10;
+
+/// Coefficients that are kept from image to image; room for more is given back.
+const KEPT_BLOCKS: usize = 1 << 18;
+
+/// One worker's decoder. Its buffers stay from image to image.
+pub(super) struct Decoder {
+    blocks: Vec<Block>,
+    interval: Interval,
+    output: Output,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { blocks: Vec::new(), interval: Interval::default(), output: Output::new(Kernels::detect()) }
+    }
+}
+
+/// Makes `buffer` at least `len` long.
+fn room<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<()> {
+    if buffer.len() < len {
+        buffer
+            .try_reserve_exact(len - buffer.len())
+            .map_err(|error| Error::new(ErrorKind::Limit, "no memory for the image's samples").with_source(error))?;
+        buffer.resize(len, value);
+    }
+    Ok(())
+}
+
+/// Where the blocks of the image's components are kept.
+struct Layout {
+    /// The first block of each component.
+    first: [usize; 4],
+    /// Whether only those of one row of MCUs are kept, because there is one scan.
+    is_row: bool,
+}
+
+impl Layout {
+    /// Lays blocks out, and says how many there are.
+    fn new(components: &[Component], is_row: bool) -> (Self, usize) {
+        let (mut first, mut count) = ([0; 4], 0);
+        for (first, component) in first.iter_mut().zip(components) {
+            *first = count;
+            count += component.padded.0 * if is_row { component.per_mcu.1 } else { component.padded.1 };
+        }
+        (Self { first, is_row }, count)
+    }
+}
+
+/// A block of an MCU.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    /// Index of the component in the scan, and in the image.
+    nth: usize,
+    component: usize,
+    /// Column and row in the MCU.
+    at: (usize, usize),
+}
+
+/// A scan, ready to be decoded.
+struct Scan {
+    coding: Coding,
+    units: Vec<Unit>,
+    /// Blocks of each of its components in an MCU, side by side and one above the other.
+    per_mcu: [(usize, usize); 4],
+    /// MCUs side by side, and one above the other.
+    mcus: (usize, usize),
+    /// Huffman tables of each of its components, by class.
+    tables: Vec<[Option<Table>; 2]>,
+}
+
+impl Scan {
+    fn new(headers: &mut Headers<'_>, header: &ScanHeader, at: usize, damages: &mut Damages) -> Result<Self> {
+        let (first, last, low) = (usize::from(header.first), usize::from(header.last), u32::from(header.low));
+        let coding = match (headers.is_progressive, first, header.high) {
+            (false, ..) => Coding::Sequential,
+            (true, 0, 0) => Coding::FirstMeans { low },
+            (true, 0, _) => Coding::MoreMeans { low },
+            (true, _, 0) => Coding::First { first, last, low },
+            (true, ..) => Coding::More { first, last, low },
+        };
+        if headers.is_progressive {
+            if !headers.progress(header, at)? {
+                damages.add(Damage::ScanHeader);
+            }
+        } else if (header.first, header.last, header.high, header.low) != (0, 63, 0, 0) {
+            damages.add(Damage::ScanHeader);
+        }
+        let wanted = match coding {
+            Coding::Sequential => [true, true],
+            Coding::FirstMeans { .. } => [true, false],
+            Coding::MoreMeans { .. } => [false, false],
+            Coding::First { .. } | Coding::More { .. } => [false, true],
+        };
+        let alone = header.components.len() == 1;
+        let mut scan = Self {
+            coding,
+            units: Vec::with_capacity(MAX_BLOCKS),
+            per_mcu: [(1, 1); 4],
+            mcus: (headers.width.div_ceil(8 * headers.most.0), headers.height.div_ceil(8 * headers.most.1)),
+            tables: Vec::with_capacity(header.components.len()),
+        };
+        for (nth, index) in header.components.iter().enumerate() {
+            let component = &headers.components[*index];
+            if alone {
+                scan.mcus = component.blocks;
+            } else {
+                scan.per_mcu[nth] = component.per_mcu;
+            }
+            let (h, v) = scan.per_mcu[nth];
+            for block in 0..h * v {
+                scan.units.push(Unit { nth, component: *index, at: (block % h, block / h) });
+            }
+            let mut tables = [None, None];
+            for (class, table) in tables.iter_mut().enumerate().filter(|(class, _)| wanted[*class]) {
+                *table = Some(table_of(headers, class, component.tables[class], at)?);
+            }
+            scan.tables.push(tables);
+        }
+        if scan.units.len() > MAX_BLOCKS && !alone {
+            return Err(damaged(at, format!("{} blocks in an MCU; there may be {MAX_BLOCKS}", scan.units.len())));
+        }
+        Ok(scan)
+    }
+}
+
+fn table_of(headers: &Headers<'_>, class: usize, slot: usize, at: usize) -> Result<Table> {
+    let standard = (!headers.is_progressive).then(|| huffman::STANDARD[class].get(slot).map(|spec| (at, *spec)));
+    let (at, spec) = headers
+        .huffman(class, slot)
+        .or(standard.flatten())
+        .ok_or_else(|| damaged(at, "a scan without its Huffman table"))?;
+    Table::new(spec, class == 0).ok_or_else(|| damaged(at, "Huffman tables that make no code"))
+}
+
+/// What walking through a file finds.
+pub(super) struct Survey {
+    /// Whether restart markers are announced.
+    pub(super) has_restarts: bool,
+    /// Whether the components have different numbers of samples.
+    pub(super) is_subsampled: bool,
+}
+
+/// Walks from marker to marker up to the end of the image, for decoders that see less than this one. What stands behind the
+/// image (previews, padding) is no business of theirs.
+///
+/// # Errors
+///
+/// A file that is cut off, or has missing scans, and segments that make no sense.
+pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
+    let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
+    let (mut is_arithmetic, mut has_restarts) = (false, false);
+    loop {
+        let Some(marker) = input.marker(&mut damages) else {
+            return Err(truncated(bytes, "the end-of-image marker; only a part of the picture would be there"));
+        };
+        let at = input.at;
+        match marker {
+            0xd9 => break,
+            // Restart markers stand inside of a scan, where stuffed zeros and data are passed over, too.
+            0x01 | 0xd0..=0xd7 => {}
+            0xda => {
+                let header = headers.scan(input.segment()?, at)?;
+                if !is_arithmetic {
+                    Scan::new(&mut headers, &header, at, &mut damages)?;
+                } else if headers.is_progressive {
+                    headers.progress(&header, at)?;
+                }
+            }
+            _ => {
+                is_arithmetic |= matches!(marker, 0xc9 | 0xca);
+                headers.take(marker, input.segment()?, at)?;
+                has_restarts |= headers.restart != 0;
+            }
+        }
+    }
+    headers.check_complete()?;
+    let is_subsampled = headers.components.iter().any(|component| component.per_mcu != headers.most);
+    Ok(Survey { has_restarts, is_subsampled })
+}
+
+impl Decoder {
+    /// Decodes the pixels in `region` as 8-bit RGB, row by row without gaps, into `into`. None if the file is one of
+    /// arithmetic codes, which are not decoded here.
+    ///
+    /// # Errors
+    ///
+    /// What libjpeg refuses, a file that is cut off, and one with missing scans.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        (width, height): (u32, u32),
+        region: Region,
+        into: &mut [u8],
+    ) -> Result<Option<Damages>> {
+        let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
+        let mut scans = 0;
+        let mut layout = None;
+        loop {
+            let Some(marker) = input.marker(&mut damages) else {
+                if layout.as_ref().is_some_and(|layout: &Layout| layout.is_row) {
+                    damages.add(Damage::NoEnd);
+                    break;
+                }
+                return Err(truncated(bytes, "the end-of-image marker; only a part of the picture would be there"));
+            };
+            let at = input.at;
+            match marker {
+                0xd9 if layout.is_none() => return Err(damaged(at, "the image ends before its first scan")),
+                0xd9 => break,
+                0x01 | 0xd0..=0xd7 => {}
+                0xc9 | 0xca => return Ok(None),
+                0xda => {
+                    scans += 1;
+                    if scans > MAX_SCANS {
+                        let message = format!("a JPEG of more than {MAX_SCANS} scans");
+                        return Err(Error::new(ErrorKind::Limit, message).at_byte(at as u64));
+                    }
+                    let header = headers.scan(input.segment()?, at)?;
+                    if (headers.width, headers.height) != (width as usize, height as usize) {
+                        return Err(damaged(at, "two headers disagree on the image's size"));
+                    }
+                    if layout.as_ref().is_some_and(|layout: &Layout| layout.is_row) {
+                        return Err(damaged(at, "a second scan behind one of all components"));
+                    }
+                    let scan = Scan::new(&mut headers, &header, at, &mut damages)?;
+                    let layout = match layout {
+                        Some(ref layout) => layout,
+                        None => layout.insert(self.prepare(&headers, &header)?),
+                    };
+                    self.scan(&mut input, &headers, layout, &scan, &mut damages)?;
+                }
+                // Behind the only scan, all pixels are there.
+                _ if input.is_cut_off() && layout.as_ref().is_some_and(|layout| layout.is_row) => {
+                    damages.add(Damage::NoEnd);
+                    break;
+                }
+                _ => {
+                    let segment = match marker {
+                        0xdc | 0xe0..=0xef | 0xfe => input.note(&mut damages)?,
+                        _ => input.segment()?,
+                    };
+                    headers.take(marker, segment, at)?;
+                }
+            }
+        }
+        headers.check_complete()?;
+        if let Some(layout) = layout.filter(|layout| !layout.is_row) {
+            for (index, component) in headers.components.iter().enumerate() {
+                for y in 0..component.blocks.1 {
+                    let from = layout.first[index] + y * component.padded.0;
+                    self.output.add(index, component, y, &self.blocks[from..][..component.blocks.0]);
+                }
+            }
+        }
+        self.output.write(headers.colours(), region, into);
+        Ok(Some(damages))
+    }
+
+    /// Makes room for the image, once its first scan is known.
+    fn prepare(&mut self, headers: &Headers<'_>, first: &ScanHeader) -> Result<Layout> {
+        let is_row = !headers.is_progressive && first.components.len() == headers.components.len();
+        let (layout, count) = Layout::new(&headers.components, is_row);
+        if self.blocks.len() > KEPT_BLOCKS && count <= KEPT_BLOCKS {
+            self.blocks = Vec::new();
+        }
+        room(&mut self.blocks, count, [0; 64])?;
+        self.blocks[..count].fill([0; 64]);
+        self.output.prepare(&headers.components, headers.most, headers.width)?;
+        Ok(layout)
+    }
+
+    /// Decodes the data of a scan, restart interval by restart interval.
+    fn scan(
+        &mut self,
+        input: &mut Input<'_>,
+        headers: &Headers<'_>,
+        layout: &Layout,
+        scan: &Scan,
+        damages: &mut Damages,
+    ) -> Result<()> {
+        let Self { blocks, interval, output } = self;
+        let tables: Vec<Tables<'_>> = scan
+            .tables
+            .iter()
+            .map(|[means, others]| Tables { means: means.as_ref(), others: others.as_ref() })
+            .collect();
+        let total = scan.mcus.0 * scan.mcus.1;
+        let (mut x, mut y, mut left) = (0, 0, total);
+        let (mut state, mut expected, mut is_short) = (State::default(), 0, false);
+        loop {
+            interval.read(input);
+            let mut bits = Bits::new(interval.data(), 0);
+            let count = if headers.restart == 0 { left } else { left.min(headers.restart) };
+            for _ in 0..count {
+                if !is_short {
+                    for unit in &scan.units {
+                        let (h, v) = scan.per_mcu[unit.nth];
+                        let row = if layout.is_row { unit.at.1 } else { y * v + unit.at.1 };
+                        let component = &headers.components[unit.component];
+                        let at = layout.first[unit.component] + row * component.padded.0 + x * h + unit.at.0;
+                        state.decode(scan.coding, &mut bits, tables[unit.nth], unit.nth, &mut blocks[at]);
+                    }
+                    if bits.is_beyond(interval.end()) {
+                        if interval.is_last() {
+                            return Err(truncated(input.bytes, "the end of its data"));
+                        }
+                        damages.add(Damage::ShortData);
+                        is_short = true;
+                    }
+                }
+                x += 1;
+                if x == scan.mcus.0 {
+                    x = 0;
+                    if layout.is_row {
+                        add_row(blocks, headers, layout, scan, y, output);
+                    }
+                    y += 1;
+                }
+            }
+            left -= count;
+            let consumed = bits.consumed();
+            interval.leave(consumed, left == 0, input, damages)?;
+            if left == 0 {
+                break;
+            }
+            if restart(input, expected, damages)? {
+                is_short = false;
+            }
+            expected = (expected + 1) % 8;
+            state.restart();
+        }
+        if state.was_no_code {
+            damages.add(Damage::NoCode);
+        }
+        if state.overflowed && scan.coding != Coding::Sequential {
+            return Err(Error::new(ErrorKind::Format, "damaged JPEG: mean values that are no numbers of 32 bits"));
+        }
+        Ok(())
+    }
+}
+
+/// Hands row `y` of the MCUs of the only scan on, and makes its blocks zero again.
+fn add_row(blocks: &mut [Block], headers: &Headers<'_>, layout: &Layout, scan: &Scan, y: usize, output: &mut Output) {
+    for (index, component) in headers.components.iter().enumerate() {
+        let down = if scan.tables.len() == 1 { 1 } else { component.per_mcu.1 };
+        for row in (0..down).filter(|row| y * down + row < component.blocks.1) {
+            let from = layout.first[index] + row * component.padded.0;
+            output.add(index, component, y * down + row, &blocks[from..][..component.blocks.0]);
+        }
+        blocks[layout.first[index]..][..down * component.padded.0].fill([0; 64]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

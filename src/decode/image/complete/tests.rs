@@ -1,0 +1,78 @@
+//! The judge is Pillow, in `tests/jpeg.rs`. Here are what needs more than files: other processors, and rules one by one.
+
+use super::huffman::Table;
+use super::*;
+use crate::decode::image::baseline;
+use crate::random::RandomKey;
+
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn decode(decoder: &mut Decoder, bytes: &[u8]) -> Result<(Vec<u8>, Damages)> {
+    let header = super::super::header(bytes)?;
+    let whole = Region::whole(&header);
+    let mut pixels = vec![0; whole.bytes()];
+    let damages = decoder.decode(bytes, (header.width, header.height), whole, &mut pixels)?;
+    Ok((pixels, damages.expect("a file of Huffman codes")))
+}
+
+#[test]
+fn files_of_the_other_decoder_have_the_same_pixels_here_and_no_damage() {
+    let mut decoder = Decoder::default();
+    for name in ["photos/china.jpg", "photos/flower.jpg", "photos/rocket.jpg", "images/grey.jpg", "images/rgb.jpg"] {
+        let bytes = fixture(name);
+        let (pixels, damages) = decode(&mut decoder, &bytes).unwrap();
+        let whole = Region::whole(&super::super::header(&bytes).unwrap());
+        let mut expected = vec![0; whole.bytes()];
+        baseline::Decoder::default().decode(&bytes, whole, 3, &mut expected, 3 * whole.width as usize).unwrap();
+        assert!(pixels == expected && damages.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn every_processor_gives_the_same_pixels() {
+    let mut decoders = [Decoder::default(), Decoder { output: Output::new(Kernels::portable()), ..Decoder::default() }];
+    for name in
+        ["colour-finer", "colour-mixed", "flipped-bit-coarse", "cmyk-1x1-2x2-1x2-2x1", "flipped-bits-progressive"]
+    {
+        let bytes = fixture(&format!("jpeg/{name}.jpg"));
+        let [a, b] = decoders.each_mut().map(|decoder| decode(decoder, &bytes).unwrap());
+        assert!(a == b, "{name}");
+    }
+}
+
+#[test]
+fn damage_is_never_a_panic() {
+    let (key, mut decoder) = (RandomKey::new(12), Decoder::default());
+    let names = ["scans-0-12", "progressive-restarts", "cmyk-2x2-1x1-1x1-2x2", "restart-far", "colour-wider"];
+    let files = names.map(|name| fixture(&format!("jpeg/{name}.jpg")));
+    let mut loaded = 0;
+    for round in 0..3000u64 {
+        let key = key.with(round);
+        let mut bytes = files[round as usize % files.len()].clone();
+        for change in 0..1 + key.bits(0) % 4 {
+            let at = (key.bits(3 * change + 1) % bytes.len() as u64) as usize;
+            match key.bits(3 * change + 2) % 4 {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, key.bits(3 * change + 3) as u8),
+                _ => bytes[at] = key.bits(3 * change + 3) as u8,
+            }
+        }
+        if super::super::header(&bytes).is_ok_and(|header| header.check(1 << 16).is_ok()) {
+            loaded += u32::from(decode(&mut decoder, &bytes).is_ok());
+            drop(survey(&bytes));
+        }
+    }
+    assert!(loaded > 1000, "{loaded}");
+}
+
+#[test]
+fn the_usual_tables_are_codes() {
+    for (class, tables) in huffman::STANDARD.iter().enumerate() {
+        for table in tables {
+            assert_eq!(table[..16].iter().map(|count| usize::from(*count)).sum::<usize>(), table.len() - 16);
+            assert!(Table::new(table, class == 0).is_some());
+        }
+    }
+}
