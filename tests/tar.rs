@@ -206,6 +206,54 @@ fn what_a_sample_lacks_or_holds_wrongly_is_a_bad_record_with_its_place() {
 }
 
 #[test]
+fn numbers_are_rounded_once_from_their_text() {
+    let folder = Folder::new();
+    // Beside the middle between two f32, as near as no f64 tells; the nearest f32; the integer, if it is one.
+    let cases = [
+        ("1.000000059604644775390625000000001", 1.000_000_1, None),
+        ("1.00000005960464477539062499999999", 1.0, None),
+        ("1152921573326323713", 1_152_921_642_045_800_448.0, Some(1_152_921_573_326_323_713)),
+        ("9007199254740993.0", 9_007_199_254_740_992.0, Some(9_007_199_254_740_993)),
+        ("-25e-1", -2.5, None),
+        ("3e2", 300.0, Some(300)),
+        ("1e39", f32::INFINITY, None),
+    ];
+    let fields = |pointer: Option<&str>, extension: &str| {
+        [DType::F32, DType::F64, DType::I64].map(|dtype| number(extension, pointer, dtype))
+    };
+    for (text, single, integer) in cases {
+        let json = format!("{{\"a\": [0, {text} ]}}");
+        let path = folder.put("a.tar", archive([("0.txt", text), ("0.json", &json)]));
+        for field in fields(None, "txt").into_iter().chain(fields(Some("/a/1"), "json")) {
+            let reader = TarReader::open(&path, &options([field.clone()])).unwrap();
+            let batch = AsyncDataSetIterator::new(ReaderSource::new(reader), &workspace(1, 1)).unwrap().next().unwrap();
+            let TarField::Number { dtype, .. } = field else { panic!("a number") };
+            let found = batch.as_ref().ok().map(|batch| batch.features().unwrap());
+            let bad = match dtype {
+                DType::F32 => {
+                    let found = found.map(|found| found.as_slice::<f32>().unwrap()[0]);
+                    assert_eq!(found, Some(single).filter(|number| number.is_finite()), "{text}");
+                    found.is_none()
+                }
+                DType::I64 => {
+                    let found = found.map(|found| found.as_slice::<i64>().unwrap()[0]);
+                    assert_eq!(found, integer, "{text}");
+                    found.is_none()
+                }
+                _ => {
+                    assert_eq!(found.map(|found| found.as_slice::<f64>().unwrap()[0]), text.parse().ok(), "{text}");
+                    false
+                }
+            };
+            if bad {
+                let error = batch.err().unwrap();
+                assert!(error.message().contains(&format!("expected {dtype}, found {text}")), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_hard_link_makes_its_sample_bad_instead_of_leaving_it_out_unseen() {
     let folder = Folder::new();
     let mut builder = tar::Builder::new(Vec::new());

@@ -215,12 +215,14 @@ fn kept(text: &str, max_len: usize) -> &str {
 
 /// `None` if the value is no number of the tensor's type.
 fn write_number(value: &Value<'_>, tensor: &mut TensorMut<'_>) -> Option<Result<()>> {
-    match tensor.dtype() {
-        DType::I64 => value.to_i64().map(|number| write_numbers(tensor, 0, Numbers::I64(&[number]))),
-        DType::F64 => value.to_f64().map(|number| write_numbers(tensor, 0, Numbers::F64(&[number]))),
-        _ => {
-            let number = value.to_f64().map(|number| number as f32).filter(|number| number.is_finite());
+    match (value, tensor.dtype()) {
+        (Value::Float(text), DType::F64) => {
+            text.parse().ok().map(|number| write_numbers(tensor, 0, Numbers::F64(&[number])))
+        }
+        (Value::Float(text), DType::F32) => {
+            let number = text.parse().ok().filter(|number: &f32| number.is_finite());
             number.map(|number| write_numbers(tensor, 0, Numbers::F32(&[number])))
         }
+        _ => value.to_i64().map(|number| write_numbers(tensor, 0, Numbers::I64(&[number]))),
     }
 }

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use memchr::memchr;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
+use crate::decode::compare_decimals;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A way into JSON, taken apart: RFC 6901.
@@ -31,7 +34,8 @@ impl Pointer {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Integer(i64),
-    Float(f64),
+    /// A finite number, as it is written, so that it is rounded only once.
+    Float(&'a str),
     Text(Cow<'a, str>),
 }
 
@@ -45,12 +49,7 @@ impl<'a> Value<'a> {
     pub(super) fn of(bytes: &'a [u8], pointer: Option<&Pointer>) -> Result<Self> {
         let Some(pointer) = pointer else {
             let text = text(bytes)?.trim();
-            return Ok(match (text.parse(), text.parse::<f64>()) {
-                (Ok(integer), _) => Self::Integer(integer),
-                // "nan" and "inf" are words here: nobody means to train on them.
-                (_, Ok(float)) if float.is_finite() => Self::Float(float),
-                _ => Self::Text(Cow::Borrowed(text)),
-            });
+            return Ok(Self::number(text).unwrap_or(Self::Text(Cow::Borrowed(text))));
         };
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let found = Follow(&pointer.steps).deserialize(&mut json).and_then(|found| json.end().map(|()| found));
@@ -64,22 +63,28 @@ impl<'a> Value<'a> {
         Err(Error::new(ErrorKind::Data, format!("JSON at {:?}: {problem}", pointer.text)))
     }
 
-    pub(super) fn to_f64(&self) -> Option<f64> {
-        match self {
-            Self::Integer(integer) => Some(*integer as f64),
-            Self::Float(float) => Some(*float),
-            Self::Text(_) => None,
+    fn number(text: &'a str) -> Option<Self> {
+        match (text.parse(), text.parse::<f64>()) {
+            (Ok(integer), _) => Some(Self::Integer(integer)),
+            // "nan" and "inf" are words here: nobody means to train on them.
+            (_, Ok(float)) if float.is_finite() => Some(Self::Float(text)),
+            _ => None,
         }
     }
 
     pub(super) fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(integer) => Some(*integer),
-            // 3.0 is how some writers put 3; 2^63 itself no longer fits.
-            Self::Float(float) if float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0 => {
-                Some(*float as i64)
+            // 3.0 and 3e0 are how some writers put 3.
+            Self::Float(text) => {
+                let whole = text.trim_end_matches('0').strip_suffix('.').and_then(|whole| whole.parse().ok());
+                whole.or_else(|| {
+                    let near = text.parse::<f64>().ok()? as i64;
+                    let is_exact = compare_decimals(text.as_bytes(), near.to_string().as_bytes()).is_eq();
+                    is_exact.then_some(near)
+                })
             }
-            Self::Float(_) | Self::Text(_) => None,
+            Self::Text(_) => None,
         }
     }
 }
@@ -89,7 +94,8 @@ impl fmt::Display for Value<'_> {
         const SHOWN: usize = 40;
         match self {
             Self::Integer(integer) => write!(f, "{integer}"),
-            Self::Float(float) => write!(f, "{float:?}"),
+            Self::Float(text) if text.len() <= SHOWN => f.write_str(text),
+            Self::Float(text) => write!(f, "{} and so on", &text[..SHOWN]),
             Self::Text(text) if text.chars().nth(SHOWN).is_none() => write!(f, "{text:?}"),
             Self::Text(text) => write!(f, "{:?} and so on", text.chars().take(SHOWN).collect::<String>()),
         }
@@ -121,17 +127,27 @@ impl<'de> DeserializeSeed<'de> for Follow<'_> {
     type Value = Found<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
+        if !self.0.is_empty() {
+            return deserializer.deserialize_any(self);
+        }
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        Ok(match raw.as_bytes() {
+            [b'"', text @ .., b'"'] if memchr(b'\\', text).is_none() => {
+                Found::Value(Value::Text(Cow::Borrowed(&raw[1..raw.len() - 1])))
+            }
+            [b'"', ..] => {
+                let text: String = serde_json::from_str(raw).map_err(D::Error::custom)?;
+                Found::Value(Value::Text(Cow::Owned(text)))
+            }
+            [b'-' | b'0'..=b'9', ..] => {
+                Found::Value(Value::number(raw).ok_or_else(|| D::Error::custom("number out of range"))?)
+            }
+            _ => Found::Other,
+        })
     }
 }
 
-impl<'de> Follow<'_> {
-    /// What a value is, where the steps end or lead into it.
-    fn here(&self, value: Found<'de>) -> Found<'de> {
-        if self.0.is_empty() { value } else { Found::Nothing }
-    }
-}
-
+/// Where there are steps left to go.
 impl<'de> Visitor<'de> for Follow<'_> {
     type Value = Found<'de>;
 
@@ -140,36 +156,31 @@ impl<'de> Visitor<'de> for Follow<'_> {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Other))
+        Ok(Found::Nothing)
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Other))
+        Ok(Found::Nothing)
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Value(Value::Integer(value))))
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        let value = i64::try_from(value).map_or(Value::Float(value as f64), Value::Integer);
-        Ok(self.here(Found::Value(value)))
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Value(Value::Float(value))))
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
     }
 
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Value(Value::Text(Cow::Borrowed(value)))))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(self.here(Found::Value(Value::Text(Cow::Owned(value.to_owned())))))
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = self.here(Found::Other);
+        let mut found = Found::Nothing;
         while let Some(is_next) = map.next_key_seed(Is(self.0.first()))? {
             match self.0 {
                 // Of a key that occurs twice the last one counts, as in most readers of JSON.
@@ -183,7 +194,7 @@ impl<'de> Visitor<'de> for Follow<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut found = self.here(Found::Other);
+        let mut found = Found::Nothing;
         let is_index =
             |step: &&String| step.bytes().all(|byte| byte.is_ascii_digit()) && (*step == "0" || !step.starts_with('0'));
         let wanted = self.0.first().filter(is_index).and_then(|step| step.parse::<usize>().ok());
@@ -235,12 +246,29 @@ mod tests {
     fn text_is_a_number_if_it_reads_as_one() {
         let value = |text: &'static str| Value::of(text.as_bytes(), None).unwrap();
         assert_eq!(value(" 17\n"), Value::Integer(17));
-        assert_eq!(value("-2.5"), Value::Float(-2.5));
+        assert_eq!(value("-2.5"), Value::Float("-2.5"));
         assert_eq!(value("tabby cat\n"), Value::Text("tabby cat".into()));
         assert_eq!(value("nan"), Value::Text("nan".into()));
-        assert_eq!(Value::Float(3.0).to_i64(), Some(3));
-        assert_eq!(Value::Float(3.5).to_i64(), None);
-        assert_eq!(Value::Float(9_223_372_036_854_775_808.0).to_i64(), None);
+        for (text, integer) in [
+            ("3.0", Some(3)),
+            ("-3.", Some(-3)),
+            ("3e2", Some(300)),
+            ("-0.5e1", Some(-5)),
+            ("-0.0", Some(0)),
+            ("3.5", None),
+            ("3.00000000000000000001", None),
+            ("9007199254740993.0", Some((1 << 53) + 1)),
+            ("9223372036854775807.00", Some(i64::MAX)),
+            ("-9223372036854775808.0", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("9223372036854775808.0", None),
+            ("-9223372036854775809", None),
+            ("-9223372036854775807.5", None),
+            ("1e19", None),
+            ("1e300", None),
+        ] {
+            assert_eq!(value(text).to_i64(), integer, "{text}");
+        }
         assert!(Value::of(b"a\xff", None).unwrap_err().message().contains("byte 1 of the text is 0xff"));
     }
 
@@ -283,7 +311,10 @@ mod tests {
             match json.pointer(&pointer) {
                 Some(serde_json::Value::Number(number)) => match number.as_i64() {
                     Some(integer) => prop_assert_eq!(found.unwrap(), Value::Integer(integer)),
-                    None => prop_assert_eq!(found.unwrap().to_f64(), number.as_f64()),
+                    None => match found.unwrap() {
+                        Value::Float(text) => prop_assert_eq!(text.parse().ok(), number.as_f64()),
+                        other => prop_assert!(false, "{other:?}"),
+                    },
                 },
                 Some(serde_json::Value::String(text)) => prop_assert_eq!(found.unwrap(), Value::Text(text.into())),
                 Some(_) => prop_assert!(found.unwrap_err().message().contains("neither")),
