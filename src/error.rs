@@ -306,6 +306,10 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
 /// The error for a path that does not exist, with the nearest entry of its nearest existing parent.
 #[cold]
 pub(crate) fn missing_path(path: &Path) -> Error {
+    if let Ok(target) = path.read_link() {
+        let message = format!("is a link to {}, which does not exist", target.display());
+        return Error::new(ErrorKind::NotFound, message).at_path(path);
+    }
     let mut parent = path.parent();
     let mut child = path.file_name();
     while let (Some(folder), Some(name)) = (parent, child) {

@@ -844,3 +844,66 @@ fn damage_inside_of_a_scan_is_seen() {
     let error = bench.decode(&png).err().unwrap();
     assert!(error.to_string().contains("IDAT"), "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn links_that_lead_nowhere_are_bad_samples_and_not_bad_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("cat")).unwrap();
+    std::fs::copy(fixture("images/rgb.png"), path("cat/b.png")).unwrap();
+    std::os::unix::fs::symlink("nowhere.png", path("cat/a.png")).unwrap();
+    std::os::unix::fs::symlink("c.png", path("cat/c.png")).unwrap();
+    std::os::unix::fs::symlink("nowhere", path("cat/notes")).unwrap();
+    let reader = ImageFolder::detect(folder.path(), &ImageOptions::default()).unwrap();
+    assert_eq!((reader.len(), reader.ignored(), reader.ignored_files()), (3, 1, &[PathBuf::from("cat/notes")][..]));
+    let report = ringfeed::verify(folder.path(), 1, |_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples), (3, 2));
+    assert!(report.bad[0].to_string().contains("a.png: record 0: is a link to nowhere.png, which"), "{:?}", report.bad);
+    assert_eq!(report.bad[1].location().record, Some(2));
+}
+
+#[test]
+fn hidden_folders_are_no_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in [".ipynb_checkpoints", "cat", "cat/.thumbnails", "dog"] {
+        std::fs::create_dir(folder.path().join(class)).unwrap();
+        std::fs::copy(fixture("images/rgb.png"), folder.path().join(class).join("a.png")).unwrap();
+    }
+    let reader = ImageFolder::open(folder.path(), &ImageOptions::default()).unwrap();
+    // torchvision's ImageFolder has ".ipynb_checkpoints" as class 0, and finds four images.
+    assert_eq!((reader.classes(), reader.len()), (&["cat".to_owned(), "dog".to_owned()][..], 2));
+}
+
+#[test]
+fn a_chain_of_a_thousand_folders_is_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = (0..1000).fold(folder.path().to_owned(), |path, _| path.join("d"));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::copy(fixture("images/rgb.png"), deep.join("a.png")).unwrap();
+    let reader = ImageFolder::detect(folder.path(), &ImageOptions::default()).unwrap();
+    assert_eq!((reader.len(), reader.classes()), (1, &["d".to_owned()][..]));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_listed_is_named_and_the_others_are_verified() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    for class in ["cat", "cat/locked", "dog", "dog/locked", "eel"] {
+        std::fs::create_dir(folder.path().join(class)).unwrap();
+        std::fs::copy(fixture("images/rgb.png"), folder.path().join(class).join("a.png")).unwrap();
+    }
+    let locked = ["cat/locked", "dog/locked"].map(|name| folder.path().join(name));
+    let allow =
+        |mode| locked.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap());
+    allow(0);
+    // Nothing is forbidden to root.
+    let is_root = fs::read_dir(&locked[0]).is_ok();
+    let report = ringfeed::verify(folder.path(), 2, |_| {}).unwrap();
+    let opened = ImageFolder::open(folder.path(), &ImageOptions::default());
+    allow(0o755);
+    assert_eq!((report.samples, report.bad_samples), if is_root { (5, 0) } else { (3, 2) });
+    assert!(report.bad.iter().zip(&locked).all(|(error, path)| error.path() == Some(path)), "{:?}", report.bad);
+    assert_eq!(opened.is_ok(), is_root);
+}

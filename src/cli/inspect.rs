@@ -74,6 +74,7 @@ enum Details {
         classes: Vec<ClassCount>,
         formats: Vec<FormatCount>,
         ignored: u64,
+        ignored_files: Vec<String>,
     },
     Archives {
         archives: u64,
@@ -228,7 +229,12 @@ fn images(path: &Path) -> Result<Inspection> {
         fields: summary.fields,
         first: entry(summary.first),
         last: entry(summary.last),
-        details: Details::Images { classes: summary.classes, formats: summary.formats, ignored: summary.ignored },
+        details: Details::Images {
+            classes: summary.classes,
+            formats: summary.formats,
+            ignored: summary.ignored,
+            ignored_files: summary.ignored_files.iter().map(|path| lossy(path)).collect(),
+        },
     })
 }
 
@@ -284,9 +290,14 @@ impl Report for Inspection {
                 );
                 line("channel means", format!("{}, {}, {}", figure(*red), figure(*green), figure(*blue)));
             }
-            Details::Images { formats, ignored, .. } => {
+            Details::Images { formats, ignored, ignored_files, .. } => {
                 let formats: Vec<_> = formats.iter().map(|f| format!("{} {}", count(f.count), f.format)).collect();
                 line("files", format!("{}; {} ignored", formats.join(", "), count(*ignored)));
+                if !ignored_files.is_empty() {
+                    let names: Vec<_> = ignored_files.iter().map(|name| one_line(name)).collect();
+                    let more = if *ignored > names.len() as u64 { ", ..." } else { "" };
+                    line("ignored", format!("{}{more}", names.join(", ")));
+                }
             }
             Details::Archives { archives, members, ignored, .. } => {
                 line("archives", count(*archives));

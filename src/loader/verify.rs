@@ -29,7 +29,8 @@ const LARGE: usize = 8;
 ///   fields. At least one column must hold numbers alone; missing ones are allowed.
 /// - NPY: what can't be read, and numbers of `u64` from 2^63 on.
 /// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
-/// - Images: what does not decode to its last pixel, at full size.
+/// - Images: what does not decode to its last pixel, at full size; a folder that can't be listed, which has no record
+///   number.
 /// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
@@ -67,8 +68,14 @@ pub fn verify(
             verify_source(ReaderSource::new(image), workers, on_progress)
         }
         Format::ImageFolder => {
-            let images = ImageFolder::detect(path, &ImageOptions::default())?;
-            verify_source(ReaderSource::new(images).batch_size(LARGE), workers, on_progress)
+            let (images, mut bad) = ImageFolder::detect_readable(path, &ImageOptions::default())?;
+            let refused = bad.len() as u64;
+            let progress = |progress: VerifyProgress| {
+                on_progress(VerifyProgress { bad: progress.bad + refused, ..progress });
+            };
+            let mut report = verify_source(ReaderSource::new(images).batch_size(LARGE), workers, progress)?;
+            bad.append(&mut report.bad);
+            Ok(VerifyReport { bad_samples: report.bad_samples + refused, bad, ..report })
         }
         Format::Tar => {
             let samples = TarReader::open(path, &TarOptions::default())?;

@@ -1,6 +1,6 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, FileType};
+use std::fs::{self, FileType, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -160,8 +160,27 @@ pub(super) struct Found {
     /// The class names, in the order in which they were met.
     pub(super) names: Vec<String>,
     pub(super) ignored: u64,
+    /// Some of those.
+    pub(super) ignored_names: Names,
     /// The folders that were listed, below the root.
     pub(super) folders: Vec<Stamp>,
+    /// Why folders below the root could not be listed.
+    pub(super) refused: Vec<Error>,
+}
+
+/// The first paths below the root, in their order, of some that may be many.
+#[derive(Default)]
+pub(super) struct Names(pub(super) BTreeSet<PathBuf>);
+
+impl Names {
+    const MOST: usize = 10;
+
+    pub(super) fn add(&mut self, path: PathBuf) {
+        self.0.insert(path);
+        if self.0.len() > Self::MOST {
+            self.0.pop_last();
+        }
+    }
 }
 
 /// A folder, and when it was changed last before it was listed.
@@ -173,17 +192,42 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn of(root: &Path, folder: &Path) -> Result<Self> {
-        let path = root.join(folder);
-        let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
-        let modified = modified.map_err(|error| Error::io(&path, error))?;
-        Ok(Self { folder: folder.to_owned(), modified })
+        Self::identified(root, folder).map(|(stamp, _)| stamp)
     }
+
+    /// Beside the stamp, what tells the folder from every other.
+    fn identified(root: &Path, folder: &Path) -> Result<(Self, Identity)> {
+        let path = root.join(folder);
+        let metadata = fs::metadata(&path).map_err(|error| Error::io(&path, error))?;
+        let modified = metadata.modified().map_err(|error| Error::io(&path, error))?;
+        Ok((Self { folder: folder.to_owned(), modified }, identity(&path, &metadata)?))
+    }
+}
+
+/// What a folder is known by, whatever links lead to it. (Its real path would do everywhere; finding that looks at every
+/// folder above, which takes minutes for a chain of a thousand folders.)
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+#[cfg(unix)]
+fn identity(_: &Path, metadata: &Metadata) -> Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path, _: &Metadata) -> Result<Identity> {
+    fs::canonicalize(path).map_err(|error| Error::io(path, error))
 }
 
 impl Found {
     /// The same files with classes by `label`, without those that it leaves out.
     pub(super) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
-        let mut found = Self { ignored: self.ignored, folders: self.folders, ..Self::default() };
+        let Self { ignored, ignored_names, folders, refused, .. } = self;
+        let mut found = Self { ignored, ignored_names, folders, refused, ..Self::default() };
         found.files.root.clone_from(&self.files.root);
         let mut index_of: HashMap<String, u32> = HashMap::new();
         let mut path = PathBuf::new();
@@ -191,6 +235,7 @@ impl Found {
             self.files.write(index as u64, &mut path);
             let Some(name) = label(&path).map_err(|error| error.at_path(&path))? else {
                 found.ignored += 1;
+                found.ignored_names.add(self.files.relative(index).to_owned());
                 continue;
             };
             let next = index_of.len() as u32;
@@ -209,7 +254,7 @@ impl Found {
 pub(super) fn flat(root: &Path) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
-    Folder::list(root, Path::new(""))?.drain_into(&mut found)?;
+    Folder::list(root, Path::new("")).drain_into(&mut found)?;
     found.files.shrink_to_fit();
     Ok(found)
 }
@@ -224,7 +269,10 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
         let (name, kind) = entry?;
         match kind {
             Kind::Folder => classes.push(name),
-            Kind::Image | Kind::Other => found.ignored += 1,
+            Kind::Image | Kind::Other => {
+                found.ignored += 1;
+                found.ignored_names.add(name);
+            }
             Kind::HiddenFolder => {}
         }
     }
@@ -234,7 +282,7 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
         classes.len() as u64,
         |(): &mut (), class| {
             let class = &classes[class as usize];
-            Ok((unicode_name(&root.join(class))?, Folder::list(root, class)?))
+            Ok((unicode_name(&root.join(class))?, Folder::list(root, class)))
         },
         |(name, folder)| {
             found.names.push(name);
@@ -251,25 +299,32 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
 /// Whether a subfolder of `root` holds an image, however deep. Stops at the first.
 pub(crate) fn has_class_folders(root: &Path) -> Result<bool> {
     let mut seen = HashSet::new();
-    let mut open = Vec::new();
-    let mut next = Some(root.to_owned());
-    while let Some(folder) = next {
-        for entry in entries(&folder)? {
-            match entry? {
-                (_, Kind::Image) if folder != root => return Ok(true),
-                (name, Kind::Folder) => open.push(folder.join(name)),
-                _ => {}
+    let mut open = vec![root.to_owned()];
+    let mut refused = None;
+    while let Some(folder) = open.pop() {
+        let listed = (|| {
+            // Links may lead to a folder again.
+            if !seen.insert(Stamp::identified(&folder, Path::new(""))?.1) {
+                return Ok(false);
+            }
+            for entry in entries(&folder)? {
+                match entry? {
+                    (_, Kind::Image) if folder != root => return Ok(true),
+                    (name, Kind::Folder) => open.push(folder.join(name)),
+                    _ => {}
+                }
+            }
+            Ok(false)
+        })();
+        match listed {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) => {
+                refused.get_or_insert(error);
             }
         }
-        next = loop {
-            let Some(folder) = open.pop() else { break None };
-            // Links may lead to a folder again.
-            if seen.insert(fs::canonicalize(&folder).map_err(|error| Error::io(&folder, error))?) {
-                break Some(folder);
-            }
-        };
     }
-    Ok(false)
+    refused.map_or(Ok(false), Err)
 }
 
 /// The name of the folder that holds a file.
@@ -305,15 +360,13 @@ fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, Kind)>
             false => Ok(kind),
         });
         let is_image = is_image(&name);
-        match kind {
-            Ok(kind) => {
-                let kind = kind_of(&name, kind, is_image);
-                Ok((name, kind))
-            }
-            // A link that leads nowhere matters only where an image was meant.
-            Err(_) if !is_image => Ok((name, Kind::Other)),
-            Err(error) => Err(Error::io(entry.path(), error)),
-        }
+        let kind = match kind {
+            Ok(kind) => kind_of(&name, kind, is_image),
+            // A link that leads nowhere, or in a circle: where an image was meant, reading that will say so.
+            Err(_) if is_image => Kind::Image,
+            Err(_) => Kind::Other,
+        };
+        Ok((name, kind))
     }))
 }
 
@@ -336,41 +389,53 @@ pub(super) fn is_image(name: &Path) -> bool {
 struct Folder {
     images: Vec<PathBuf>,
     ignored: u64,
+    ignored_names: Names,
     folders: Vec<Stamp>,
+    refused: Vec<Error>,
 }
 
 impl Folder {
     /// Lists `start` below the root and all folders in it.
-    fn list(root: &Path, start: &Path) -> Result<Self> {
+    fn list(root: &Path, start: &Path) -> Self {
         let mut found = Self::default();
-        // Where the folders listed so far really are: links may lead to one of them again.
+        // What the folders listed so far are known by: links may lead to one of them again.
         let mut seen = HashSet::new();
         // A list instead of recursion: depth costs no stack.
         let mut open = vec![start.to_owned()];
         while let Some(below) = open.pop() {
-            let folder = root.join(&below);
-            let real = fs::canonicalize(&folder).map_err(|error| Error::io(&folder, error))?;
-            if !seen.insert(real) {
-                continue;
+            match found.add(root, &below, &mut seen) {
+                Ok(folders) => open.extend(folders.into_iter().rev()),
+                Err(error) => found.refused.push(error),
             }
-            // Taken before the listing: what changes meanwhile is listed again by the next run.
-            found.folders.push(Stamp::of(root, &below)?);
-            // Sorted, so that of several links to a folder always the same one is followed first.
-            let mut folders = Vec::new();
-            for entry in entries(&folder)? {
-                let (name, kind) = entry?;
-                match kind {
-                    Kind::Image => found.images.push(below.join(name)),
-                    Kind::Folder => folders.push(below.join(name)),
-                    Kind::Other => found.ignored += 1,
-                    Kind::HiddenFolder => {}
-                }
-            }
-            folders.sort();
-            open.extend(folders.into_iter().rev());
         }
         found.images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-        Ok(found)
+        found
+    }
+
+    /// Adds what lies in one folder; the folders there, sorted, so that of several links to a folder always the same one is
+    /// followed first.
+    fn add(&mut self, root: &Path, below: &Path, seen: &mut HashSet<Identity>) -> Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        // Taken before the listing: what changes meanwhile is listed again by the next run.
+        let (stamp, identity) = Stamp::identified(root, below)?;
+        if !seen.insert(identity) {
+            return Ok(folders);
+        }
+        self.folders.push(stamp);
+        for entry in entries(&root.join(below))? {
+            let (name, kind) = entry?;
+            match kind {
+                Kind::Image => self.images.push(below.join(name)),
+                Kind::Folder => folders.push(below.join(name)),
+                Kind::Other => {
+                    self.ignored += 1;
+                    self.ignored_names.add(below.join(name));
+                }
+                Kind::HiddenFolder => {}
+            }
+        }
+        folders.sort();
+        Ok(folders)
     }
 
     fn drain_into(self, found: &mut Found) -> Result<()> {
@@ -378,7 +443,9 @@ impl Folder {
             found.files.push(path)?;
         }
         found.ignored += self.ignored;
+        self.ignored_names.0.into_iter().for_each(|name| found.ignored_names.add(name));
         found.folders.extend(self.folders);
+        found.refused.extend(self.refused);
         Ok(())
     }
 }

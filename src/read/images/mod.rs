@@ -49,7 +49,8 @@ pub enum ImageLabels<'a> {
 ///
 /// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), which count
 /// against the budget, and opens one file at a time. A thread for each core lists the folders and looks at the files'
-/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end.
+/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end. A link called as an image
+/// that leads nowhere is a record that can't be read.
 ///
 /// ```no_run
 /// use ringfeed::{ImageFolder, ImageOptions, RecordReader};
@@ -71,6 +72,7 @@ pub struct ImageFolder {
     labels: Vec<u32>,
     classes: Arc<[String]>,
     ignored: u64,
+    ignored_files: Vec<PathBuf>,
     options: ImageOptions,
     tensors: Vec<TensorSpec>,
     sizes: ImageSizes,
@@ -83,7 +85,9 @@ pub struct ImageFolder {
 impl ImageFolder {
     /// Lists a folder with one subfolder a class.
     ///
-    /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Files without one of
+    /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Hidden folders, such as
+    /// `.ipynb_checkpoints` or `.git`, are neither classes nor searched: torchvision's `ImageFolder` takes one for a class
+    /// (and fails if it holds no image), which shifts the indices of all others. Files without one of
     /// the extensions jpg, jpeg, png, webp, bmp, gif, tif and tiff, those outside of a class, and hidden ones are left out
     /// and counted. Nothing is opened.
     ///
@@ -184,7 +188,30 @@ impl ImageFolder {
         saved: &SavedIndex,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let root = path.as_ref();
+        let whole = |refused: Vec<Error>| refused.into_iter().next().map_or(Ok(()), Err);
+        Self::open_by(path.as_ref(), labels, options, saved, budget, whole)
+    }
+
+    /// As [`detect`](Self::detect); folders that can't be listed are left out, and come with the reader.
+    pub(crate) fn detect_readable(path: &Path, options: &ImageOptions) -> Result<(Self, Vec<Error>)> {
+        let labels = if has_class_folders(path)? { ImageLabels::Folder } else { ImageLabels::None };
+        let mut refused = Vec::new();
+        let reader = Self::open_by(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited(), |found| {
+            refused = found;
+            Ok(())
+        })?;
+        Ok((reader, refused))
+    }
+
+    /// `refuse` is given why folders could not be listed; an error from there ends it.
+    fn open_by(
+        root: &Path,
+        labels: ImageLabels<'_>,
+        options: &ImageOptions,
+        saved: &SavedIndex,
+        budget: &MemoryBudget,
+        refuse: impl FnOnce(Vec<Error>) -> Result<()>,
+    ) -> Result<Self> {
         check(options)?;
         match std::fs::metadata(root) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing_path(root)),
@@ -196,6 +223,11 @@ impl ImageFolder {
         }
         let way = if matches!(labels, ImageLabels::Folder) { Way::ByClass } else { Way::Flat };
         let (mut found, mut sizes) = way.list(root, saved)?;
+        let mut refused = std::mem::take(&mut found.refused);
+        if found.files.len() == 0 && !refused.is_empty() {
+            return Err(refused.swap_remove(0));
+        }
+        refuse(refused)?;
         if let ImageLabels::By(label) = labels {
             let listed = found.files.len();
             found = found.relabel(label)?;
@@ -255,7 +287,7 @@ impl ImageFolder {
         options: &ImageOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let Found { files, mut labels, names, ignored, .. } = found;
+        let Found { files, mut labels, names, ignored, ignored_names, .. } = found;
         let classes: Arc<[String]> = match (&options.classes, labelled) {
             (_, false) => Arc::default(),
             (None, true) => sort_classes(names, &mut labels).into(),
@@ -288,6 +320,7 @@ impl ImageFolder {
             labels,
             classes,
             ignored,
+            ignored_files: ignored_names.0.into_iter().collect(),
             options: options.clone(),
             tensors,
             sizes,
@@ -304,6 +337,11 @@ impl ImageFolder {
     /// Files that were left out: not images by their extensions, hidden, outside of a class, or by the label function.
     pub fn ignored(&self) -> u64 {
         self.ignored
+    }
+
+    /// The first of those, in the order of their paths below the folder: ten at most.
+    pub fn ignored_files(&self) -> &[PathBuf] {
+        &self.ignored_files
     }
 
     /// What was asked for.

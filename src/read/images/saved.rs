@@ -36,6 +36,7 @@ impl Way {
         let sizes = found.files.hash_of_sizes()?;
         if let Some(file) = file
             && found.files.len() > 0
+            && found.refused.is_empty()
         {
             let settled = |stamp: &Stamp| begin.duration_since(stamp.modified).is_ok_and(|age| age >= UNSETTLED);
             if found.folders.iter().all(settled) {
@@ -71,8 +72,8 @@ impl Way {
 
     fn guard(self) -> Guard {
         Guard::new(match self {
-            Self::ByClass => "listing of a folder by class 1",
-            Self::Flat => "listing of a folder 1",
+            Self::ByClass => "listing of a folder by class 2",
+            Self::Flat => "listing of a folder 2",
         })
     }
 }
@@ -94,6 +95,10 @@ fn pack(found: &Found, sizes: u64) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     packer.number(sizes);
     packer.number(found.ignored);
+    packer.number(found.ignored_names.0.len() as u64);
+    for name in &found.ignored_names.0 {
+        packer.bytes(path_bytes(name)?);
+    }
     packer.number(found.folders.len() as u64);
     for stamp in &found.folders {
         packer.bytes(path_bytes(&stamp.folder)?);
@@ -114,6 +119,9 @@ fn unpack(root: &Path, bytes: &[u8]) -> Option<(Found, u64)> {
     let mut found = Found::default();
     let sizes = unpacker.number()?;
     found.ignored = unpacker.number()?;
+    for _ in 0..unpacker.number()? {
+        found.ignored_names.add(bytes_path(unpacker.bytes()?).to_owned());
+    }
     for _ in 0..unpacker.number()? {
         let folder = bytes_path(unpacker.bytes()?).to_owned();
         let modified = UNIX_EPOCH.checked_add(Duration::from_nanos(unpacker.number()?))?;

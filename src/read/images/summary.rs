@@ -115,6 +115,8 @@ pub struct FolderSummary {
     pub records: u64,
     /// Files that were left out.
     pub ignored: u64,
+    /// The first of those, below the folder.
+    pub ignored_files: Vec<PathBuf>,
     /// The classes in index order.
     pub classes: Vec<ClassCount>,
     /// The formats, by extension.
@@ -173,6 +175,7 @@ impl ImageFolder {
         FolderSummary {
             records: self.len(),
             ignored: self.ignored,
+            ignored_files: self.ignored_files().to_vec(),
             classes,
             formats: formats
                 .into_iter()

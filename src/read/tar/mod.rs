@@ -3,6 +3,7 @@
 //! [`options`] says what samples become; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes
 //! samples of members; [`fields`] and [`value`] decode them.
 
+mod braces;
 mod fields;
 mod index;
 mod options;
