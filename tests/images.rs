@@ -592,9 +592,6 @@ fn symbolic_links_are_followed_and_loops_end() {
     names.sort();
     // x once; y through the folder and through the file link.
     assert_eq!(names.len(), 3, "{names:?}");
-    symlink("nowhere", class.join("broken.png")).unwrap();
-    let error = ImageFolder::open(folder.path().join("data"), &ImageOptions::default()).err().unwrap();
-    assert!(error.to_string().contains("broken.png"), "{error}");
 }
 
 #[test]
