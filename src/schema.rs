@@ -180,6 +180,8 @@ pub struct TensorSpec {
     pub shape: Vec<Dim>,
     /// The class names that its numbers stand for, in index order.
     pub classes: Option<Arc<[String]>>,
+    /// The names that its codes stand for, a list for each column, if it holds categories.
+    pub categories: Option<Arc<[Vec<String>]>>,
     /// The transformation that its values went through while decoding.
     pub affine: Option<Arc<Affine>>,
 }
@@ -192,7 +194,7 @@ impl TensorSpec {
 
     /// A tensor some of whose dimensions vary from sample to sample.
     pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
-        Self { name: name.into(), role, dtype, shape, classes: None, affine: None }
+        Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None }
     }
 
     /// The shape of one sample in a batch whose longest extents are `extents`.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::{
-    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, DType, Dim,
-    Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey, Record,
-    RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch, SourceConfig,
-    TensorSpec,
+    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, Concat, CsvOptions, CsvReader, CsvStream, CsvSummary,
+    DType, Dim, Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, MemoryBudget, Missing, RandomKey,
+    Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema, Scratch,
+    SourceConfig, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -968,4 +968,33 @@ fn categories_have_codes_of_their_own_in_each_column() {
     tensor.dtype = Some(DType::U8);
     let error = open(text, &options(&tensor)).err().unwrap();
     assert!(error.to_string().contains("code -1 does not fit u8"), "{error}");
+}
+
+#[test]
+fn files_whose_codes_mean_different_things_are_not_put_together() {
+    let (_one, first) = named("first.csv", "city,x\nBerlin,1\nParis,2\n");
+    let (_other, second) = named("second.csv", "city,x\nOslo,3\nParis,4\n");
+    let mut tensor = ColumnTensor::categories("city", Role::Feature, ["city"], None);
+    let open = |path: &Path, tensor: &ColumnTensor| {
+        CsvReader::open(path, &CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() }).unwrap()
+    };
+    let error = Concat::new(open(&first, &tensor)).and(open(&second, &tensor)).err().unwrap();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("city")));
+    for part in ["first.csv", "second.csv", "[\"Oslo\", \"Paris\"]", "[\"Berlin\", \"Paris\"]", "the same list"] {
+        assert!(error.message().contains(part), "{error}");
+    }
+    let names: Vec<String> = ["Berlin", "Oslo", "Paris"].map(str::to_owned).to_vec();
+    tensor.values = ColumnValues::Categories { names: Some(vec![names.clone()]), missing: None };
+    let both = Concat::new(open(&first, &tensor)).and(open(&second, &tensor)).unwrap();
+    assert_eq!(both.tensors()[0].categories.as_deref(), Some(&[names][..]));
+    assert_eq!(decode_all(&both).unwrap().values::<i64>("city"), [0, 2, 1, 2]);
+    // Classes likewise; and of long lists only what differs is shown.
+    let list = |last: &str| (0..100).map(|nth| format!("class {nth:02}")).chain([last.to_owned()]).collect::<Vec<_>>();
+    let [one, other] =
+        ["x", "y"].map(|last| open(&first, &ColumnTensor::classes("city", Role::Label, "city", Some(list(last)))));
+    let error = Concat::new(one).and(other).err().unwrap();
+    assert!(error.message().contains("the 101 classes [..., \"y\"]"), "{error}");
+    let text = ColumnTensor::text("city", Role::Feature, "city", 6);
+    let error = Concat::new(open(&first, &tensor)).and(open(&second, &text)).err().unwrap();
+    assert!(error.message().ends_with("has \"city\" as a Feature of i64 [1]"), "{error}");
 }

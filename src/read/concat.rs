@@ -4,14 +4,15 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::order::Subset;
 use crate::random::RandomKey;
 use crate::row::RowMut;
-use crate::schema::{Extents, TensorSpec};
+use crate::schema::{Dim, Extents, TensorSpec};
 use crate::storage::Needs;
 
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
 ///
-/// All give the same tensors. Places and names are those of the single readers.
+/// All give the same tensors, and the same numbers mean the same: where names of classes or categories are found in the
+/// data, open all with one list of them. Places and names are those of the single readers.
 ///
 /// ```
 /// use ringfeed::{Concat, MemoryReader, ReaderSource, Role};
@@ -62,17 +63,26 @@ impl Concat {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape and classes;
+    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape, classes and categories;
     /// [`ErrorKind::Limit`] with more records than a number of 64 bits counts.
     pub fn and(mut self, reader: impl RecordReader + 'static) -> Result<Self> {
         let (ours, theirs) = (self.tensors(), reader.tensors());
         if ours != theirs {
-            let difference = ours.iter().zip(theirs).find(|(ours, theirs)| ours != theirs);
-            let message = match difference {
-                Some((ours, theirs)) => format!("part {} has {theirs:?} instead of {ours:?}", self.parts.len()),
-                None => format!("part {} has {} tensors instead of {}", self.parts.len(), theirs.len(), ours.len()),
+            let [mine, its] = [named(&*self.parts[0], 0), named(&reader, self.parts.len())];
+            let error = match ours.iter().zip(theirs).find(|(ours, theirs)| ours != theirs) {
+                Some((ours, theirs)) => {
+                    let same = outline(ours) == outline(theirs) && ours.affine == theirs.affine;
+                    let advice = if same { "; open both with the same list of names" } else { "" };
+                    let message =
+                        format!("{its} has {}, but {mine} has {}{advice}", unlike(theirs, ours), unlike(ours, theirs));
+                    Error::new(ErrorKind::Schema, message).at_column(&ours.name)
+                }
+                None => {
+                    let message = format!("{its} has {} tensors, but {mine} has {}", theirs.len(), ours.len());
+                    Error::new(ErrorKind::Schema, message)
+                }
             };
-            return Err(Error::new(ErrorKind::Schema, message));
+            return Err(error);
         }
         let Some(len) = self.len().checked_add(reader.len()) else {
             let message = format!("{} records and {} more are more than 2^64", self.len(), reader.len());
@@ -112,6 +122,50 @@ impl Concat {
             worker.records[part].push(record);
         }
     }
+}
+
+/// What a message calls a part.
+fn named(reader: &dyn RecordReader, part: usize) -> String {
+    let path = if reader.is_empty() { None } else { reader.place(0).path };
+    path.map_or_else(|| format!("part {part}"), |path| format!("part {part} ({})", path.display()))
+}
+
+/// A tensor without what its numbers mean.
+fn outline(spec: &TensorSpec) -> String {
+    let dims = spec.shape.iter().map(|dim| match dim {
+        Dim::Fixed(len) => len.to_string(),
+        Dim::Extent(_) => "any".to_owned(),
+    });
+    format!("{:?} as a {:?} of {} [{}]", spec.name, spec.role, spec.dtype, dims.collect::<Vec<_>>().join(", "))
+}
+
+/// How `one` differs from `other`, as a message says it.
+fn unlike(one: &TensorSpec, other: &TensorSpec) -> String {
+    if outline(one) != outline(other) {
+        return outline(one);
+    }
+    if one.classes != other.classes {
+        return listed("classes", one.classes.as_deref(), other.classes.as_deref());
+    }
+    let (ours, theirs) = (one.categories.as_deref(), other.categories.as_deref());
+    if ours == theirs {
+        return format!("the transformation {:?}", one.affine);
+    }
+    let column = ours.unwrap_or_default().iter().zip(theirs.unwrap_or_default()).position(|(own, other)| own != other);
+    let names = |lists: Option<&[Vec<String>]>| lists.and_then(|lists| lists.get(column.unwrap_or(0)).cloned());
+    let listed = listed("categories", names(ours).as_deref(), names(theirs).as_deref());
+    column.map_or_else(|| listed.clone(), |column| format!("in column {column} {listed}"))
+}
+
+/// As many of the names as a message may hold, from the first on that another list does not have there.
+fn listed(what: &str, names: Option<&[String]>, others: Option<&[String]>) -> String {
+    let Some(names) = names else { return format!("no {what}") };
+    let same = names.iter().zip(others.unwrap_or_default()).take_while(|(one, other)| one == other).count();
+    let shown = names.iter().skip(same).take(5).map(|name| format!("{:?}", name.chars().take(40).collect::<String>()));
+    let shown: Vec<String> = shown.collect();
+    let before = if same > 0 { "..., " } else { "" };
+    let behind = if same + shown.len() < names.len() { ", ..." } else { "" };
+    format!("the {} {what} [{before}{}{behind}]", names.len(), shown.join(", "))
 }
 
 impl RecordReader for Concat {

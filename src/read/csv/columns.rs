@@ -154,14 +154,8 @@ impl Plan {
 
     /// The names of each column of the tensor `name`, if they are categories.
     pub(crate) fn categories(&self, name: &str) -> Option<Vec<Vec<String>>> {
-        let tensor = self.tensors.iter().position(|tensor| tensor.name == name)?;
-        let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tensor == tensor).collect();
-        runs.sort_by_key(|run| run.at);
-        let names = |run: &&Run| match &run.values {
-            RunValues::Classes(classes) if !classes.classes.names.is_empty() => Some(classes.classes.names.clone()),
-            _ => None,
-        };
-        runs.iter().map(names).collect()
+        let tensor = self.tensors.iter().find(|tensor| tensor.name == name)?;
+        tensor.categories.as_ref().map(|categories| categories.to_vec())
     }
 
     fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], inference: Option<&Inference>) -> Result<()> {
@@ -172,7 +166,7 @@ impl Plan {
         let index = self.tensors.len();
         // One for all columns, or one for each.
         let mut values = vec![RunValues::Numbers];
-        let mut names = None;
+        let (mut names, mut categories) = (None, None);
         let (dtype, mut shape, width) = match &tensor.values {
             ColumnValues::Numbers => {
                 let dtype = tensor.dtype.unwrap_or(DType::F32);
@@ -214,6 +208,7 @@ impl Plan {
                 if let Some(code) = codes.into_iter().find(|code| !holds_integer(dtype, *code)) {
                     return config(format!("code {code} does not fit {dtype}"));
                 }
+                categories = Some(tables.iter().map(|table| table.names.clone()).collect());
                 let run = |table| RunClasses { classes: Arc::new(table), one_hot: false, missing: *missing };
                 values = tables.into_iter().map(|table| RunValues::Classes(run(table))).collect();
                 (dtype, vec![columns.len()], 1)
@@ -238,7 +233,7 @@ impl Plan {
             shape.clone_from(other);
         }
         let mut spec = TensorSpec::new(&tensor.name, tensor.role, dtype, &shape);
-        spec.classes = names;
+        (spec.classes, spec.categories) = (names, categories);
         self.tensors.push(spec);
         if let ColumnValues::Text { .. } = tensor.values {
             let shape = if columns.len() == 1 { vec![] } else { vec![columns.len()] };
