@@ -578,6 +578,35 @@ fn a_batch_knows_where_it_ends() {
 }
 
 #[test]
+fn a_bad_record_that_is_met_again_is_named_once_with_its_place_and_kind() {
+    let source = |limits| {
+        ReaderSource::new(Flaky::new(20, &[3, 7], Trouble::FailInDecode))
+            .weighted(vec![1.0; 20])
+            .samples_per_epoch(200)
+            .shuffle(1)
+            .bad_records(BadRecords::Skip(limits))
+    };
+    let mut iterator = AsyncDataSetIterator::new(source(BadLimits::default()), &workspace(2, 2)).unwrap();
+    for _ in 0..2 {
+        iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+        iterator.reset().unwrap();
+    }
+    let mut named = iterator.bad_records();
+    named.sort_by_key(|record| record.sample);
+    assert_eq!(named.iter().map(|record| record.sample).collect::<Vec<_>>(), [3, 7]);
+    assert_eq!(named.iter().map(|record| record.times).sum::<u64>(), iterator.stats().skipped);
+    for record in named {
+        assert!(record.times > 1, "200 draws of 20 samples");
+        assert_eq!((record.kind, record.place.record), (ErrorKind::Data, Some(record.sample)));
+        assert_eq!(record.epoch, 0);
+    }
+    let mut iterator = AsyncDataSetIterator::new(source(BadLimits::count(5)), &workspace(2, 2)).unwrap();
+    let error = iterator.find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::TooManyBad);
+    assert_eq!(error.message().matches("\n  ").count(), 3, "two records and the sign of more: {error}");
+}
+
+#[test]
 fn an_error_of_a_later_epoch_lists_that_epochs_bad_records() {
     let bad: Vec<u64> = (0..150).collect();
     let source = ReaderSource::new(Flaky::new(400, &bad, Trouble::FailInDecode))

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::ring::Draft;
 use crate::sync::Ordering;
 
@@ -67,14 +67,22 @@ impl BadLimits {
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BadRecord {
-    /// The epoch, from 0.
+    /// The epoch in which it was met first, from 0.
     pub epoch: u64,
-    /// Position in the epoch's order.
+    /// Its position in that epoch's order.
     pub position: u64,
+    /// Its index in the source.
+    pub sample: u64,
+    /// What is wrong, in a word.
+    pub kind: ErrorKind,
+    /// Where it is: the file, and what else is known.
+    pub place: Location,
     /// Place and reason.
     pub error: String,
-    /// Index of the record that took its place, if bad records are replaced.
+    /// Index of the record that took its place then, if bad records are replaced.
     pub replacement: Option<u64>,
+    /// How often it was met: in several epochs, or several times in one that draws it again.
+    pub times: u64,
 }
 
 /// How many bad records are kept by name.
@@ -185,11 +193,25 @@ impl Settle {
             self.consecutive = if *row == expected { self.consecutive + 1 } else { 1 };
             longest = longest.max(self.consecutive);
             expected = row + 1;
-            if self.listed.len() < LISTED {
-                self.listed.push(error.to_string());
+            let text = error.to_string();
+            if self.listed.len() < LISTED && !self.listed.contains(&text) {
+                self.listed.push(text.clone());
             }
-            if self.named.len() < NAMED {
-                self.named.push(BadRecord { epoch, position, error: error.to_string(), replacement });
+            let sample = batch.plan.samples[*row];
+            let is_full = self.named.len() >= NAMED;
+            match self.named.iter_mut().find(|known| known.sample == sample) {
+                Some(known) => known.times = known.times.saturating_add(1),
+                None if is_full => {}
+                None => self.named.push(BadRecord {
+                    epoch,
+                    position,
+                    sample,
+                    kind: error.kind(),
+                    place: error.location().clone(),
+                    error: text,
+                    replacement,
+                    times: 1,
+                }),
             }
         }
         if expected < batch.plan.rows() {
