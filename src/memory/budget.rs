@@ -1,16 +1,44 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
 
-/// A bound in bytes, shared by everything that holds batch memory: the ring, streamed records, inflated files.
+use super::lent::Tools;
+
+/// A bound in bytes, shared by everything that holds batch memory: the ring, streamed records, inflated files, decoders of
+/// images.
 ///
 /// Clones draw on the same bound.
 #[derive(Clone, Debug)]
-pub struct MemoryBudget(Arc<Account>);
+pub struct MemoryBudget(pub(super) Arc<Account>);
 
 #[derive(Debug)]
-struct Account {
-    limit: u64,
-    used: AtomicU64,
+pub(super) struct Account {
+    pub(super) limit: u64,
+    pub(super) used: AtomicU64,
+    pub(super) tools: Mutex<Tools>,
+    /// A tool that was lent is there again.
+    pub(super) came_back: Condvar,
+}
+
+impl Account {
+    /// Takes `more` bytes, or gives how many are used.
+    pub(super) fn take(&self, more: u64) -> Result<(), u64> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(more).filter(|total| *total <= self.limit)
+        });
+        taken.map(|_| ())
+    }
+
+    #[cold]
+    pub(super) fn refusal(&self, more: u64, used: u64, what: &str) -> Error {
+        let limit = self.limit;
+        let message = format!(
+            "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; raise \
+             the budget to at least {}, or make batches smaller",
+            limit - used,
+            used.saturating_add(more),
+        );
+        Error::new(ErrorKind::Budget, message)
+    }
 }
 
 impl Default for MemoryBudget {
@@ -22,7 +50,8 @@ impl Default for MemoryBudget {
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Account { limit, used: AtomicU64::new(0) }))
+        let (used, tools, came_back) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
+        Self(Arc::new(Account { limit, used, tools, came_back }))
     }
 
     /// A budget that never refuses, but still counts.
@@ -76,26 +105,16 @@ impl Reservation {
     ///
     /// [`ErrorKind::Budget`]; the reservation is then as before.
     pub fn grow_to(&mut self, bytes: u64, what: &str) -> Result<()> {
-        self.try_grow_to(bytes).map_err(|used| {
-            let (more, limit) = (bytes - self.bytes, self.account.limit);
-            let message = format!(
-                "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; \
-                 raise the budget to at least {}, or make batches smaller",
-                limit - used,
-                used.saturating_add(more),
-            );
-            Error::new(ErrorKind::Budget, message)
-        })
+        self.try_grow_to(bytes).map_err(|used| self.account.refusal(bytes - self.bytes, used, what))
     }
 
     /// As [`grow_to`](Self::grow_to), for those who have another way: says how many bytes are used instead of composing an
     /// error.
     pub(crate) fn try_grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
-        let limit = self.account.limit;
-        self.account.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(more).filter(|total| *total <= limit)
-        })?;
+        if self.account.take(more).is_err() {
+            drop(self.account.take_waiting(more)?);
+        }
         self.bytes = bytes;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod block;
 mod budget;
+mod lent;
 
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
 pub(crate) use block::{check_file_limit, whole_pages};

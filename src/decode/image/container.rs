@@ -141,14 +141,15 @@ fn jpeg_header(bytes: &[u8]) -> Result<Header> {
                         format!("a JPEG of {channels} components; there may be 1, 3 or 4"),
                     ));
                 }
-                frame = Some((width as u32, height as u32, *channels));
+                frame = Some((width as u32, height as u32, *channels, matches!(marker, 0xc0 | 0xc1)));
             }
             SOS => {
-                let Some((width, height, channels)) = frame else {
+                let Some((width, height, channels, is_sequential)) = frame else {
                     return Err(damaged(segment_at, "a scan before the frame header"));
                 };
                 let orientation = orientation.map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
-                return Ok(Header { format: ImageFormat::Jpeg, width, height, channels, orientation });
+                let in_scans = !is_sequential || segment.first() != Some(&channels);
+                return Ok(Header { format: ImageFormat::Jpeg, width, height, channels, orientation, in_scans });
             }
             _ => {}
         }

@@ -36,11 +36,21 @@ impl Auto {
     }
 }
 
-impl DecodeImage for Auto {
-    fn can_scale(&self) -> bool {
-        cfg!(feature = "turbojpeg")
+/// Most bytes that decoding all of a file takes, beside its pixels.
+pub(super) fn memory(header: &Header) -> u64 {
+    // The largest unit of blocks that are coded together has 32 x 32 pixels.
+    let side = |side: u32| u64::from(side.next_multiple_of(MARGIN));
+    let pixels = side(header.width) * side(header.height);
+    // Of a file in one scan, decoders hold at most a plane for each channel, and the library of four channels all of them
+    // once more, in colour. Of one in several, there is a coefficient of two bytes, too.
+    match (header.in_scans, header.channels) {
+        (true, channels) => pixels * 3 * u64::from(channels),
+        (false, 4) => pixels * 8,
+        (false, channels) => pixels * u64::from(channels),
     }
+}
 
+impl DecodeImage for Auto {
     fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
         let is_ours = self.baseline.has_vectors() || !LIBRARY_HAS_VECTORS;
         is_ours && self.baseline.decode(bytes, region, 1, into, region.width as usize).is_ok()

@@ -34,7 +34,7 @@ pub use augment::{ImageAugment, Interpolation};
 pub(crate) use container::header;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
 pub(crate) use pixels::{Rows, write_rounded};
-pub(crate) use work::ImageWork;
+pub(crate) use work::{ImageWork, write_image};
 
 /// The formats that are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,6 +159,8 @@ pub(crate) struct Header {
     /// Channels as stored: grey 1, with alpha 2, colour (palettes too) 3, with alpha or CMYK 4.
     pub(crate) channels: u8,
     pub(crate) orientation: Orientation,
+    /// Whether all of it has to be kept until its last pixel is known: a JPEG in several scans.
+    pub(crate) in_scans: bool,
 }
 
 impl Header {
@@ -271,11 +273,6 @@ impl Scale {
 
 /// A way to decode the pixels of some formats.
 pub(crate) trait DecodeImage: Send {
-    /// Whether it takes another scale than [`Scale::FULL`].
-    fn can_scale(&self) -> bool {
-        false
-    }
-
     /// Decodes the pixels in `region` of a grey image as one byte each. False if it can't: whatever the reason, `decode`
     /// will tell.
     fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
@@ -324,6 +321,28 @@ impl Decoders {
         }
     }
 
+    /// Whether the decoder can shrink while it decodes.
+    fn can_scale(format: ImageFormat, jpeg: JpegDecoder) -> bool {
+        let is_jpeg = format == ImageFormat::Jpeg && matches!(jpeg, JpegDecoder::Auto | JpegDecoder::TurboJpeg);
+        is_jpeg && cfg!(feature = "turbojpeg")
+    }
+
+    /// Most bytes that a decoder holds to decode `region`, beside the region's pixels.
+    fn memory(header: &Header, region: Region) -> u64 {
+        let whole = Region::whole(header).pixels();
+        // Some decode the whole image first, and cut the region out of it.
+        let cut = if region == Region::whole(header) { 0 } else { 3 };
+        match header.format {
+            ImageFormat::Jpeg => jpeg::memory(header) + cut * whole,
+            // Row by row.
+            ImageFormat::Png | ImageFormat::Gif => 0,
+            // What the library holds, and what it gives: with alpha, and 16 bits in TIFF.
+            ImageFormat::WebP => (11 + cut) * whole,
+            ImageFormat::Bmp => (4 + cut) * whole,
+            ImageFormat::Tiff => (32 + cut) * whole,
+        }
+    }
+
     /// Reads the values of a segmentation map as they are stored.
     ///
     /// # Errors
@@ -351,9 +370,10 @@ fn copy_region(from: &[u8], width: u32, region: Region, into: &mut [u8]) {
 
 /// Makes `buffer` `len` long without promising anything about what it holds.
 fn resize_buffer(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
-    // Only what lies beyond the longest use so far is written here.
     if buffer.len() < len {
-        buffer.resize(len, 0);
+        // Given back first, so that both are never held at once, and no longer than asked for.
+        *buffer = Vec::new();
+        *buffer = vec![0; len];
     }
     &mut buffer[..len]
 }

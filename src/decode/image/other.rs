@@ -58,7 +58,7 @@ pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
     // A damaged or strange EXIF block is no reason to refuse the pixels.
     let exif = marked_orientation(&mut decoder).or_else(|| decoder.orientation().ok());
     let orientation = exif.map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
-    Ok(Header { format, width, height, channels, orientation })
+    Ok(Header { format, width, height, channels, orientation, in_scans: false })
 }
 
 /// The orientation in an EXIF block that begins with the mark of JPEG's. Pillow writes such blocks into WebP; the `image`

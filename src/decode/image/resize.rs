@@ -185,8 +185,14 @@ mod tests {
             let (width, height) = (draw(0, 20, 400), draw(1, 20, 400));
             let size = (draw(2, 1, 60), draw(3, 1, 60));
             let shorter = size.0.max(size.1) + draw(4, 0, 300);
-            let header =
-                Header { format: ImageFormat::Png, width, height, channels: 3, orientation: Orientation::default() };
+            let header = Header {
+                format: ImageFormat::Png,
+                width,
+                height,
+                channels: 3,
+                orientation: Orientation::default(),
+                in_scans: false,
+            };
             let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
             let plan = Plan::new(&header, Some(size), CropFit::CenterCrop { shorter });
             let mut whole = vec![0; plan.bytes()];
@@ -208,7 +214,7 @@ mod tests {
     fn every_processor_gives_the_same_pixels() {
         let (width, height) = (211, 150);
         let orientation = Orientation::default();
-        let header = Header { format: ImageFormat::Png, width, height, channels: 3, orientation };
+        let header = Header { format: ImageFormat::Png, width, height, channels: 3, orientation, in_scans: false };
         let key = RandomKey::new(4);
         let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
         for size in [(64, 64), (20, 190), (300, 301), (149, 1)] {

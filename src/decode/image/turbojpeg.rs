@@ -120,10 +120,6 @@ impl Handle {
 }
 
 impl DecodeImage for TurboJpeg {
-    fn can_scale(&self) -> bool {
-        true
-    }
-
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let handle = match &mut self.handle {
             Some(handle) => handle,

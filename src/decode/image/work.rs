@@ -15,10 +15,64 @@ use super::{
 use crate::counters::{Damage, Damages};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
-/// One worker's way from a file's bytes to a tensor: its decoders and buffers, reused from image to image.
+/// Decodes a file into `tensor` as `options` want it, and returns width and height of what it wrote there, and what is
+/// wrong with the file although it was loaded. Random operations draw under `key`. The memory for it is lent by `budget`.
+///
+/// # Errors
+///
+/// Those of the format; [`ErrorKind::Limit`](crate::ErrorKind::Limit) with too many pixels;
+/// [`ErrorKind::Budget`](crate::ErrorKind::Budget) with too little memory; and if the image does not fit the tensor.
+pub(crate) fn write_image(
+    bytes: &[u8],
+    options: &ImageOptions,
+    key: RandomKey,
+    tensor: &mut TensorMut<'_>,
+    budget: &MemoryBudget,
+) -> Result<((usize, usize), Damages)> {
+    let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
+    let mut work = budget.lend::<ImageWork>(wanted.memory(options), "decoding an image")?;
+    let size = work.write(bytes, wanted, options, key, tensor)?;
+    Ok((size, work.damages))
+}
+
+/// What of a stored image is decoded, and how it becomes the wanted one.
+struct Wanted {
+    stored: Header,
+    scale: Scale,
+    /// A box of the image at that scale.
+    region: Region,
+    plan: Plan,
+}
+
+impl Wanted {
+    fn new(stored: Header, options: &ImageOptions, key: RandomKey) -> Result<Self> {
+        let taken = taken(&stored, options, key);
+        let picture = Header { width: taken.width, height: taken.height, ..stored };
+        let plan = Plan::new(&picture, options.size, options.fit);
+        let may_scale = options.dct_scaling && Decoders::can_scale(stored.format, options.jpeg);
+        let (scale, region, plan) = to_decode(&stored, taken, plan, may_scale);
+        plan.check(&Header { width: region.width, height: region.height, ..stored }, options.max_pixels)?;
+        Ok(Self { stored, scale, region, plan })
+    }
+
+    /// Most bytes that all of this holds at a time.
+    fn memory(&self, options: &ImageOptions) -> u64 {
+        let (stored, result) = (Region::whole(&self.stored).pixels(), self.plan.bytes() as u64);
+        let decoder = Decoders::memory(&self.stored, self.region);
+        if options.colour == ImageColour::Index {
+            return decoder + 4 * stored + 2 * result;
+        }
+        // Pixels as decoded, as resized, between both, and once more to change places or colour.
+        let between = u64::from(self.region.width) * u64::from(self.plan.height) * 3;
+        decoder + self.region.bytes() as u64 + between + 3 * result
+    }
+}
+
+/// The way from a file's bytes to a tensor: decoders and buffers, reused from image to image.
 #[derive(Default)]
 pub(crate) struct ImageWork {
     decoders: Decoders,
@@ -29,6 +83,7 @@ pub(crate) struct ImageWork {
     moved: Vec<u8>,
     grey: Vec<u8>,
     map: Map,
+    /// What is wrong with the image that was decoded last, although it was loaded.
     damages: Damages,
 }
 
@@ -45,34 +100,22 @@ impl ImageWork {
         Ok((header, pixels))
     }
 
-    /// Decodes a file into `tensor` as `options` want it, and returns width and height of what it wrote there. Random
-    /// operations draw under `key`.
-    ///
-    /// # Errors
-    ///
-    /// As [`ImageWork::decode`], and if the image does not fit the tensor.
-    pub(crate) fn write(
+    fn write(
         &mut self,
         bytes: &[u8],
+        Wanted { stored, scale, region, plan }: Wanted,
         options: &ImageOptions,
         key: RandomKey,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
         self.damages = Damages::default();
-        let stored = checked_header(bytes, options)?;
         if options.colour == ImageColour::Index {
             let decoders = &mut self.decoders;
             guarded(|| decoders.read_map(bytes, &stored, &mut self.map))?;
             return self.map.write(&stored, options, key, tensor);
         }
-        let taken = taken(&stored, options, key);
-        let picture = Header { width: taken.width, height: taken.height, ..stored };
-        let plan = Plan::new(&picture, options.size, options.fit);
-        let may_scale = options.dct_scaling && self.decoders.of(stored.format, options.jpeg).can_scale();
-        let (scale, region, plan) = to_decode(&stored, taken, plan, may_scale);
         // From here on, what was taken is the picture.
         let header = Header { width: region.width, height: region.height, ..stored };
-        plan.check(&header, options.max_pixels)?;
         if options.colour == ImageColour::Grey
             && stored.channels == 1
             && scale == Scale::FULL
@@ -129,11 +172,6 @@ impl ImageWork {
 }
 
 impl ImageWork {
-    /// What is wrong with the image that was decoded last, although it was loaded.
-    pub(crate) fn damages(&self) -> Damages {
-        self.damages
-    }
-
     /// Decodes a grey image as one byte a pixel, if its decoder can.
     fn decode_grey(&mut self, bytes: &[u8], header: &Header, region: Region, options: &ImageOptions) -> bool {
         let into = resize_buffer(&mut self.decoded, region.pixels() as usize);

@@ -9,7 +9,7 @@ mod tensors;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decode::image::ImageWork;
+use crate::decode::image::write_image;
 use crate::decode::{ImageColour, ImageOptions};
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
 use crate::memory::{MemoryBudget, Reservation};
@@ -80,6 +80,8 @@ pub struct ImageFolder {
     file_bytes: u64,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
+    /// What decoders draw on.
+    budget: MemoryBudget,
 }
 
 impl ImageFolder {
@@ -326,6 +328,7 @@ impl ImageFolder {
             sizes,
             file_bytes,
             reservation,
+            budget: budget.clone(),
         })
     }
 
@@ -382,7 +385,6 @@ struct Worker {
     files: Vec<Vec<u8>>,
     /// The beginning of a file that is measured, apart from those that are fetched.
     start: Vec<u8>,
-    image: ImageWork,
 }
 
 impl RecordReader for ImageFolder {
@@ -423,10 +425,10 @@ impl RecordReader for ImageFolder {
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let Worker { files, image, .. } = scratch.of();
+        let Worker { files, .. } = scratch.of();
         let bytes = files.get(nth).map(Vec::as_slice).unwrap_or_default();
-        let written = image.write(bytes, &self.options, sample.key, &mut row.tensor(0));
-        let (damages, (width, height)) = (image.damages(), self.located(sample.id, written)?);
+        let written = write_image(bytes, &self.options, sample.key, &mut row.tensor(0), &self.budget);
+        let ((width, height), damages) = self.located(sample.id, written)?;
         scratch.note(damages);
         let mut next = 1;
         if self.sizes.vary() {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::counters::Damages;
-use crate::decode::image::ImageWork;
+use crate::decode::image::write_image;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
@@ -72,6 +72,8 @@ pub struct TarReader {
     sizes: ImageSizes,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
+    /// What decoders draw on.
+    budget: MemoryBudget,
 }
 
 struct Archive {
@@ -171,6 +173,7 @@ impl TarReader {
             tensors,
             sizes,
             reservation,
+            budget: budget.clone(),
         })
     }
 
@@ -349,7 +352,6 @@ struct Worker {
     members: Vec<Vec<u8>>,
     /// The beginning of an image that is measured, apart from what is fetched.
     start: Vec<u8>,
-    image: ImageWork,
 }
 
 impl RecordReader for TarReader {
@@ -406,15 +408,16 @@ impl RecordReader for TarReader {
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let Worker { members, image, .. } = scratch.of();
+        let Worker { members, .. } = scratch.of();
         let wanted = self.fields.wanted.len();
         let members = &members[nth * wanted..(nth + 1) * wanted];
         let mut damages = Damages::default();
         if let Some(member) = self.fields.image {
             let tensor = self.fields.image_tensor();
-            let written = image.write(&members[member], &self.options.images, sample.key, &mut row.tensor(tensor));
-            let (width, height) = written.map_err(|error| self.located(error, sample.id, member))?;
-            damages = image.damages();
+            let (options, mut into) = (&self.options.images, row.tensor(tensor));
+            let written = write_image(&members[member], options, sample.key, &mut into, &self.budget);
+            let (width, height);
+            ((width, height), damages) = written.map_err(|error| self.located(error, sample.id, member))?;
             if self.sizes.vary() {
                 write_mask(row, tensor + 1, width, height);
             }

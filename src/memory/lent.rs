@@ -1,0 +1,171 @@
+//! Tools with memory of their own, such as decoders: lent for one piece of work at a time, and kept for the next one.
+
+use std::any::Any;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+
+use super::budget::{Account, MemoryBudget};
+use crate::error::Result;
+use crate::sync::{Arc, MutexGuard, Ordering};
+
+/// A tool that needed more than this gives its memory back after the work.
+const KEPT: u64 = 256 << 20;
+
+/// The tools of a budget.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// How many are lent. Each of them comes back without waiting for memory.
+    lent: usize,
+    /// Those that nobody uses now. What they hold is given up where room is short.
+    idle: Vec<Idle>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    tool: Box<dyn Any + Send>,
+    bytes: u64,
+}
+
+impl Account {
+    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. Gives what is used if
+    /// nothing of that is enough.
+    pub(super) fn take_waiting(&self, bytes: u64) -> Result<MutexGuard<'_, Tools>, u64> {
+        let mut tools = self.tools.lock();
+        loop {
+            let idle = mem::take(&mut tools.idle);
+            if !idle.is_empty() {
+                drop(tools);
+                let held = idle.iter().map(|idle| idle.bytes).sum();
+                drop(idle);
+                self.used.fetch_sub(held, Ordering::Relaxed);
+                tools = self.tools.lock();
+            }
+            match self.take(bytes) {
+                Ok(()) => return Ok(tools),
+                Err(used) if bytes > self.limit || tools.lent == 0 && tools.idle.is_empty() => return Err(used),
+                Err(_) if tools.idle.is_empty() => tools = self.came_back.wait(tools),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl MemoryBudget {
+    /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until others that
+    /// are lent come back; so nobody may lend a second one, or grow a reservation, who holds one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside what is reserved otherwise.
+    pub(crate) fn lend<T: Any + Default + Send>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
+        let account = &self.0;
+        let mut tools = account.tools.lock();
+        let found = tools.idle.iter().rposition(|idle| idle.tool.is::<T>()).map(|at| tools.idle.swap_remove(at));
+        let held = found.as_ref().map_or(0, |idle| idle.bytes);
+        if bytes <= held || account.take(bytes - held).is_ok() {
+            tools.lent += 1;
+            drop(tools);
+            let tool = found.and_then(|idle| idle.tool.downcast().ok()).unwrap_or_default();
+            return Ok(Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() });
+        }
+        drop(tools);
+        drop(found);
+        account.used.fetch_sub(held, Ordering::Relaxed);
+        let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what))?;
+        tools.lent += 1;
+        drop(tools);
+        Ok(Lent { tool: Some(Box::default()), bytes, account: account.clone() })
+    }
+}
+
+/// A tool that is lent until this drops.
+#[derive(Debug)]
+pub(crate) struct Lent<T: Any + Send> {
+    tool: Option<Box<T>>,
+    bytes: u64,
+    account: Arc<Account>,
+}
+
+impl<T: Any + Send> Deref for Lent<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.tool.as_ref().expect("it is there until this drops")
+    }
+}
+
+impl<T: Any + Send> DerefMut for Lent<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.tool.as_mut().expect("it is there until this drops")
+    }
+}
+
+impl<T: Any + Send> Drop for Lent<T> {
+    fn drop(&mut self) {
+        let mut kept = self.tool.take().filter(|_| self.bytes <= KEPT);
+        if kept.is_none() {
+            self.account.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+        let mut tools = self.account.tools.lock();
+        tools.lent -= 1;
+        if let Some(tool) = kept.take() {
+            tools.idle.push(Idle { tool, bytes: self.bytes });
+        }
+        drop(tools);
+        self.account.came_back.notify_all();
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_tool_is_used_again_and_its_memory_given_up_where_room_is_short() {
+        let budget = MemoryBudget::new(100);
+        let mut tool = budget.lend::<Vec<u8>>(60, "work").unwrap();
+        tool.push(7);
+        drop(tool);
+        assert_eq!(budget.used(), 60);
+        let tool = budget.lend::<Vec<u8>>(40, "work").unwrap();
+        assert_eq!((&**tool, budget.used()), (&[7][..], 60));
+        drop(tool);
+        // One of another kind does not fit beside it.
+        drop(budget.lend::<String>(50, "work").unwrap());
+        assert_eq!(budget.used(), 50);
+        let reservation = budget.reserve(90, "a ring slot").unwrap();
+        assert_eq!(budget.used(), 90);
+        drop(reservation);
+        // Too much memory is not kept.
+        let budget = MemoryBudget::unlimited();
+        drop(budget.lend::<Vec<u8>>(KEPT + 1, "work").unwrap());
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn whoever_finds_no_room_waits_for_those_who_will_give_some_back() {
+        let budget = MemoryBudget::new(100);
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for turn in 0..2000 {
+                        let bytes = 1 + (thread * 2000 + turn) * 37 % 100;
+                        if thread == 0 {
+                            assert!(budget.reserve(bytes, "a ring slot").is_ok());
+                            continue;
+                        }
+                        let tool = budget.lend::<Vec<u8>>(bytes, "work").unwrap();
+                        assert!(budget.used() <= 100 && tool.is_empty());
+                    }
+                });
+            }
+        });
+        let _slot = budget.reserve(30, "a ring slot").unwrap();
+        let error = budget.lend::<Vec<u8>>(71, "decoding an image").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        assert!(error.to_string().contains("decoding an image needs 71 more bytes, but 30 of"), "{error}");
+        assert_eq!(budget.used(), 30);
+    }
+}
