@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         let mut losses = 0.0;
         let mut samples = 0;
-        for batch in &mut train {
+        for batch in train.epoch()? {
             let batch = batch?;
             let (images, labels) = tensors(&batch)?;
             let loss = loss::cross_entropy(&model.forward(&images)?, &labels)?;
@@ -79,7 +79,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         training += begin.elapsed();
         final_loss = losses / samples as f64;
         progress.line(&format!("epoch {}/{}: loss {final_loss:.4}", epoch + 1, args.epochs));
-        train.reset()?;
     }
     let ring_bytes = workspace.ring().bytes;
 

@@ -70,9 +70,8 @@ fn epochs(
     model: Option<&Arc<Model>>,
 ) -> Result<f64, Box<dyn Error>> {
     let begin = Instant::now();
-    for _ in 0..args.epochs {
-        batches.reset()?;
-        for batch in batches.by_ref() {
+    for epoch in batches.epochs(args.epochs) {
+        for batch in epoch? {
             let batch = batch?;
             // From here on the stream is behind the copy; this thread is not.
             let on = batch.on(step)?;

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Budget,
     /// Every slot of the ring is in the caller's hands. From a reader, it becomes [`Data`](Self::Data).
     Exhausted,
+    /// The epoch has ended, and no other one was begun.
+    Ended,
     /// More bad records than the policy allows.
     TooManyBad,
     /// Something was asked of a source that it can't do: a second epoch, a seek, a shuffle.
@@ -56,6 +58,7 @@ impl ErrorKind {
             Self::Limit => "limit",
             Self::Budget => "budget",
             Self::Exhausted => "exhausted",
+            Self::Ended => "ended",
             Self::TooManyBad => "too_many_bad",
             Self::Unsupported => "unsupported",
             Self::Panicked => "panicked",
@@ -163,6 +166,13 @@ impl Error {
             (self.0.kind, self.0.is_wait) = (ErrorKind::Data, false);
         }
         self
+    }
+
+    /// What an iterator answers to whoever goes on behind the end of an epoch.
+    #[cold]
+    pub(crate) fn epoch_ended() -> Self {
+        let message = "nothing is left of this epoch: begin the next one with `epoch()`, `epochs(n)` or `reset()`";
+        Self::new(ErrorKind::Ended, message)
     }
 
     /// An input or output error on `path`, with the operating system's reason.

@@ -24,9 +24,9 @@ mod sync;
 mod view;
 
 pub use dataset::{
-    BadLimits, BadRecord, BadRecords, BatchPlan, DataSet, DataSetIterator, Filler, Folds, LastBatch, Opened, Part,
-    Planner, ReaderSource, Source, Split, State, StreamSource, VerifyProgress, VerifyReport, read_labels,
-    verify_source,
+    AsDyn, BadLimits, BadRecord, BadRecords, BatchPlan, ByEpoch, DataSet, DataSetIterator, Epoch, Epochs, Filler,
+    Folds, LastBatch, Opened, Part, Planner, ReaderSource, Source, Split, State, StreamSource, VerifyProgress,
+    VerifyReport, read_labels, verify_source,
 };
 pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,

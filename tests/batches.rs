@@ -155,7 +155,8 @@ fn after_a_seek_that_fails_nothing_comes_before_one_that_succeeds() {
             assert_eq!(xs(&iterator.next().unwrap().unwrap()), [5, 6, 7, 8, 9]);
             let refused = iterator.seek(&tenth).err().or_else(|| iterator.next().and_then(Result::err));
             assert_eq!(refused.unwrap().kind(), ErrorKind::Io);
-            assert!(iterator.next().is_none() && iterator.next().is_none());
+            assert!(iterator.next().is_none());
+            assert_eq!(iterator.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
             let expected: Vec<i64> = if by_reset {
                 iterator.reset().unwrap();
                 (0..20).collect()
@@ -202,7 +203,8 @@ fn a_device_iterator_ends_after_a_seek_that_fails_and_resets() {
             std::thread::yield_now();
         }
         assert_eq!(uploaded.seek(&wrong).unwrap_err().kind(), ErrorKind::Config);
-        assert!(uploaded.next().is_none() && uploaded.next().is_none());
+        assert!(uploaded.next().is_none());
+        assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
         uploaded.reset().unwrap();
         assert_eq!(uploaded.state(), start);
         let first = uploaded.next().unwrap().unwrap();

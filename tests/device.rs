@@ -113,7 +113,7 @@ proptest! {
             let seen: Vec<Seen> = uploaded.by_ref().map(|batch| see(&batch.unwrap())).collect();
             prop_assert_eq!(seen, see_all(&mut *host));
             prop_assert_eq!(uploaded.state(), host.state());
-            prop_assert!(uploaded.next().is_none());
+            prop_assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
             uploaded.reset().unwrap();
             host.reset().unwrap();
         }
@@ -248,7 +248,7 @@ fn errors_and_panics_of_the_loader_arrive_in_their_place() {
                 assert_eq!((error.kind(), error.location().record), (kind, Some(35)));
                 assert_eq!(uploaded.state().epoch, epoch);
                 assert!(uploaded.next().is_none());
-                assert!(uploaded.next().is_none());
+                assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
                 uploaded.reset().unwrap();
             }
         }
@@ -322,6 +322,10 @@ fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
     }
 
     impl DataSetIterator for Panicking {
+        fn begin_epoch(&mut self) -> ringfeed::Result<()> {
+            self.0.begin_epoch()
+        }
+
         fn reset(&mut self) -> ringfeed::Result<()> {
             self.0.reset()
         }

@@ -86,6 +86,10 @@ impl<F: FnMut(&mut AsyncDataSetIterator) -> Option<Result<DataSet>>> Iterator fo
 }
 
 impl<F: Send + FnMut(&mut AsyncDataSetIterator) -> Option<Result<DataSet>>> DataSetIterator for Other<F> {
+    fn begin_epoch(&mut self) -> Result<()> {
+        self.inside.begin_epoch()
+    }
+
     fn reset(&mut self) -> Result<()> {
         self.inside.reset()
     }

@@ -434,8 +434,9 @@ fn threads_that_reset_seek_and_drop_in_one_workspace_meet_no_wrong_batch() {
                             expected = 0;
                         }
                         _ => match iterator.next() {
-                            Some(batch) => {
-                                assert_eq!(xs(&batch.unwrap()), (expected..expected + 10).collect::<Vec<_>>());
+                            Some(Err(error)) => assert!(error.kind() == ErrorKind::Ended && expected == 100, "{error}"),
+                            Some(Ok(batch)) => {
+                                assert_eq!(xs(&batch), (expected..expected + 10).collect::<Vec<_>>());
                                 expected += 10;
                             }
                             None => assert_eq!(expected, 100),

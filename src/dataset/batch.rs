@@ -89,6 +89,7 @@ pub struct DataSet {
     memory: Memory,
     schema: Arc<Schema>,
     counters: Arc<Counters>,
+    bad_records: usize,
 }
 
 enum Memory {
@@ -98,7 +99,8 @@ enum Memory {
 
 impl DataSet {
     pub(crate) fn new(lease: Lease<Batch>, schema: Arc<Schema>, counters: Arc<Counters>) -> Self {
-        Self { memory: Memory::Leased(lease), schema, counters }
+        let bad_records = lease.payload().bad.len();
+        Self { memory: Memory::Leased(lease), schema, counters, bad_records }
     }
 
     fn batch(&self) -> &Batch {
@@ -134,7 +136,7 @@ impl DataSet {
         self.batch().layout.rows()
     }
 
-    /// Whether it has no samples; never true of a batch that an iterator gave.
+    /// Whether it has no samples: [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them. A step that divides by their number must ask.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -227,7 +229,7 @@ impl DataSet {
 
     /// How many bad records were left out of this batch, or replaced.
     pub fn bad_records(&self) -> usize {
-        self.batch().bad.len()
+        self.bad_records
     }
 
     /// Where the iterator stood after this batch: what a later run needs to go on behind it.
@@ -264,6 +266,7 @@ impl DataSet {
             memory: Memory::Detached { batch: Box::new(batch), block },
             schema: self.schema.clone(),
             counters: self.counters.clone(),
+            bad_records: self.bad_records,
         })
     }
 }

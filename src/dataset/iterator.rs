@@ -5,17 +5,58 @@ use crate::schema::Schema;
 use crate::stats::Stats;
 
 use super::batch::DataSet;
+use super::epochs::{AsDyn, Epoch, Epochs};
 use super::settle::BadRecord;
 use super::state::State;
 
 /// Batches of one epoch, then of the next: the user's side of every source.
 ///
-/// `next` gives the epoch's batches in order and then `None`; [`reset`](Self::reset) begins the next epoch. An error is
-/// an item in its batch's place, after which `next` gives `None` until a reset (an [`Exhausted`] ring is the exception:
-/// drop a batch and go on).
+/// [`epochs`](Self::epochs) goes through several epochs, [`epoch`](Self::epoch) through one. An iterator gives the batches of
+/// an epoch itself, too: `next` gives them in order and then `None`, until [`reset`](Self::reset) begins the next epoch. Asked
+/// once more without that, it gives an error of kind [`Ended`], so that no loop trains on nothing. An error is
+/// an item in its batch's place, and ends the epoch (an [`Exhausted`] ring is the exception: drop a batch and go on).
 ///
+/// ```
+/// use ringfeed::{DataSetIterator, Loader};
+///
+/// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50).shuffle(42).build()?;
+/// for epoch in train.epochs(3) {
+///     for batch in epoch? {
+///         assert_eq!(batch?.len(), 50);
+///     }
+/// }
+/// assert_eq!(train.state().epoch, 2);
+/// assert_eq!(train.epoch()?.count(), 3); // the fourth
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+///
+/// [`Ended`]: crate::ErrorKind::Ended
 /// [`Exhausted`]: crate::ErrorKind::Exhausted
-pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send {
+pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
+    /// The batches of the next epoch: of the first one if nothing was asked for yet, and of what a state left of its epoch
+    /// behind a [`seek`](Self::seek). An epoch that was left before its end is not gone on with.
+    ///
+    /// # Errors
+    ///
+    /// As [`reset`](Self::reset).
+    fn epoch(&mut self) -> Result<Epoch<'_>> {
+        Epoch::begin(self.as_dyn())
+    }
+
+    /// `count` epochs, one after another, each as [`epoch`](Self::epoch) gives it. What a state left of an epoch counts as
+    /// one: a run of 90 epochs goes on with `epochs(90 - state.epoch)`. Go through each before the next begins.
+    fn epochs(&mut self, count: u64) -> Epochs<'_> {
+        Epochs::new(self.as_dyn(), count)
+    }
+
+    /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing where nothing was asked for since the last reset or
+    /// seek, and resets otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`reset`](Self::reset).
+    fn begin_epoch(&mut self) -> Result<()>;
+
     /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
     ///
     /// # Errors
@@ -51,6 +92,10 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send {
 }
 
 impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
+    fn begin_epoch(&mut self) -> Result<()> {
+        (**self).begin_epoch()
+    }
+
     fn reset(&mut self) -> Result<()> {
         (**self).reset()
     }

@@ -7,6 +7,7 @@
 
 mod batch;
 mod contract;
+mod epochs;
 mod fill;
 mod fit;
 mod iterator;
@@ -23,6 +24,7 @@ mod verify;
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
+pub use epochs::{AsDyn, ByEpoch, Epoch, Epochs};
 pub(crate) use fill::{Fetch, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
 pub use iterator::DataSetIterator;
 pub use labels::read_labels;

@@ -14,8 +14,10 @@ pub enum BadRecords {
     /// The first one ends the epoch, with its error in the batch's place. The default.
     #[default]
     Fail,
-    /// They are left out, counted and named; their batches are shorter, and no later batch changes. Beyond a limit the
-    /// epoch ends with [`ErrorKind::TooManyBad`].
+    /// They are left out, counted and named; their batches are shorter, and no later batch changes. Every batch is
+    /// delivered, even one of which nothing is left ([`DataSet::is_empty`](crate::DataSet::is_empty)): how many there are
+    /// does not depend on the data, so that all shards take the same number of steps. Beyond a limit the epoch ends with
+    /// [`ErrorKind::TooManyBad`].
     Skip(BadLimits),
     /// Each is replaced by another sample, chosen by (seed, epoch, position, attempt), counted and named: batch sizes,
     /// step counts and all other samples stay as they are, on every shard. Needs random access.

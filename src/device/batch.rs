@@ -80,7 +80,7 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.positions.len()
     }
 
-    /// Whether it has no samples; never true of a batch that an iterator gave.
+    /// Whether it has no samples: [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

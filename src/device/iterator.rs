@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::dataset::{BadRecord, DataSetIterator, State, caught};
+use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::Stats;
@@ -45,6 +45,8 @@ pub struct DeviceDataSetIterator<D: Device> {
     /// Whether the epoch has given anything, so that a reset begins the next one.
     has_begun: bool,
     has_ended: bool,
+    /// The last answer was `None`.
+    is_silent: bool,
     state: State,
     waited: Duration,
     close_wait: Duration,
@@ -65,6 +67,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
             taken: 0,
             has_begun: false,
             has_ended: false,
+            is_silent: false,
             waited: Duration::ZERO,
             close_wait,
         };
@@ -101,6 +104,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
     /// Ends the run: nothing that it has uploaded or loaded is wanted any more.
     fn stop(&mut self) -> Result<()> {
         self.has_ended = true;
+        self.is_silent = false;
         let Some(ended) = self.feeder.clone() else { return Ok(()) };
         self.begin_run();
         if ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
@@ -114,6 +118,20 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.run += 1;
         self.aboard.begin_run(self.run);
         self.lanes.iter().for_each(|lane| lane.exchange().begin_run(self.run));
+    }
+
+    /// The batches of the next epoch; see [`DataSetIterator::epoch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`reset`](Self::reset).
+    pub fn epoch(&mut self) -> Result<Epoch<'_, Self>> {
+        Epoch::begin(self)
+    }
+
+    /// `count` epochs, one after another; see [`DataSetIterator::epochs`].
+    pub fn epochs(&mut self, count: u64) -> Epochs<'_, Self> {
+        Epochs::new(self, count)
     }
 
     /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
@@ -299,7 +317,8 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended {
-            return None;
+            self.is_silent = !self.is_silent;
+            return (!self.is_silent).then(|| Err(Error::epoch_ended()));
         }
         let begin = Instant::now();
         let next = self.lanes[self.taken % self.lanes.len()].next();
@@ -310,6 +329,7 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             Ok(None) => {
                 self.has_begun = true;
                 self.has_ended = true;
+                self.is_silent = true;
                 None
             }
             Ok(Some((item, state))) => {
@@ -319,6 +339,14 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
                 Some(item)
             }
         }
+    }
+}
+
+impl<D: Device> ByEpoch for DeviceDataSetIterator<D> {
+    type Batch = DeviceDataSet<D>;
+
+    fn begin_epoch(&mut self) -> Result<()> {
+        if self.taken == 0 && !self.has_ended { Ok(()) } else { self.reset() }
     }
 }
 

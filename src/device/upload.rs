@@ -30,12 +30,11 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 /// let loader = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50);
 /// let mut batches = Upload::to(device.clone()).start(loader.build()?)?;
 /// let step = ringfeed::Device::stream(&device)?;
-/// for batch in &mut batches {
+/// for batch in batches.epoch()? {
 ///     let batch = batch?;
 ///     let on = batch.on(&step)?; // the stream `step` goes on after the copy
 ///     on.run(|tensors| assert_eq!(tensors[0].len(), 50 * 4 * 4))?;
 /// } // the batch's place is written again after what `step` was given
-/// batches.reset()?;
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 ///

@@ -39,12 +39,13 @@ pub use verify::verify;
 /// use ringfeed::Loader;
 ///
 /// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(16).shuffle(42).build()?;
-/// for batch in &mut train {
-///     let batch = batch?;
-///     let (measures, species) = (batch.features()?.as_slice::<f32>()?, batch.labels()?.as_slice::<i64>()?);
-///     assert_eq!(measures.len(), 4 * species.len());
-/// }
-/// train.reset()?; // the next epoch, in another order
+/// for epoch in train.epochs(3) {
+///     for batch in epoch? {
+///         let batch = batch?;
+///         let (measures, species) = (batch.features()?.as_slice::<f32>()?, batch.labels()?.as_slice::<i64>()?);
+///         assert_eq!(measures.len(), 4 * species.len());
+///     }
+/// } // each epoch in another order
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Debug)]

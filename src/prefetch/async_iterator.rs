@@ -82,22 +82,22 @@ impl Iterator for AsyncDataSetIterator {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.delivery.is_done() {
-            return None;
+            return self.delivery.next_after_end();
         }
         let _loan = match self.workspace.lend(&self.session) {
             Ok(loan) => loan,
             Err(error) => return Some(Err(error)),
         };
-        loop {
-            let taken = self.session.take();
-            if let Some(item) = self.delivery.deliver(taken)? {
-                return Some(item);
-            }
-        }
+        let taken = self.session.take();
+        self.delivery.deliver(taken)
     }
 }
 
 impl DataSetIterator for AsyncDataSetIterator {
+    fn begin_epoch(&mut self) -> Result<()> {
+        if self.delivery.is_at_beginning() { Ok(()) } else { self.reset() }
+    }
+
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
         // A session that runs on has the next epoch's first batches ready behind the end of this one.

@@ -35,8 +35,12 @@ pub(super) struct Delivery {
     done: bool,
     /// The epoch was taken to its end, so that what comes next belongs to the one behind it.
     ended: bool,
-    /// Something of this epoch was asked for.
+    /// Something of this epoch was asked for, perhaps before a state that was gone on from.
     begun: bool,
+    /// Something was asked for since the last reset or seek.
+    asked: bool,
+    /// The last answer was `None`.
+    silent: bool,
     /// A seek or reset failed halfway, so that nothing comes before one that succeeds.
     lost: bool,
 }
@@ -54,6 +58,8 @@ impl Delivery {
             done: false,
             ended: false,
             begun: false,
+            asked: false,
+            silent: false,
             lost: false,
         }
     }
@@ -62,27 +68,31 @@ impl Delivery {
         self.done
     }
 
-    /// What `next` answers to the batch that comes next in order: outer `None` at the end of the epoch, inner `None` if
-    /// nothing is left of this batch and the next one is to be taken.
-    #[expect(clippy::option_option, reason = "the outer one ends the iterator, the inner one asks for another batch")]
-    pub(super) fn deliver(&mut self, taken: Taken) -> Option<Option<Result<DataSet>>> {
-        let delivered = match taken {
-            Taken::Exhausted(error) => return Some(Some(Err(error))),
-            Taken::Failed(error) => Err(error),
-            Taken::End => {
-                self.done = true;
-                self.ended = true;
-                self.begun = true;
-                return self.settle.end_epoch(self.state.position).err().map(|error| Some(Err(error)));
-            }
-            Taken::Batch(draft) => caught(|| self.admit(draft)),
-        };
-        self.begun = true;
-        self.done = delivered.is_err();
-        Some(delivered.transpose())
+    /// What `next` answers where nothing is left of the epoch: `None` ends a loop, and an error whoever asks again.
+    pub(super) fn next_after_end(&mut self) -> Option<Result<DataSet>> {
+        self.silent = !self.silent;
+        (!self.silent).then(|| Err(Error::epoch_ended()))
     }
 
-    fn admit(&mut self, mut draft: Draft<Batch>) -> Result<Option<DataSet>> {
+    /// What `next` answers to the batch that comes next in order.
+    pub(super) fn deliver(&mut self, taken: Taken) -> Option<Result<DataSet>> {
+        let delivered = match taken {
+            Taken::Exhausted(error) => return Some(Err(error)),
+            Taken::Failed(error) => Some(Err(error)),
+            Taken::End => {
+                self.ended = true;
+                self.settle.end_epoch(self.state.position).err().map(Err)
+            }
+            Taken::Batch(draft) => Some(caught(|| self.admit(draft))),
+        };
+        self.begun = true;
+        self.asked = true;
+        self.done = !matches!(delivered, Some(Ok(_)));
+        self.silent = delivered.is_none();
+        delivered
+    }
+
+    fn admit(&mut self, mut draft: Draft<Batch>) -> Result<DataSet> {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
         self.counters.count_damage(*batch.damage.lock());
@@ -92,14 +102,16 @@ impl Delivery {
         self.state.run = self.settle.run();
         batch.after = Some(self.state);
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
-        if rows == 0 {
-            return Ok(None);
-        }
         tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(rows as u64, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(Some(DataSet::new(draft.freeze(), self.schema.clone(), self.counters.clone())))
+        Ok(DataSet::new(draft.freeze(), self.schema.clone(), self.counters.clone()))
+    }
+
+    /// Whether nothing was asked for since the last reset or seek, so that an epoch begins here.
+    pub(super) fn is_at_beginning(&self) -> bool {
+        !self.asked && !self.lost
     }
 
     /// The epoch that a reset begins; `None` if there is nothing to reset.
@@ -141,12 +153,14 @@ impl Delivery {
         self.done = false;
         self.ended = false;
         self.begun = state.position > 0;
+        self.asked = false;
         self.lost = false;
     }
 
     /// Nothing more comes before a seek or reset that succeeds.
     pub(super) fn fuse(&mut self) {
         self.done = true;
+        self.silent = false;
         self.lost = true;
     }
 

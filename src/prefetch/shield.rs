@@ -165,7 +165,7 @@ impl Iterator for AsyncShieldDataSetIterator {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.delivery.is_done() {
-            return None;
+            return self.delivery.next_after_end();
         }
         let workspace = self.workspace.clone();
         let _loan = match workspace.lend_to_caller() {
@@ -173,19 +173,19 @@ impl Iterator for AsyncShieldDataSetIterator {
             Err(error) => return Some(Err(error)),
         };
         let since = Instant::now();
-        let item = loop {
-            // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
-            let made = caught(|| self.make()).unwrap_or_else(Taken::Failed);
-            if let Some(item) = self.delivery.deliver(made)? {
-                break item;
-            }
-        };
+        // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
+        let made = caught(|| self.make()).unwrap_or_else(Taken::Failed);
+        let item = self.delivery.deliver(made);
         self.counters.trainer_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        Some(item)
+        item
     }
 }
 
 impl DataSetIterator for AsyncShieldDataSetIterator {
+    fn begin_epoch(&mut self) -> Result<()> {
+        if self.delivery.is_at_beginning() { Ok(()) } else { self.reset() }
+    }
+
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
         self.restart(|planner| planner.begin_epoch(epoch))?;
