@@ -15,6 +15,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 pub struct Block {
     start: NonNull<u8>,
     bytes: usize,
+    /// The process that took it, unless the system gives each forked child a copy of its own.
+    shared_by: Option<u32>,
     _owner: Box<dyn Any + Send>,
 }
 
@@ -22,7 +24,8 @@ pub struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Wraps memory that `owner` frees when it drops.
+    /// Wraps memory that `owner` frees when it drops. A forked child takes it for its parent's: a ring does not write there
+    /// in the child, but asks for a block anew.
     ///
     /// # Safety
     ///
@@ -30,7 +33,7 @@ impl Block {
     /// `owner` drops, and from any thread.
     pub unsafe fn from_raw_parts(start: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send>) -> Self {
         debug_assert!(start.addr().get().is_multiple_of(PAGE_BYTES));
-        Self { start, bytes, _owner: owner }
+        Self { start, bytes, shared_by: Some(std::process::id()), _owner: owner }
     }
 
     fn from_map(mut map: MmapMut) -> Self {
@@ -38,9 +41,15 @@ impl Block {
         map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         let start = NonNull::from(&mut map[..]).cast();
         let bytes = map.len();
-        // SAFETY: the mapping is page-aligned, initialised by the operating system, exclusively ours (anonymous, or of
-        // an unlinked temporary file that nobody else can open), and stays in place when the `MmapMut` value moves.
-        unsafe { Self::from_raw_parts(start, bytes, Box::new(map)) }
+        // SAFETY: the mapping is page-aligned, initialised by the operating system, exclusively ours (anonymous and
+        // private), and stays in place when the `MmapMut` value moves.
+        let block = unsafe { Self::from_raw_parts(start, bytes, Box::new(map)) };
+        Self { shared_by: None, ..block }
+    }
+
+    /// Whether this process may write it: it is not shared with the parent that this process was forked from.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.shared_by.is_none_or(|process| process == std::process::id())
     }
 
     /// Ordinary anonymous pages that no source bounds: what a batch is served from when it spills.
@@ -102,7 +111,7 @@ pub(crate) fn whole_pages(bytes: usize) -> usize {
     bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX - (PAGE_BYTES - 1))
 }
 
-/// Anonymous pages of the process: ordinary memory.
+/// Anonymous pages of the process: ordinary memory. A forked child has a copy of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnonymousPages;
 
@@ -124,7 +133,8 @@ impl PageSource for AnonymousPages {
 
 /// Pages of unlinked temporary files: batch memory that the operating system may write back to disk.
 ///
-/// Bounded by a size of its own, beside the memory budget.
+/// Bounded by a size of its own, beside the memory budget. A forked child shares the files that were made before: it fills
+/// its batches elsewhere, but a batch that it has from its parent changes when the parent fills that slot again.
 #[derive(Debug)]
 pub struct TempFilePages {
     folder: Option<PathBuf>,

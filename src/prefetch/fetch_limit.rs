@@ -74,25 +74,20 @@ impl Fetchers {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        let mut thread = self.threads[worker].lock();
-        let fetcher = match &mut *thread {
-            Some(fetcher) => fetcher,
-            none => none.insert(Fetcher::start(worker)?),
-        };
+        // Taken out: what drops with a thread that is left behind is the user's.
+        let thread = self.threads[worker].lock().take();
+        let fetcher = thread.map_or_else(|| Fetcher::start(worker), Ok)?;
         let task = Task { filler: filler.clone(), plan: plan.one_row(row), scratch: std::mem::take(scratch) };
         let gone = || Error::new(ErrorKind::Panicked, "the reading thread has ended");
         fetcher.tasks.send(task).map_err(|_| gone())?;
         match fetcher.done.recv_timeout(Duration::from_millis(self.limit.time_ms)) {
             Ok((task, read)) => {
                 *scratch = task.scratch;
+                *self.threads[worker].lock() = Some(fetcher);
                 read
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                *thread = None;
-                Err(gone())
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
             Err(RecvTimeoutError::Timeout) => {
-                *thread = None;
                 self.left_behind.fetch_add(1, Ordering::Relaxed);
                 counters.left_behind.fetch_add(1, Ordering::Relaxed);
                 let message = format!("reading took longer than the limit of {} ms", self.limit.time_ms);

@@ -44,6 +44,8 @@ pub(super) struct Session {
     pub(super) runs_on: bool,
     lease_wait: Duration,
     close_wait: Duration,
+    /// Where its threads are.
+    process: u32,
 }
 
 /// Batches in ticket order, and what the consumer wants of the planning thread.
@@ -118,6 +120,18 @@ pub(super) struct SessionParts {
     pub(super) close_wait: Duration,
 }
 
+/// An error unless this is the process that started the threads.
+pub(super) fn check_process(process: u32) -> Result<()> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    let message = format!(
+        "threads stay behind when a process forks, and those of this workspace are in process {process}: make workspace \
+         and iterators anew in the child, or have them shielded before the fork"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
 impl Window {
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
@@ -164,7 +178,13 @@ impl Session {
             runs_on: parts.runs_on,
             lease_wait: parts.lease_wait,
             close_wait: parts.close_wait,
+            process: std::process::id(),
         }
+    }
+
+    /// An error in a forked child, where none of the threads is that would do anything, and any lock may be held for ever.
+    pub(super) fn check_process(&self) -> Result<()> {
+        check_process(self.process)
     }
 
     // ---- the consumer's side ----
@@ -240,6 +260,7 @@ impl Session {
     /// Stops planning and filling, and returns every slot that is not in the caller's hands. What was planned and not
     /// handed out is kept, to be filled again.
     pub(super) fn pause(&self) -> Result<()> {
+        self.check_process()?;
         let mut window = self.window.lock();
         if window.wanted == Wanted::Run {
             window.wanted = Wanted::Pause;
@@ -280,6 +301,9 @@ impl Session {
 
     /// Ends the session; waits at most `close_wait` for work in progress.
     pub(super) fn close(&self) {
+        if self.check_process().is_err() {
+            return;
+        }
         let mut window = self.window.lock();
         window.wanted = Wanted::Close;
         match self.quiesce(window) {

@@ -13,7 +13,7 @@ use crate::sync::{Condvar, Mutex, Ordering};
 
 use super::background::stand_back;
 use super::planning::Measuring;
-use super::session::Session;
+use super::session::{Session, check_process};
 
 /// Jobs that may wait for a worker. More than a few batches' worth; a full queue only makes planning wait.
 const QUEUED_JOBS: usize = 1024;
@@ -156,6 +156,8 @@ pub(super) struct Pool {
     jobs: Option<Jobs>,
     alive: Arc<Alive>,
     close_wait: Duration,
+    /// Where the threads are.
+    process: u32,
 }
 
 struct Alive {
@@ -168,7 +170,7 @@ impl Pool {
         let (fill, fill_jobs) = bounded(QUEUED_JOBS);
         let (measure, measure_jobs) = bounded(QUEUED_JOBS);
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
-        let pool = Self { jobs: Some(Jobs { fill, measure }), alive, close_wait };
+        let pool = Self { jobs: Some(Jobs { fill, measure }), alive, close_wait, process: std::process::id() };
         for worker in 0..workers {
             let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
             let alive = pool.alive.clone();
@@ -184,6 +186,10 @@ impl Pool {
                 .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
         }
         Ok(pool)
+    }
+
+    pub(super) fn check_process(&self) -> Result<()> {
+        check_process(self.process)
     }
 
     pub(super) fn jobs(&self) -> Jobs {
@@ -224,6 +230,11 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
 impl Drop for Pool {
     /// Ends the threads; waits at most `close_wait` for those that are busy.
     fn drop(&mut self) {
+        if self.check_process().is_err() {
+            // Nobody will end here, and the queue may be locked for ever by a thread that is not there.
+            std::mem::forget(self.jobs.take());
+            return;
+        }
         self.jobs = None;
         let deadline = Instant::now() + self.close_wait;
         let mut threads = self.alive.threads.lock();

@@ -27,6 +27,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 ///
 /// Iterators in several threads take turns, batch by batch: one waits while another is in `next`, at most `close_wait`. A
 /// source must not itself wait for an iterator of the workspace that it is read through: each would wait for the other.
+///
+/// A forked child has the memory but none of the threads. There, a shielded iterator goes on by itself, in memory of the
+/// child's own, if nothing in its workspace was prefetched; whatever needs a thread gives [`ErrorKind::Unsupported`]:
+/// workspace and iterator are made anew.
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 
@@ -134,7 +138,7 @@ impl Workspace {
 
     pub(super) fn pool(&self) -> Result<&Pool> {
         if let Some(pool) = self.0.pool.get() {
-            return Ok(pool);
+            return pool.check_process().map(|()| pool);
         }
         let pool = Pool::start(self.0.config.workers, self.0.config.close_wait)?;
         Ok(self.0.pool.get_or_init(|| pool))
@@ -181,6 +185,7 @@ impl Workspace {
 
     /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while its turn lasts.
     pub(super) fn lend(&self, session: &Arc<Session>) -> Result<Turn<'_>> {
+        session.check_process()?;
         let (turn, to) = self.turn()?;
         if !std::ptr::eq(to.as_ptr(), Arc::as_ptr(session)) {
             take_back(&to)?;

@@ -140,6 +140,7 @@ impl<T> Drop for StopAtEnd<'_, T> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn taken(threads: usize, jobs: u64, work: impl Fn(u64) -> Result<u64> + Sync) -> (Vec<u64>, Result<()>) {
         let mut taken = Vec::new();
@@ -174,12 +175,18 @@ mod tests {
     #[test]
     fn the_first_error_is_the_one_given_after_all_results_before_it() {
         for threads in [1, 4] {
+            let a_later_one_failed = AtomicBool::new(false);
             let (values, result) = taken(threads, 100, |job| match job {
                 40 => {
-                    thread::sleep(std::time::Duration::from_millis(20));
+                    while threads > 1 && !a_later_one_failed.load(Ordering::Acquire) {
+                        thread::yield_now();
+                    }
                     Err(Error::new(ErrorKind::Data, "forty"))
                 }
-                41.. => Err(Error::new(ErrorKind::Data, "later")),
+                41.. => {
+                    a_later_one_failed.store(true, Ordering::Release);
+                    Err(Error::new(ErrorKind::Data, "later"))
+                }
                 _ => Ok(job),
             });
             assert_eq!(result.unwrap_err().message(), "forty");

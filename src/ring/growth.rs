@@ -45,7 +45,7 @@ impl<M> Body<M> {
 impl<M> Shared<M> {
     fn fit(&self, body: &mut Body<M>, need: u64) -> Result<()> {
         let high_water = self.high_water.fetch_max(need, Ordering::Relaxed).max(need);
-        let have = body.block.as_ref().map_or(0, |block| block.len() as u64);
+        let have = body.block.as_ref().filter(|block| block.is_ours()).map_or(0, |block| block.len() as u64);
         let Some(reservation) = &mut body.reservation else { return Ok(()) };
         if have >= high_water {
             return Ok(());

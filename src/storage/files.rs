@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -10,6 +11,7 @@ use crate::memory::MemoryBudget;
 
 use super::ahead::{Ahead, AheadStats, Needs, Requested};
 use super::gzip::{Bytes, Inflater, inflate_error};
+use super::input::read_at;
 use super::{Access, Entry, Input, Storage, check_bytes, open_file, read_file};
 
 /// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
@@ -60,7 +62,7 @@ impl Files {
     /// Opens a file, to be read from front to back.
     pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
         match &self.0 {
-            None => Ok(Box::new(open_file(path)?)),
+            None => Ok(Box::new(Local { file: open_file(path)?, at: 0 })),
             Some(ahead) => {
                 Ok(Box::new(Stream { input: Input::stored(ahead, path)?, at: 0, asked: 0, requested: VecDeque::new() }))
             }
@@ -127,6 +129,21 @@ impl Files {
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.are_local() { "Files(local)" } else { "Files(of a storage)" })
+    }
+}
+
+/// A local file from front to back. It knows its place itself: the one that the system keeps is moved on by forked children,
+/// too.
+struct Local {
+    file: File,
+    at: u64,
+}
+
+impl Read for Local {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = read_at(&self.file, self.at, into)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 

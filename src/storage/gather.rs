@@ -41,6 +41,8 @@ impl Window {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     memory: Option<(File, Mmap)>,
+    /// The process that took the memory.
+    process: u32,
     /// The memory can't be had.
     refused: bool,
     used: usize,
@@ -67,8 +69,11 @@ impl Gathered {
         if end > window.len() as u64 {
             return false;
         }
-        if self.memory.is_none() {
+        let process = std::process::id();
+        if self.memory.is_none() || self.process != process {
+            // A forked child has the file that its parent writes to.
             self.memory = system::memory(MOST_BYTES);
+            self.process = process;
             self.refused = self.memory.is_none();
         }
         let Some((memory, _)) = &self.memory else { return false };

@@ -220,6 +220,14 @@ pub(crate) fn prefetch(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
+/// Reads what one call to the system gives from `offset` on; nothing at the end of the file.
+pub(super) fn read_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_at(file, into, offset);
+    #[cfg(windows)]
+    return std::os::windows::fs::FileExt::seek_read(file, into, offset);
+}
+
 #[cfg(unix)]
 fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, into, offset)
@@ -228,7 +236,7 @@ fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<(
 #[cfg(windows)]
 fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> std::io::Result<()> {
     while !into.is_empty() {
-        let count = std::os::windows::fs::FileExt::seek_read(file, into, offset)?;
+        let count = read_at(file, offset, into)?;
         if count == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
