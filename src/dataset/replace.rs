@@ -1,4 +1,4 @@
-use crate::counters::Counters;
+use crate::counters::{Counters, DamageTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::read::Scratch;
@@ -77,6 +77,7 @@ fn replace(
             batch.layout.compute(filler.schema(), kept.samples.len(), extents)?;
             let bytes = batch.layout.bytes();
             draft.refit(bytes)?;
+            *draft.payload_mut().damage.lock() = DamageTally::default();
             // Nothing is where it was: good rows are filled again, and those that were replaced in earlier rounds.
             for row in (0..kept.samples.len()).filter(|row| waiting.iter().all(|(waits, _)| waits != row)) {
                 fill_as_kept(draft, row, &kept, filler, scratch, fetch)?;

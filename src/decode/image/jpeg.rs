@@ -18,7 +18,7 @@ const MARGIN: u32 = 32;
 /// worth more than all that ours spares. Where neither has any, ours is the faster one.
 const LIBRARY_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
 
-/// Our own decoders, and the library behind them for arithmetic codes.
+/// Our own decoders; for usual files, the library where only it has code for the processor.
 #[derive(Default)]
 pub(super) struct Auto {
     baseline: baseline::Decoder,
@@ -64,7 +64,7 @@ impl DecodeImage for Auto {
             return self.c.decode(bytes, header, scale, region, into);
         }
         if LIBRARY_HAS_VECTORS && !self.baseline.has_vectors() {
-            if self.turbo.decode(bytes, header, Scale::FULL, region, into).is_ok() {
+            if baseline::is_usual(bytes) && self.turbo.decode(bytes, header, Scale::FULL, region, into).is_ok() {
                 return Ok(());
             }
         } else {
@@ -73,10 +73,7 @@ impl DecodeImage for Auto {
                 Err(NotOurs(why)) => tracing::trace!(why, "a JPEG that goes to the decoder for all kinds"),
             }
         }
-        match self.complete.decode(bytes, (header.width, header.height), region, into)? {
-            Some(damages) => self.damages = damages,
-            None => self.turbo.decode(bytes, header, Scale::FULL, region, into)?,
-        }
+        self.damages = self.complete.decode(bytes, (header.width, header.height), region, into)?;
         Ok(())
     }
 }
@@ -100,10 +97,17 @@ impl RestartResyncStrategy for Refuse {
 impl DecodeImage for LibjpegTurbo {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let found = complete::survey(bytes)?;
-        if header.channels == 4 && found.is_subsampled {
-            // Of these, the library (0.9.0) gives wrong pixels, or panics.
-            let message = "a CMYK image of components with different numbers of samples, which the JPEG decoder \
-                           libjpeg_turbo can't take; choose auto";
+        // The library (0.9.0) gives wrong pixels of the first, or panics; of the others, if they are damaged, without a word.
+        let kinds = [
+            (
+                header.channels == 4 && found.is_subsampled,
+                "a CMYK image of components with different numbers of samples",
+            ),
+            (found.is_arithmetic, "an image of arithmetic codes"),
+            (found.is_progressive && found.has_restarts, "a progressive image with restart markers"),
+        ];
+        if let Some((_, kind)) = kinds.into_iter().find(|(is_it, _)| *is_it) {
+            let message = format!("{kind}, which the JPEG decoder libjpeg_turbo can't be trusted with; choose auto");
             return Err(Error::new(ErrorKind::Format, message));
         }
         let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };

@@ -62,15 +62,17 @@ pub enum CropFit {
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {
     /// Ringfeed's own decoders: a fast one for baseline files, which are nearly all in data sets, and one for every other
-    /// file with Huffman codes and for damaged ones. (Arithmetic codes go to [`LibjpegTurbo`](Self::LibjpegTurbo).) The pixels
-    /// are those of libjpeg-turbo, bit for bit, also of files that it loads with a warning: see
-    /// [`ImageOptions::strict`]. Where only a part of an image is wanted, damage below that part is not seen, unless markers are
-    /// wrong. The default.
+    /// kind of file and for damaged ones. (Where they have no code for the processor's vectors, usual baseline files go to
+    /// [`LibjpegTurbo`](Self::LibjpegTurbo), which has it for ARM.) The pixels are those of libjpeg-turbo, bit for bit, also
+    /// of files that it loads with a warning: see [`ImageOptions::strict`]. Where only a part of an image is wanted, damage
+    /// below that part is not seen, unless markers are wrong. The default.
     #[default]
     Auto,
     /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. JPEG has no check sums: damage inside of a scan is
     /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
-    /// picture, even if data is left over then. It refuses all damage that it sees, and CMYK with subsampled components.
+    /// picture, even if data is left over then. It refuses all damage that it sees, and
+    /// what it can't be trusted with: CMYK with subsampled components, arithmetic codes, and progressive files with restart
+    /// markers.
     LibjpegTurbo,
     /// C's libjpeg-turbo: needs the crate's feature `turbojpeg`, and cmake and nasm to build it. The pixels are those of
     /// [`LibjpegTurbo`](Self::LibjpegTurbo).

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use turbojpeg_sys as tj;
 
+use super::complete::survey;
 use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -121,6 +122,8 @@ impl Handle {
 
 impl DecodeImage for TurboJpeg {
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        // It sees no missing scans, which C's library smooths over.
+        survey(bytes)?;
         let handle = match &mut self.handle {
             Some(handle) => handle,
             none => none.insert(Handle::new()?),

@@ -76,6 +76,11 @@ pub(super) struct NotOurs(pub(super) &'static str);
 
 type Ours<T> = Result<T, NotOurs>;
 
+/// Whether the file is of a kind that is decoded here, by its header.
+pub(super) fn is_usual(bytes: &[u8]) -> bool {
+    Frame::read(bytes).is_ok()
+}
+
 /// One worker's decoder. Its buffers and tables stay from image to image.
 pub(super) struct Decoder {
     scan: Scan,

@@ -1,6 +1,7 @@
 //! Sizes, sampling, colours and tables: what the segments say.
 
 use super::super::container::{be16, damaged};
+use super::arithmetic::Conditioning;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A component of the image.
@@ -34,18 +35,23 @@ pub(super) enum Colours {
     Ycck,
 }
 
+/// A table, and where it stands in the file.
+type Placed<'a> = (usize, &'a [u8]);
+
 /// All that stands before the data of a scan.
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) is_progressive: bool,
+    pub(super) is_arithmetic: bool,
+    pub(super) conditioning: Conditioning,
     pub(super) components: Vec<Component>,
     /// The largest factors of sampling.
     pub(super) most: (usize, usize),
     quant: [Option<[i16; 64]>; 4],
     /// By class and slot: where it stands in the file, its counts of codes by length, then its symbols.
-    huffman: [[Option<(usize, &'a [u8])>; 4]; 2],
+    huffman: [[Option<Placed<'a>>; 4]; 2],
     /// MCUs between two restart markers; 0 without any.
     pub(super) restart: usize,
     is_jfif: bool,
@@ -67,7 +73,10 @@ impl<'a> Headers<'a> {
     /// Takes the segment of `marker`, whose length stands at `at`.
     pub(super) fn take(&mut self, marker: u8, segment: &'a [u8], at: usize) -> Result<()> {
         match marker {
-            0xc0..=0xc2 | 0xc9 | 0xca => self.read_frame(segment, at, matches!(marker, 0xc2 | 0xca)),
+            0xc0..=0xc2 | 0xc9 | 0xca => {
+                self.is_arithmetic = marker >= 0xc9;
+                self.read_frame(segment, at, matches!(marker, 0xc2 | 0xca))
+            }
             0xc4 => self.read_huffman(segment, at),
             0xdb => self.read_quant(segment, at),
             0xdd => {
@@ -85,8 +94,9 @@ impl<'a> Headers<'a> {
             }
             0xc3 | 0xcb => Err(damaged(at, "a lossless JPEG; convert it to another format")),
             0xc5..=0xc7 | 0xcd..=0xcf => Err(damaged(at, "a hierarchical JPEG; convert it to another format")),
-            // Tables of arithmetic coding, which no other file uses; a number of lines, which libjpeg ignores; notes.
-            0xcc | 0xdc | 0xe1..=0xef | 0xfe => Ok(()),
+            0xcc => self.read_conditioning(segment, at),
+            // A number of lines, which libjpeg ignores, and notes.
+            0xdc | 0xe1..=0xef | 0xfe => Ok(()),
             _ => Err(damaged(at, format!("a marker 0xff{marker:02x}, which no JPEG has here"))),
         }
     }
@@ -166,6 +176,22 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
+    fn read_conditioning(&mut self, segment: &[u8], at: usize) -> Result<()> {
+        let (pairs, rest) = segment.as_chunks::<2>();
+        for [slot, value] in pairs {
+            let (class, slot) = (slot >> 4, usize::from(slot & 15));
+            match class {
+                0 if value & 15 <= value >> 4 => self.conditioning.small[slot] = (value & 15, value >> 4),
+                1 => self.conditioning.low[slot] = *value,
+                _ => return Err(damaged(at, "conditioning of arithmetic codes that makes no sense")),
+            }
+        }
+        match rest {
+            [] => Ok(()),
+            _ => Err(damaged(at, "conditioning of arithmetic codes that is cut off")),
+        }
+    }
+
     /// Takes the header of a scan, whose length stands at `at`.
     pub(super) fn scan(&mut self, segment: &[u8], at: usize) -> Result<ScanHeader> {
         if self.width == 0 {
@@ -222,7 +248,7 @@ impl<'a> Headers<'a> {
     }
 
     /// The Huffman table of a class (0 for mean values) and slot, with its place in the file.
-    pub(super) fn huffman(&self, class: usize, slot: usize) -> Option<(usize, &'a [u8])> {
+    pub(super) fn huffman(&self, class: usize, slot: usize) -> Option<Placed<'a>> {
         self.huffman[class].get(slot).copied().flatten()
     }
 

@@ -1,4 +1,4 @@
-//! A decoder for every JPEG file with Huffman codes: sequential or progressive, with any scans, sampling and colours. It
+//! A decoder for every lossy JPEG file of 8 bits: sequential or progressive, with any codes, scans, sampling and colours. It
 //! gives the pixels of libjpeg-turbo bit for bit, also of damaged files that libjpeg loads with a warning: it goes on
 //! where libjpeg goes on, and notes what was wrong. What libjpeg refuses is an error, and so is a file that is cut off, and
 //! one whose missing scans libjpeg would make up for.
@@ -8,11 +8,12 @@
 //!
 //! 1. [`input`] finds markers, segments and the data between restart markers, and goes on where these are out of turn.
 //! 2. [`frame`] takes what the segments say: sizes, sampling, tables, and which coefficients a scan brings.
-//! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`]: bits that are no code count as zero, data that
+//! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`], or [`arithmetic`] those of the other kind: bits that are no code count as zero, data that
 //!    ends early goes on with zeros up to the end of its MCU, and the blocks behind it stay as they are.
 //! 4. [`output`] turns coefficients into samples and pixels. The coefficients of the whole image are kept only if there is
 //!    more than one scan.
 
+mod arithmetic;
 mod entropy;
 mod frame;
 mod huffman;
@@ -24,6 +25,7 @@ use super::baseline::{Bits, Block, Kernels};
 use super::container::{damaged, truncated};
 use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
+use arithmetic::Arithmetic;
 use entropy::{Coding, State, Tables};
 use frame::{Component, Headers, ScanHeader};
 use huffman::Table;
@@ -103,6 +105,8 @@ struct Scan {
     mcus: (usize, usize),
     /// Huffman tables of each of its components, by class.
     tables: Vec<[Option<Table>; 2]>,
+    /// What their slots are.
+    slots: [[usize; 2]; 4],
 }
 
 impl Scan {
@@ -123,6 +127,7 @@ impl Scan {
             damages.add(Damage::ScanHeader);
         }
         let wanted = match coding {
+            _ if headers.is_arithmetic => [false, false],
             Coding::Sequential => [true, true],
             Coding::FirstMeans { .. } => [true, false],
             Coding::MoreMeans { .. } => [false, false],
@@ -135,6 +140,7 @@ impl Scan {
             per_mcu: [(1, 1); 4],
             mcus: (headers.width.div_ceil(8 * headers.most.0), headers.height.div_ceil(8 * headers.most.1)),
             tables: Vec::with_capacity(header.components.len()),
+            slots: [[0; 2]; 4],
         };
         for (nth, index) in header.components.iter().enumerate() {
             let component = &headers.components[*index];
@@ -147,6 +153,7 @@ impl Scan {
             for block in 0..h * v {
                 scan.units.push(Unit { nth, component: *index, at: (block % h, block / h) });
             }
+            scan.slots[nth] = component.tables;
             let mut tables = [None, None];
             for (class, table) in tables.iter_mut().enumerate().filter(|(class, _)| wanted[*class]) {
                 *table = Some(table_of(headers, class, component.tables[class], at)?);
@@ -175,6 +182,8 @@ pub(super) struct Survey {
     pub(super) has_restarts: bool,
     /// Whether the components have different numbers of samples.
     pub(super) is_subsampled: bool,
+    pub(super) is_progressive: bool,
+    pub(super) is_arithmetic: bool,
 }
 
 /// Walks from marker to marker up to the end of the image, for decoders that see less than this one. What stands behind the
@@ -185,7 +194,7 @@ pub(super) struct Survey {
 /// A file that is cut off, or has missing scans, and segments that make no sense.
 pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
     let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
-    let (mut is_arithmetic, mut has_restarts) = (false, false);
+    let mut has_restarts = false;
     loop {
         let Some(marker) = input.marker(&mut damages) else {
             return Err(truncated(bytes, "the end-of-image marker; only a part of the picture would be there"));
@@ -197,14 +206,9 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
             0x01 | 0xd0..=0xd7 => {}
             0xda => {
                 let header = headers.scan(input.segment()?, at)?;
-                if !is_arithmetic {
-                    Scan::new(&mut headers, &header, at, &mut damages)?;
-                } else if headers.is_progressive {
-                    headers.progress(&header, at)?;
-                }
+                Scan::new(&mut headers, &header, at, &mut damages)?;
             }
             _ => {
-                is_arithmetic |= matches!(marker, 0xc9 | 0xca);
                 headers.take(marker, input.segment()?, at)?;
                 has_restarts |= headers.restart != 0;
             }
@@ -212,12 +216,12 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
     }
     headers.check_complete()?;
     let is_subsampled = headers.components.iter().any(|component| component.per_mcu != headers.most);
-    Ok(Survey { has_restarts, is_subsampled })
+    let Headers { is_progressive, is_arithmetic, .. } = headers;
+    Ok(Survey { has_restarts, is_subsampled, is_progressive, is_arithmetic })
 }
 
 impl Decoder {
-    /// Decodes the pixels in `region` as 8-bit RGB, row by row without gaps, into `into`. None if the file is one of
-    /// arithmetic codes, which are not decoded here.
+    /// Decodes the pixels in `region` as 8-bit RGB, row by row without gaps, into `into`.
     ///
     /// # Errors
     ///
@@ -228,7 +232,7 @@ impl Decoder {
         (width, height): (u32, u32),
         region: Region,
         into: &mut [u8],
-    ) -> Result<Option<Damages>> {
+    ) -> Result<Damages> {
         let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
         let mut scans = 0;
         let mut layout = None;
@@ -245,7 +249,6 @@ impl Decoder {
                 0xd9 if layout.is_none() => return Err(damaged(at, "the image ends before its first scan")),
                 0xd9 => break,
                 0x01 | 0xd0..=0xd7 => {}
-                0xc9 | 0xca => return Ok(None),
                 0xda => {
                     scans += 1;
                     if scans > MAX_SCANS {
@@ -267,7 +270,9 @@ impl Decoder {
                     self.scan(&mut input, &headers, layout, &scan, &mut damages)?;
                 }
                 // Behind the only scan, all pixels are there.
-                _ if input.is_cut_off() && layout.as_ref().is_some_and(|layout| layout.is_row) => {
+                0xdc | 0xe0..=0xef | 0xfe
+                    if input.is_cut_off() && layout.as_ref().is_some_and(|layout| layout.is_row) =>
+                {
                     damages.add(Damage::NoEnd);
                     break;
                 }
@@ -290,7 +295,7 @@ impl Decoder {
             }
         }
         self.output.write(headers.colours(), region, into);
-        Ok(Some(damages))
+        Ok(damages)
     }
 
     /// Makes room for the image, once its first scan is known.
@@ -324,9 +329,13 @@ impl Decoder {
         let total = scan.mcus.0 * scan.mcus.1;
         let (mut x, mut y, mut left) = (0, 0, total);
         let (mut state, mut expected, mut is_short) = (State::default(), 0, false);
+        let mut arithmetic = headers.is_arithmetic.then(|| Arithmetic::new(headers.conditioning));
         loop {
             interval.read(input);
             let mut bits = Bits::new(interval.data(), 0);
+            if let Some(arithmetic) = &mut arithmetic {
+                arithmetic.restart(interval.data());
+            }
             let count = if headers.restart == 0 { left } else { left.min(headers.restart) };
             for _ in 0..count {
                 if !is_short {
@@ -335,9 +344,18 @@ impl Decoder {
                         let row = if layout.is_row { unit.at.1 } else { y * v + unit.at.1 };
                         let component = &headers.components[unit.component];
                         let at = layout.first[unit.component] + row * component.padded.0 + x * h + unit.at.0;
-                        state.decode(scan.coding, &mut bits, tables[unit.nth], unit.nth, &mut blocks[at]);
+                        let (nth, block) = (unit.nth, &mut blocks[at]);
+                        match &mut arithmetic {
+                            None => state.decode(scan.coding, &mut bits, tables[nth], nth, block),
+                            Some(state) => state.decode(scan.coding, interval.data(), scan.slots[nth], nth, block),
+                        }
                     }
-                    if bits.is_beyond(interval.end()) {
+                    let is_beyond = match &arithmetic {
+                        None => bits.is_beyond(interval.end()),
+                        // Zeros behind the data are a part of it, unless the file is cut off.
+                        Some(state) => interval.is_last() && state.consumed() > interval.end(),
+                    };
+                    if is_beyond {
                         if interval.is_last() {
                             return Err(truncated(input.bytes, "the end of its data"));
                         }
@@ -355,7 +373,7 @@ impl Decoder {
                 }
             }
             left -= count;
-            let consumed = bits.consumed();
+            let consumed = arithmetic.as_ref().map_or(bits.consumed(), |state| 8 * state.consumed());
             interval.leave(consumed, left == 0, input, damages)?;
             if left == 0 {
                 break;
@@ -366,7 +384,7 @@ impl Decoder {
             expected = (expected + 1) % 8;
             state.restart();
         }
-        if state.was_no_code {
+        if state.was_no_code || arithmetic.is_some_and(|state| state.was_no_code) {
             damages.add(Damage::NoCode);
         }
         if state.overflowed && scan.coding != Coding::Sequential {
