@@ -904,3 +904,36 @@ fn a_folder_that_cannot_be_listed_is_named_and_the_others_are_verified() {
     assert!(report.bad.iter().zip(&locked).all(|(error, path)| error.path() == Some(path)), "{:?}", report.bad);
     assert_eq!(opened.is_ok(), is_root);
 }
+
+#[test]
+fn pnm_files_are_what_pillow_reads() {
+    let expected: serde_json::Value = serde_json::from_slice(&fs::read(fixture("pnm/expected.json")).unwrap()).unwrap();
+    let numbers = |values: &serde_json::Value| serde_json::from_value::<Vec<i64>>(values.clone()).unwrap();
+    for (name, values) in expected["pictures"].as_object().unwrap() {
+        let path = fixture("pnm").join(name);
+        let (shape, pixels) = pixels_of(&path, JpegDecoder::default()).unwrap();
+        assert_eq!(shape, [6, 11, 3], "{name}");
+        assert_eq!(pixels.iter().map(|value| i64::from(*value)).collect::<Vec<_>>(), numbers(values), "{name}");
+        assert_eq!(summarise_image(&path).unwrap().format, "pnm");
+    }
+    for (name, values) in expected["maps"].as_object().unwrap() {
+        let options = ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..ImageOptions::default() };
+        let reader = ImageFolder::from_paths([fixture("pnm").join(name)], ImageLabels::None, &options).unwrap();
+        assert_eq!(fill(&reader, 0).unwrap().tensor::<i64>(0), numbers(values), "{name}");
+    }
+    // A folder lists them all, and every shorter file is an error.
+    let reader = ImageFolder::open_with(fixture("pnm"), ImageLabels::None, &ImageOptions::default()).unwrap();
+    assert_eq!(reader.len() as usize, expected["pictures"].as_object().unwrap().len());
+    let mut bench = Bench::new(JpegDecoder::default());
+    for name in ["bits.pbm", "bits-plain.pbm", "grey-1000.pgm", "grey-20-plain.pgm", "colour-255.ppm"] {
+        let bytes = fs::read(fixture("pnm").join(name)).unwrap();
+        bench.decode(&bytes).unwrap();
+        // The last number may lose its end, or what separates it.
+        let least = if name.contains("plain") { 4 } else { 1 };
+        for len in (0..=bytes.len() - least).step_by(3) {
+            assert!(bench.decode(&bytes[..len]).is_err(), "{name}, {len} bytes");
+        }
+    }
+    let above = bench.decode(b"P2 2 2 7 1 2 8 3\n").err().unwrap();
+    assert!(above.to_string().contains("above the largest"), "{above}");
+}

@@ -21,7 +21,7 @@ Examples:
   ringfeed bench photos/ --size 224 --step-ms 20
   ringfeed help bench
 
-Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF), tar \
+Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM), tar \
 archives of samples (one, a folder of them, or 'train-{000..146}.tar'); folders of images with one subfolder a class, of \
 CSV files that are a sequence each, or of IDX files. They are told apart by content first, then by name. Of numbers and \
 tokens without a header, --stored says what they are.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::decode::image::ImageFormat;
+use crate::decode::image::{ImageFormat, header};
 use crate::error::{Error, ErrorKind, Result, missing_path};
 
 use super::IdxReader;
@@ -116,7 +116,12 @@ fn file(path: &Path) -> Result<Format> {
         open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
     }
     // Two letters make a BMP: a column called "BMI" begins with them too.
-    let image = ImageFormat::of_content(&head).filter(|format| *format != ImageFormat::Bmp || head.contains(&0));
+    // Text may begin with BM, or with P1.
+    let image = ImageFormat::of_content(&head).filter(|format| match format {
+        ImageFormat::Bmp => head.contains(&0),
+        ImageFormat::Pnm => header(&head).is_ok(),
+        _ => true,
+    });
     if image.is_some() && packed {
         let message = "a gzip-compressed image; decompress it first";
         return Err(Error::new(ErrorKind::Format, message).at_path(path));

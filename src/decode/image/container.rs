@@ -7,7 +7,7 @@ use flate2::Crc;
 use image::metadata::Orientation as Exif;
 use memchr::memchr;
 
-use super::{Header, ImageFormat, Orientation, other};
+use super::{Header, ImageFormat, Orientation, other, pnm};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads an image's header. `bytes` may be the beginning of a file; it is an error if that does not reach far enough.
@@ -20,12 +20,13 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header> {
         let start = &bytes[..bytes.len().min(8)];
         let message = match start {
             [] => "an empty file, not an image".to_owned(),
-            _ => format!("not a JPEG, PNG, WebP, BMP, GIF or TIFF image: it starts with the bytes {start:02x?}"),
+            _ => format!("not a JPEG, PNG, WebP, BMP, GIF, TIFF or PNM image: it starts with the bytes {start:02x?}"),
         };
         return Err(Error::new(ErrorKind::Format, message));
     };
     match format {
         ImageFormat::Jpeg => jpeg_header(bytes),
+        ImageFormat::Pnm => pnm::header(bytes),
         _ => other::header(bytes, format),
     }
 }
@@ -43,7 +44,7 @@ pub(super) fn check_whole(bytes: &[u8], format: ImageFormat) -> Result<()> {
         ImageFormat::Gif => check_gif(bytes),
         ImageFormat::WebP => check_webp(bytes),
         // Their pixel data has its full length, or the decoder runs into the file's end.
-        ImageFormat::Bmp | ImageFormat::Tiff => Ok(()),
+        ImageFormat::Bmp | ImageFormat::Tiff | ImageFormat::Pnm => Ok(()),
     }
 }
 

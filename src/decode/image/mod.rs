@@ -20,6 +20,7 @@ mod options;
 mod other;
 mod pixels;
 mod png;
+mod pnm;
 mod resize;
 mod rotate;
 mod samples;
@@ -45,6 +46,7 @@ pub(crate) enum ImageFormat {
     Bmp,
     Gif,
     Tiff,
+    Pnm,
 }
 
 impl ImageFormat {
@@ -57,7 +59,7 @@ impl ImageFormat {
             [b'B', b'M', ..] => Some(Self::Bmp),
             [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
-            _ => None,
+            _ => pnm::begins(bytes).then_some(Self::Pnm),
         }
     }
 
@@ -71,6 +73,7 @@ impl ImageFormat {
             () if matches(&["bmp"]) => Some(Self::Bmp),
             () if matches(&["gif"]) => Some(Self::Gif),
             () if matches(&["tif", "tiff"]) => Some(Self::Tiff),
+            () if matches(&["pbm", "pgm", "ppm", "pnm"]) => Some(Self::Pnm),
             () => None,
         }
     }
@@ -83,6 +86,7 @@ impl ImageFormat {
             Self::Bmp => "bmp",
             Self::Gif => "gif",
             Self::Tiff => "tiff",
+            Self::Pnm => "pnm",
         }
     }
 }
@@ -299,6 +303,7 @@ pub(crate) struct Decoders {
     c: turbojpeg::TurboJpeg,
     png: png::Png,
     gif: gif::Gif,
+    pnm: pnm::Pnm,
     other: other::ImageCrate,
 }
 
@@ -317,6 +322,7 @@ impl Decoders {
             (ImageFormat::Jpeg, JpegDecoder::TurboJpeg) => &mut self.c,
             (ImageFormat::Png, _) => &mut self.png,
             (ImageFormat::Gif, _) => &mut self.gif,
+            (ImageFormat::Pnm, _) => &mut self.pnm,
             _ => &mut self.other,
         }
     }
@@ -335,7 +341,7 @@ impl Decoders {
         match header.format {
             ImageFormat::Jpeg => jpeg::memory(header) + cut * whole,
             // Row by row.
-            ImageFormat::Png | ImageFormat::Gif => 0,
+            ImageFormat::Png | ImageFormat::Gif | ImageFormat::Pnm => 0,
             // What the library holds, and what it gives: with alpha, and 16 bits in TIFF.
             ImageFormat::WebP => (11 + cut) * whole,
             ImageFormat::Bmp => (4 + cut) * whole,
@@ -352,6 +358,7 @@ impl Decoders {
         match header.format {
             ImageFormat::Png => self.png.read_map(bytes, header, map),
             ImageFormat::Gif => self.gif.read_map(bytes, header, map),
+            ImageFormat::Pnm => self.pnm.read_map(bytes, header, map),
             ImageFormat::Bmp => bmp::read_map(bytes, header, map),
             ImageFormat::Tiff => self.other.read_map(bytes, header, map),
             ImageFormat::Jpeg | ImageFormat::WebP => Err(map::not_a_map(header)),

@@ -111,7 +111,7 @@ pub enum LabelFormat {
 /// With [`ImageColour::Index`], files are read as maps: what a file stores for a pixel, the index in its palette or its
 /// grey value, is a class and never mixed with another. The tensor is a label of `[height, width]` and of `u8` (the
 /// default), `u16`, `u32`, `i32`, `i64` or `f32`; a value that does not fit is an error. Values are those of
-/// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG and TIFF with one channel of grey. Files of
+/// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG, TIFF and PGM with one channel of grey. Files of
 /// several channels and JPEG files, which change values, are refused.
 ///
 /// A map goes the way of the picture that it belongs to, if both have the same options otherwise: `size` takes the pixel

@@ -27,6 +27,7 @@ fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageD
         ImageFormat::Bmp => image::ImageFormat::Bmp,
         ImageFormat::Gif => image::ImageFormat::Gif,
         ImageFormat::Tiff => image::ImageFormat::Tiff,
+        ImageFormat::Pnm => return Err(Error::new(ErrorKind::Format, "a PNM, which has a decoder of its own")),
     };
     let mut limits = Limits::default();
     limits.max_alloc = Some(max_alloc);

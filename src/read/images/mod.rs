@@ -40,7 +40,7 @@ pub enum ImageLabels<'a> {
 
 /// Image files and their classes, read at random.
 ///
-/// Formats are told by content: JPEG, PNG, WebP, BMP, GIF (its first frame) and TIFF (its first page). Pixels become 8-bit
+/// Formats are told by content: JPEG, PNG, WebP, BMP, GIF (its first frame), TIFF (its first page) and PNM. Pixels become 8-bit
 /// RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended, colour
 /// profiles are not applied. EXIF orientation is honoured. A damaged or truncated file is an error that names it.
 ///
@@ -90,7 +90,7 @@ impl ImageFolder {
     /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Hidden folders, such as
     /// `.ipynb_checkpoints` or `.git`, are neither classes nor searched: torchvision's `ImageFolder` takes one for a class
     /// (and fails if it holds no image), which shifts the indices of all others. Files without one of
-    /// the extensions jpg, jpeg, png, webp, bmp, gif, tif and tiff, those outside of a class, and hidden ones are left out
+    /// the extensions jpg, jpeg, png, webp, bmp, gif, tif, tiff, pbm, pgm, ppm and pnm, those outside of a class, and hidden ones are left out
     /// and counted. Nothing is opened.
     ///
     /// # Errors
@@ -469,7 +469,7 @@ fn check(options: &ImageOptions) -> Result<()> {
 
 #[cold]
 fn nothing_found(root: &Path, labels: ImageLabels<'_>, ignored: u64) -> Error {
-    let looked = "files named .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif or .tiff";
+    let looked = "files named .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif, .tiff, .pbm, .pgm, .ppm or .pnm";
     let message = match labels {
         ImageLabels::Folder => format!(
             "no images: looked for {looked} in subfolders, one a class ({ignored} other files); \

@@ -16,7 +16,7 @@ use crate::storage::read_file;
 /// What `inspect` says of one image file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ImageSummary {
-    /// `jpeg`, `png`, `webp`, `bmp`, `gif` or `tiff`, by the file's content.
+    /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`, by the file's content.
     pub format: &'static str,
     /// Pixels in a row of the upright image, after EXIF orientation.
     pub width: u32,
@@ -93,7 +93,7 @@ pub struct ClassCount {
 /// A format and how many files have its extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FormatCount {
-    /// `jpeg`, `png`, `webp`, `bmp`, `gif` or `tiff`.
+    /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`.
     pub format: &'static str,
     /// Its files.
     pub count: u64,
