@@ -303,11 +303,27 @@ impl StdError for Error {
     }
 }
 
+/// Names longer than this are not compared, and no more than some: two of them cost the product of their lengths, and a
+/// file may have any.
+const LONGEST_NAME: usize = 1 << 10;
+const MOST_STEPS: usize = 1 << 26;
+
 /// Adds the nearest existing name to a "not found" message: `did you mean "x"?`.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if wanted.len() > LONGEST_NAME {
+        return None;
+    }
+    let lower = wanted.to_lowercase();
+    let mut left = MOST_STEPS;
     names
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&wanted.to_lowercase(), &name.to_lowercase()), name))
+        .filter(|name| name.len() <= LONGEST_NAME)
+        .take_while(|name| {
+            let steps = left.checked_sub(name.len() * wanted.len());
+            left = steps.unwrap_or(0);
+            steps.is_some()
+        })
+        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= wanted.len().max(name.len()).div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

@@ -161,7 +161,10 @@ impl Format {
                 ColumnRef::Position(_) => format!("; there are {}, from 0", names.len()),
                 ColumnRef::Name(name) => match nearest(name, names.iter().map(String::as_str)) {
                     Some(near) => format!("; did you mean {near:?}?"),
-                    None => format!("; there are {:?}", &names[..names.len().min(20)]),
+                    None => {
+                        let shown: Vec<String> = names.iter().take(20).map(|name| shown(name.as_bytes())).collect();
+                        format!("; there are [{}]", shown.join(", "))
+                    }
                 },
             };
             Error::new(ErrorKind::NotFound, format!("no column {column}{hint}"))

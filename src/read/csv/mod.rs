@@ -3,7 +3,7 @@
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
 //! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
 //! `columns` (what feeds what), `decode` (a record
-//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index` and `rows`, [`CsvStream`] in `stream`, and `summary` for
+//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
 mod chunks;
@@ -16,6 +16,7 @@ mod format;
 mod index;
 mod inference;
 mod kind;
+mod lines;
 mod number;
 mod open;
 mod options;

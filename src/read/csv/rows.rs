@@ -1,7 +1,5 @@
 use std::hint::black_box;
 
-use memchr::memchr_iter;
-
 use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 use crate::read::check_record;
@@ -11,6 +9,7 @@ use crate::storage::{Input, Needs};
 use super::dialect::Dialect;
 use super::format::Format;
 use super::index::RowIndex;
+use super::lines::Lines;
 use super::options::CsvOptions;
 use super::text::{InputReader, Text};
 
@@ -27,6 +26,7 @@ pub(crate) struct Rows {
     index: RowIndex,
     dialect: Dialect,
     limit: usize,
+    lines: Lines,
 }
 
 /// Records that were read: their bytes, and where each begins and ends in them.
@@ -118,7 +118,7 @@ impl Rows {
     }
 
     pub(crate) fn new(input: Input, index: RowIndex, dialect: Dialect, limit: usize) -> Self {
-        Self { input, index, dialect, limit }
+        Self { input, index, dialect, limit, lines: Lines::default() }
     }
 
     pub(crate) fn index(&self) -> &RowIndex {
@@ -237,25 +237,11 @@ impl Rows {
         Ok(())
     }
 
-    /// The line of byte `byte`: counted now, because it is only asked for when something is wrong.
-    #[cold]
-    pub(crate) fn line_at(&self, byte: u64) -> Result<u64> {
-        let mut chunk = vec![0; 64 << 10];
-        let (mut at, mut line) = (0, 1);
-        while at < byte {
-            let len = chunk.len().min(usize::try_from(byte - at).unwrap_or(usize::MAX));
-            self.input.read_at(at, &mut chunk[..len])?;
-            line += memchr_iter(self.dialect.terminator, &chunk[..len]).count() as u64;
-            at += len as u64;
-        }
-        Ok(line)
-    }
-
     /// Adds path, record, line and byte to what is wrong at `byte`.
     #[cold]
     pub(crate) fn locate(&self, error: Error, record: u64, byte: u64) -> Error {
         let error = error.at_path(self.input.path()).at_record(record).at_byte(byte);
-        match self.line_at(byte) {
+        match self.lines.line_at(&self.input, self.dialect.terminator, byte) {
             Ok(line) => error.at_line(line),
             Err(_) => error,
         }
