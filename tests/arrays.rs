@@ -349,3 +349,19 @@ fn idx_files_give_the_same_mapped_and_read() {
     assert_eq!(values[0], (0..700).map(f64::from).collect::<Vec<_>>());
     assert_eq!(values[0], values[1]);
 }
+
+#[test]
+fn a_summary_of_arrays_sums_integers_exactly_and_has_infinities() {
+    let summary = |stored, bytes: &[u8]| {
+        let file = bytes_of(bytes);
+        RawReader::open(file.path(), &RawOptions::features(stored, &[1])).unwrap().summarise().unwrap()
+    };
+    let bytes: Vec<u8> = [i64::MIN, i64::MAX, -5].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!(summary(StoredType::I64, &bytes).field.sum, Some(-6.0));
+    let bytes: Vec<u8> = [(1u64 << 53) + 1, 1, u64::MAX].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!(summary(StoredType::U64, &bytes).field.sum, Some(((1u128 << 64) + (1 << 53) + 1) as f64));
+    let bytes: Vec<u8> = [f32::NEG_INFINITY, 1.0, f32::NAN].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let json = serde_json::to_value(summary(StoredType::F32, &bytes)).unwrap();
+    assert_eq!(json["field"]["min"], "-inf");
+    assert_eq!((&json["first"][0], &json["last"][0]), (&"-inf".into(), &"nan".into()));
+}

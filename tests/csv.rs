@@ -998,3 +998,43 @@ fn files_whose_codes_mean_different_things_are_not_put_together() {
     let error = Concat::new(open(&first, &tensor)).and(open(&second, &text)).err().unwrap();
     assert!(error.message().ends_with("has \"city\" as a Feature of i64 [1]"), "{error}");
 }
+
+#[test]
+fn a_misspelt_column_is_found_out_beside_names_of_any_length() {
+    let long = "x".repeat(15 << 20);
+    let text = format!("{long},label\n1,2\n");
+    let error = open(&text, &labelled("lable")).err().unwrap();
+    assert!(error.to_string().ends_with("no column \"lable\"; did you mean \"label\"?"), "{error}");
+    let error = open(&text, &labelled("zzzzzz")).err().unwrap();
+    assert!(error.to_string().len() < 1000 && error.message().contains("\"label\""), "{}", error.message().len());
+}
+
+#[test]
+fn each_bad_record_has_its_line() {
+    let mut text = String::from("a,b\n");
+    for row in 0..20_000 {
+        text += if row % 10 == 3 { "x,\"two\nlines\"\n" } else { "1,\"one, two\"\n" };
+    }
+    let options = CsvOptions { features: vec!["a".into()], ..CsvOptions::default() };
+    let (_folder, path) = file(&text);
+    let reader = CsvReader::open(path, &options).unwrap();
+    for row in (0..2000u64).rev().map(|nth| 10 * nth + 3) {
+        let error = decode(&reader, &[row]).err().unwrap();
+        assert_eq!(error.location().line, Some(2 + row + row / 10), "record {row}");
+    }
+}
+
+#[test]
+fn a_summary_sums_integers_exactly_and_has_infinities() {
+    let (_folder, path) = file(format!("i,x\n{},inf\n{},1\n-5,2.5\n", i64::MIN, i64::MAX));
+    let summary = CsvSummary::of(&path, &CsvOptions::default()).unwrap();
+    assert_eq!((summary.fields[0].sum, summary.fields[0].mean), (Some(-6.0), Some(-2.0)));
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(
+        (&json["fields"][1]["max"], &json["fields"][1]["sum"], &json["fields"][1]["min"]),
+        (&"inf".into(), &"inf".into(), &1.0.into())
+    );
+    let (_folder, path) = file("x\n-inf\n1\ninf\n");
+    let json = serde_json::to_value(CsvSummary::of(&path, &CsvOptions::default()).unwrap()).unwrap();
+    assert_eq!((&json["fields"][0]["min"], &json["fields"][0]["mean"]), (&"-inf".into(), &"nan".into()));
+}

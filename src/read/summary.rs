@@ -1,6 +1,8 @@
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-/// What `inspect` says of one field: figures in f64 over every value, array elements included.
+/// What `inspect` says of one field: figures in f64 over every value, array elements included. Integers are summed exactly,
+/// and the sum is rounded once. In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and what is no number
+/// `"nan"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldSummary {
     /// Column or tensor name.
@@ -16,13 +18,42 @@ pub struct FieldSummary {
     /// Values missing.
     pub missing: u64,
     /// Sum of the values present; `None` where there is no number.
+    #[serde(serialize_with = "as_figure")]
     pub sum: Option<f64>,
     /// Smallest value.
+    #[serde(serialize_with = "as_figure")]
     pub min: Option<f64>,
     /// Largest value.
+    #[serde(serialize_with = "as_figure")]
     pub max: Option<f64>,
     /// Sum divided by count.
+    #[serde(serialize_with = "as_figure")]
     pub mean: Option<f64>,
+}
+
+fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    figure.map(Figure).serialize(serializer)
+}
+
+/// Elements as JSON has them: see [`FieldSummary`].
+pub(crate) fn as_figures<S: Serializer>(figures: &Option<Vec<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match figures {
+        Some(figures) => serializer.collect_seq(figures.iter().copied().map(Figure)),
+        None => serializer.serialize_none(),
+    }
+}
+
+struct Figure(f64);
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            f64::INFINITY => serializer.serialize_str("inf"),
+            f64::NEG_INFINITY => serializer.serialize_str("-inf"),
+            number if number.is_nan() => serializer.serialize_str("nan"),
+            number => serializer.serialize_f64(number),
+        }
+    }
 }
 
 /// Running figures over numbers; the sum is compensated (Neumaier), so that its error does not grow with the count.
@@ -31,6 +62,8 @@ pub(crate) struct Tally {
     pub(crate) count: u64,
     sum: f64,
     compensation: f64,
+    /// The sum of the integers.
+    whole: i128,
     min: Option<f64>,
     max: Option<f64>,
 }
@@ -45,19 +78,34 @@ impl Tally {
         if count == 0 {
             return;
         }
-        let added = value * count as f64;
+        self.add_to_sum(value * count as f64);
+        self.note(value, count);
+    }
+
+    /// Adds an integer, exactly: fewer than 2^63 of 64 bits never pass 127.
+    pub(crate) fn add_integer(&mut self, value: i128) {
+        self.whole += value;
+        self.note(value as f64, 1);
+    }
+
+    fn add_to_sum(&mut self, added: f64) {
         let total = self.sum + added;
         self.compensation +=
             if self.sum.abs() >= added.abs() { (self.sum - total) + added } else { (added - total) + self.sum };
         self.sum = total;
+    }
+
+    fn note(&mut self, value: f64, count: u64) {
         self.count += count;
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
     }
 
     pub(crate) fn sum(&self) -> Option<f64> {
-        let sum = self.sum + self.compensation;
-        (self.count > 0).then_some(if sum.is_nan() { self.sum } else { sum })
+        let mut all = *self;
+        all.add_to_sum(self.whole as f64);
+        let sum = all.sum + all.compensation;
+        (self.count > 0).then_some(if sum.is_nan() { all.sum } else { sum })
     }
 
     pub(crate) fn min(&self) -> Option<f64> {

@@ -152,7 +152,7 @@ impl<'a> Figures<'a> {
             let value = self.missings.value(field);
             match value {
                 Value::Missing => {}
-                Value::Integer(number) => tally.add(number as f64),
+                Value::Integer(number) => tally.add_integer(number.into()),
                 Value::Float(number) => tally.add(number),
                 Value::Text if std::str::from_utf8(field).is_ok() => {}
                 Value::Text => {

@@ -194,7 +194,7 @@ impl Stored {
         }
     }
 
-    fn each<T: FileNumber<N>, const N: usize>(self, bytes: &[u8], visit: impl FnMut(T)) {
+    pub(crate) fn each<T: FileNumber<N>, const N: usize>(self, bytes: &[u8], visit: impl FnMut(T)) {
         let elements = bytes.as_chunks::<N>().0.iter();
         match self.endian {
             Endian::Little => elements.map(|element| T::from_le(*element)).for_each(visit),

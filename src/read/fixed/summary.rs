@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::read::summary::{FieldSummary, Tally};
+use crate::read::summary::{FieldSummary, Tally, as_figures};
 use crate::schema::Extents;
 
 use super::{FixedRecords, StoredType};
@@ -19,8 +19,10 @@ pub struct ArraySummary {
     /// and counts as a label, any other `features`. NaN counts as missing.
     pub field: FieldSummary,
     /// The elements of the first record, row-major; `None` without records, or with more than 2^20 elements each.
+    #[serde(serialize_with = "as_figures")]
     pub first: Option<Vec<f64>>,
     /// The same of the last record.
+    #[serde(serialize_with = "as_figures")]
     pub last: Option<Vec<f64>>,
 }
 
@@ -70,6 +72,8 @@ impl FixedRecords {
             self.input.read_at(at, chunk)?;
             match self.stored.kind {
                 StoredType::U8 | StoredType::I8 => chunk.iter().for_each(|byte| counts[usize::from(*byte)] += 1),
+                StoredType::I64 => self.stored.each::<i64, 8>(chunk, |value| tally.add_integer(value.into())),
+                StoredType::U64 => self.stored.each::<i64, 8>(chunk, |value| tally.add_integer((value as u64).into())),
                 _ => self.stored.visit(chunk, |value| {
                     if !value.is_nan() {
                         tally.add(value);
