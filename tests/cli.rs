@@ -290,8 +290,11 @@ fn errors_say_where_and_what_in_json() {
     assert!(error_of("half.csv.gz", &half[..half.len() - 10])["message"].as_str().unwrap().contains("truncated"));
 
     let binary = error_of("model.bin", b"\x80\x02}\0\0\0");
-    assert_eq!((&binary["kind"], &binary["byte"]), (&json!("format"), &json!(1)));
-    assert!(binary["message"].as_str().unwrap().contains("CSV"), "{binary}");
+    assert_eq!((&binary["kind"], &binary["byte"]), (&json!("format"), &Value::Null));
+    assert!(binary["message"].as_str().unwrap().contains("a Python pickle"), "{binary}");
+    let rubbish = error_of("rubbish.bin", b"a\0");
+    assert_eq!((&rubbish["kind"], &rubbish["byte"]), (&json!("format"), &json!(1)));
+    assert!(rubbish["message"].as_str().unwrap().contains("CSV"), "{rubbish}");
     assert_eq!(error_of("empty.csv", b"")["kind"], json!("format"));
     std::fs::create_dir(scratch.path("hollow")).unwrap();
     assert_eq!(error(&["inspect", &scratch.path("hollow")])["kind"], json!("not_found"));

@@ -85,6 +85,64 @@ fn write_all(folder: &Path, files: &[(&str, &[u8])]) {
     }
 }
 
+/// A folder with these files, all of them one small picture.
+fn folder_of(files: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/images/rgb.png"), path).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn parts_of_a_data_set_are_no_classes() {
+    let options = ImageOptions::default();
+    let folder = folder_of(&[
+        "photos/train/cat/1.png",
+        "photos/train/dog/2.png",
+        "photos/val/cat/3.png",
+        "photos/val/dog/4.png",
+    ]);
+    let photos = folder.path().join("photos");
+    let parts = ImageFolder::open(&photos, &options).err().unwrap();
+    assert_eq!(parts.kind(), ErrorKind::Config);
+    let best = format!("{:?}", photos.join("train"));
+    assert!(parts.message().starts_with("holds \"train\", \"val\", which"), "{parts}");
+    assert!(parts.message().contains(&best), "{parts}");
+    // One folder above, it is the same answer.
+    for error in [ImageFolder::open(folder.path(), &options), ImageFolder::detect(folder.path(), &options)] {
+        let error = error.err().unwrap();
+        assert!(error.message().contains(&best), "{error}");
+    }
+    let train = ImageFolder::open(photos.join("train"), &options).unwrap();
+    assert_eq!(train.classes(), ["cat", "dog"]);
+    let above = folder_of(&["photos/cat/1.png", "photos/dog/2.png"]);
+    let error = ImageFolder::detect(above.path(), &options).err().unwrap();
+    let expected = format!(
+        "the only class would be \"photos\", whose images lie in 2 folders, such as [\"cat\", \"dog\"]; if these are \
+                            the classes, name {:?}",
+        above.path().join("photos")
+    );
+    assert!(error.message().starts_with(&expected), "{error}");
+    // Whoever lists the classes means them.
+    for (root, classes) in [(photos.as_path(), &["train", "val"][..]), (above.path(), &["photos"])] {
+        let classes: Vec<String> = classes.iter().map(|class| class.to_string()).collect();
+        let listed = ImageOptions { classes: Some(classes.clone()), ..ImageOptions::default() };
+        assert_eq!(ImageFolder::open(root, &listed).unwrap().classes(), classes);
+    }
+    for usual in [
+        &["bus/1.png", "train/2.png"][..],
+        &["faces/1.png", "faces/2.png"],
+        &["faces/all/1.png"],
+        &["a/x/1.png", "b/x/2.png"],
+    ] {
+        let folder = folder_of(usual);
+        assert!(ImageFolder::open(folder.path(), &options).is_ok(), "{usual:?}");
+    }
+}
+
 #[test]
 fn lossless_formats_give_the_picture_exactly() {
     let expected = picture();

@@ -115,9 +115,10 @@ pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>) -
     }
 }
 
-/// Text in an encoding such as UTF-16 may look like anything: whoever names the encoding says that it is text.
+/// Text in an encoding such as UTF-16 may look like anything: whoever names the encoding, or what separates fields, says
+/// that it is a table.
 fn detect_with(path: &Path, csv: &CsvOptions) -> Result<Format> {
-    if csv.encoding.is_some() && path.is_file() { Ok(Format::Csv) } else { detect(path) }
+    if (csv.encoding.is_some() || csv.delimiter.is_some()) && path.is_file() { Ok(Format::Csv) } else { detect(path) }
 }
 
 fn table(path: &Path, options: &CsvOptions) -> Result<Inspection> {

@@ -12,6 +12,8 @@ use crate::decode::image::{ImageFormat, header};
 use crate::error::{Error, ErrorKind, Result, missing_path};
 
 use super::IdxReader;
+use super::csv::looks_like_table;
+use super::foreign::{self, Foreign};
 use super::images::has_class_folders;
 use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
@@ -77,15 +79,16 @@ const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`.
 ///
-/// A file is NPY, IDX, an image or a tar archive if it begins as one (once decompressed), or else if its name says so. Any other text is
-/// CSV; what holds a NUL among its first 64 KiB is no text (nor what holds other control characters and is not UTF-8),
-/// unless it begins with the byte-order mark of UTF-16. A folder is one of images if a subfolder holds any, otherwise of
-/// what most of its files are by their names.
+/// A file is NPY, IDX, an image or a tar archive if it begins as one (once decompressed), or else if its name says so. Other
+/// text is CSV if its name says so, or if it looks like a table: its first records are divided evenly, and a column holds
+/// numbers. JSON, svmlight, HTML and other known formats are none, whatever their names. What holds a NUL among its first
+/// 64 KiB is no text (nor what holds other control characters and is not UTF-8), unless it begins with the byte-order mark of
+/// UTF-16. A folder is one of images if a subfolder holds any, otherwise of what most of its files are by their names.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::NotFound`] with the nearest name, or for a folder that holds nothing of any format;
-/// [`ErrorKind::Format`] for a file of no such format, with a list of the formats.
+/// [`ErrorKind::Format`] for a file of no such format, with what it is if that can be told, and what to do with it.
 pub fn detect(path: impl AsRef<Path>) -> Result<Format> {
     let path = path.as_ref();
     if is_pattern(path) {
@@ -150,14 +153,33 @@ fn file(path: &Path) -> Result<Format> {
         return Ok(Format::Image);
     }
     let is_utf16 = matches!(head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    match binary_byte(&head) {
-        Some(byte) if !is_utf16 => {
-            let found = head[byte];
-            let message = format!("{found:#04x}: this is neither text nor a known format; {FORMATS}");
-            Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64))
-        }
-        _ => Ok(Format::Csv),
+    let binary = binary_byte(&head).filter(|_| !is_utf16);
+    let name = plain_name(path);
+    let is_text =
+        binary.is_none() && std::str::from_utf8(&head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    if let Some(Foreign { what, advice }) = foreign::by_content(&head, is_text).or_else(|| foreign::by_name(&name)) {
+        let message = format!("{what}, which Ringfeed does not read: {advice}");
+        return Err(Error::new(ErrorKind::Format, message).at_path(path));
     }
+    if let Some(byte) = binary {
+        let message = format!("{:#04x}: this is neither text nor a known format; {FORMATS}", head[byte]);
+        return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64));
+    }
+    let whole = (head.len() as u64) < HEAD_BYTES;
+    if is_csv_name(&name) || is_utf16 || looks_like_table(path, &head, whole) {
+        return Ok(Format::Csv);
+    }
+    let message = match head.trim_ascii() {
+        [] => "the file is empty".to_owned(),
+        _ => {
+            format!(
+                "text, but not like a table: its first records are not divided evenly by a comma, tab, semicolon or bar, or no \
+                 column holds numbers. If it is one, call it .csv, or say so (--delimiter, or format = \"csv\" in a \
+                 configuration); {FORMATS}"
+            )
+        }
+    };
+    Err(Error::new(ErrorKind::Format, message).at_path(path))
 }
 
 /// The first byte that no text holds: a NUL, and where the whole is not UTF-8 any other control character too.
@@ -243,7 +265,9 @@ fn folder(path: &Path) -> Result<Format> {
                 0 => "the folder is empty".to_owned(),
                 count => {
                     let some: Vec<&str> = others.iter().take(5).map(String::as_str).collect();
-                    format!("the folder holds nothing that Ringfeed reads ({count} entries, such as {some:?})")
+                    let folder = others.iter().any(|name| name.ends_with('/'));
+                    let advice = if folder { "; name the folder that holds the data" } else { "" };
+                    format!("the folder holds nothing that Ringfeed reads ({count} entries, such as {some:?}){advice}")
                 }
             };
             Err(Error::new(ErrorKind::NotFound, format!("{found}: {FORMATS}")).at_path(path))
@@ -283,10 +307,72 @@ mod tests {
     fn what_is_no_text_is_refused_with_a_list_of_the_formats() {
         let error = detected("model.bin", b"PK\x03\x04\0\0").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);
-        assert!(error.location().byte == Some(4) && error.message().contains("IDX"), "{error}");
+        assert!(error.message().contains("a zip archive"), "{error}");
+        let error = detected("model.bin", b"weights\0\0").unwrap_err();
+        assert!(error.location().byte == Some(7) && error.message().contains("IDX"), "{error}");
         assert_eq!(detected("noise", b"\x92\xe1\x04,\xff\n").unwrap_err().location().byte, Some(2));
         assert_eq!(detected("latin.csv", b"M\xfcller,\x1a\n").unwrap(), Format::Csv);
         assert_eq!(detected("wide.csv", b"\xff\xfea\0,\0b\0\n\0").unwrap(), Format::Csv);
+    }
+
+    /// A word of what the error says that a file is.
+    fn refused(name: &str, bytes: &[u8]) -> String {
+        let error = detected(name, bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn other_formats_are_named_and_never_taken_for_tables() {
+        for (name, bytes, what) in [
+            (
+                "notes.txt",
+                "Dear reader,\nthis is no table, but prose.\nIt has commas, here and there.\n",
+                "not like a table",
+            ),
+            ("words.txt", "one\ntwo\n", "not like a table"),
+            ("names", "ann,rome\nbob,oslo\n", "no column holds numbers"),
+            ("one.txt", "1,2\n", "not like a table"),
+            ("nothing", "", "the file is empty"),
+            ("data.json", "[1, 2, 3]", "JSON"),
+            ("data.json", "{\n  \"a\": [1,\n  2]\n}\n", "JSON"),
+            ("data.csv", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "JSON"),
+            ("lines.jsonl", "", "JSON"),
+            ("lines.csv", "{\"a\": 1, \"b\": 2}\n{\"a\": 3, \"b\": 4}\n", "JSON"),
+            ("lines", "\": 1, \"b\": 2}\n{ \"a\": 3, \"b\": 4}\n{\"a\": 5}\n{\"a\"", "JSON"),
+            ("lines", "[1, 2]\n[3, 4]\n", "JSON"),
+            ("a1a.csv", "-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n", "svmlight"),
+            ("a1a", "1,3 qid:7 3:1 11:1\n2 qid:7 5:1e-3\nrubbish\n", "svmlight"),
+            ("train.svm.gz", "", "svmlight"),
+            ("page.csv", "\n<!DOCTYPE html>\n<html>404</html>", "HTML"),
+            ("big.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
+            ("table.parquet", "PAR1", "Parquet"),
+            ("table", "PAR1\x15\x04\x15PAR1\0", "Parquet"),
+            ("table", "ARROW1\0\0", "Arrow"),
+            ("deep.h5", "", "HDF5"),
+            ("model.pt", "PK\x03\x04\0", "zip archive"),
+            ("weights", "\x40\0\0\0\0\0\0\0{\"a\":1}", "safetensors"),
+        ] {
+            let message = refused(name, bytes.as_bytes());
+            assert!(message.contains(what), "{name}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_known_by_its_name_or_its_looks() {
+        for (name, bytes) in [
+            ("people.csv", "ann,rome\nbob,oslo\n"),
+            ("column.csv", "1\n2\n"),
+            ("header.csv", "a,b\n"),
+            ("PAR1.csv", "PAR1,PAR2\n1,2\n"),
+            ("log.csv", "time,what\n12:30,[on]\n12:31,[off]\n"),
+            ("measures.txt", "a;b\n1;x\n2;y\n"),
+            ("measures.dat", "1|2.5\n3|NA\nragged\n5|6\n7|8\n"),
+            ("crs", "1,2\r3,4\r"),
+            ("bom", "\u{feff}a\tb\n1\t2\n"),
+        ] {
+            assert_eq!(detected(name, bytes.as_bytes()).unwrap(), Format::Csv, "{name}");
+        }
     }
 
     #[test]

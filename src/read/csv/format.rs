@@ -204,6 +204,44 @@ fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> 
     [b'|', b';', b'\t', b','].into_iter().max_by_key(|delimiter| first(*delimiter)).unwrap_or(b',')
 }
 
+/// Whether a text that begins with `head` looks like a table, whatever its name: its first records have as many fields as the
+/// first one, with few exceptions, and below the first record some column holds numbers alone.
+pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let terminator = if memchr(b'\n', head).is_none() { b'\r' } else { b'\n' };
+    let mut dialect = Dialect { delimiter: b',', quote: b'"', comment: None, terminator };
+    dialect.delimiter = detect_delimiter(path, head, whole, dialect);
+    let missings = Missings::new(&CsvOptions::default().missing_tokens);
+    let mut records = dialect.records(head).take(DELIMITER_RECORDS).peekable();
+    let Some((start, first)) = records.next() else { return false };
+    let first = Fields::new(&head[start..start + first.len], first.quoted, &dialect).count();
+    let (mut below, mut even, mut buffer) = (0, 0, Vec::new());
+    let mut columns = vec![ColumnRule::default(); first];
+    while let Some((start, found)) = records.next() {
+        let cut = start + found.next == head.len() && !whole;
+        if cut && (below > 0 || records.peek().is_some()) {
+            break;
+        }
+        let fields = || Fields::new(&head[start..start + found.len], found.quoted, &dialect);
+        below += 1;
+        if fields().count() != first {
+            continue;
+        }
+        even += 1;
+        let mut fields = fields();
+        for column in &mut columns {
+            let Some(field) = fields.next(&mut buffer) else { break };
+            match missings.value(field) {
+                Value::Missing => {}
+                Value::Integer(_) | Value::Float(_) => column.numbers = true,
+                Value::Text => column.texts = true,
+            }
+        }
+    }
+    let has_numbers = columns.iter().any(|column| column.numbers && !column.texts);
+    first > 1 && below > 0 && 4 * even >= 3 * below && has_numbers
+}
+
 /// How many fields the first records have. The last one of a head that is cut off is left out, unless it is the only one.
 fn field_counts(head: &[u8], whole: bool, dialect: Dialect) -> Vec<usize> {
     let mut counts = Vec::new();

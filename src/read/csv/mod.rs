@@ -46,7 +46,7 @@ pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
-pub(crate) use format::Format;
+pub(crate) use format::{Format, looks_like_table};
 pub(crate) use inference::Inference;
 pub(crate) use open::foretold_tensors;
 use open::open_rows;

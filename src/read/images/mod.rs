@@ -1,5 +1,6 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
+mod classes;
 mod listing;
 mod saved;
 mod stored;
@@ -126,6 +127,9 @@ impl ImageFolder {
         check(options)?;
         if path.is_dir() {
             if let Some((way, found, sizes)) = Way::detect(path, saved)? {
+                if way == Way::ByClass && options.classes.is_none() {
+                    found.check_classes(path)?;
+                }
                 return Self::new(path, found, sizes, way == Way::ByClass, options, budget);
             }
             if !has_class_folders(path)? {
@@ -156,6 +160,9 @@ impl ImageFolder {
         let (found, labelled) = stored::list(files, path)?;
         if found.files.len() == 0 {
             return Err(nothing_found(path, ImageLabels::Folder, found.ignored));
+        }
+        if labelled && options.classes.is_none() {
+            found.check_classes(path)?;
         }
         let mut reader = Self::new(path, found, 0, labelled, options, budget)?;
         reader.first_file = files.number_files(reader.len());
@@ -230,6 +237,9 @@ impl ImageFolder {
             return Err(refused.swap_remove(0));
         }
         refuse(refused)?;
+        if way == Way::ByClass && options.classes.is_none() {
+            found.check_classes(root)?;
+        }
         if let ImageLabels::By(label) = labels {
             let listed = found.files.len();
             found = found.relabel(label)?;

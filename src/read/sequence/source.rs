@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text};
-use crate::read::{Fingerprint, check_record};
+use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::inflate_error;
 
 use super::SequenceOptions;
@@ -97,6 +97,12 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Err(Error::new(ErrorKind::NotFound, message).at_path(folder));
     }
     paths.sort();
+    let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
+    let stems = names.iter().map(|name| name.split('.').next().unwrap_or_default());
+    if splits::are_parts(stems) {
+        let names = names.iter().map(|name| &**name);
+        return Err(splits::refuse(folder, names, "sequences", ""));
+    }
     Ok(paths)
 }
 

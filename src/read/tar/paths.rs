@@ -1,9 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::read::splits;
+use crate::storage::{Entry, Files};
 
 use super::braces::Pattern;
-use crate::storage::{Entry, Files};
 
 /// Most archives that a pattern may stand for.
 const MAX_ARCHIVES: u64 = 1 << 20;
@@ -61,6 +62,11 @@ fn sorted(folder: &Path, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         return Err(Error::new(ErrorKind::NotFound, "no archives: looked for files named .tar").at_path(folder));
     }
     paths.sort();
+    let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
+    if splits::are_mixed(names.iter().map(|name| name.split('.').next().unwrap_or_default())) {
+        let or_else = ", or a pattern such as train-{000..146}.tar";
+        return Err(splits::refuse(folder, names.iter().map(|name| &**name), "one set of samples", or_else));
+    }
     Ok(paths)
 }
 

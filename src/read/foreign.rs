@@ -1,0 +1,140 @@
+//! Files of other formats: by how they begin, by what their lines look like, and by their names. What is taken for CSV that
+//! is none would be read without a word.
+
+use std::path::Path;
+
+/// What a file is, and what to do with it.
+pub(super) struct Foreign {
+    pub(super) what: &'static str,
+    pub(super) advice: &'static str,
+}
+
+const TABLE: &str = "write it as CSV, or as NPY if it holds numbers alone (pandas and pyarrow do), or feed its records from \
+                     an iterator of your own";
+const UNPACK: &str = "unpack it, and name what was in it";
+const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed its records from an iterator of your own";
+const TENSORS: &str = "save its arrays as NPY";
+const SPARSE: &str = "write it as CSV or NPY, or feed its records from an iterator of your own";
+const MEDIA: &str = "Ringfeed reads images, but neither sound nor film: write what is to be learnt from as NPY";
+const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
+
+/// Beginning, whether text may begin so too, what it is, and what to do.
+const BEGINNINGS: [(&[u8], bool, &str, &str); 22] = [
+    (b"PAR1", true, "a Parquet file", TABLE),
+    (b"ARROW1", true, "an Arrow file", TABLE),
+    (b"FEA1", true, "a Feather file", TABLE),
+    (b"ORC", true, "an ORC file", TABLE),
+    (b"Obj\x01", false, "an Avro file", TABLE),
+    (b"\x89HDF\r\n\x1a\n", false, "an HDF5 file", TENSORS),
+    (b"SQLite format 3\0", false, "an SQLite database", TABLE),
+    (b"MATLAB 5.0 MAT-file", true, "a MATLAB file", TENSORS),
+    (b"PK\x03\x04", false, "a zip archive (such as an NPZ file, a spreadsheet or saved tensors)", UNPACK),
+    (b"7z\xbc\xaf\x27\x1c", false, "a 7-Zip archive", UNPACK),
+    (b"BZh", true, "a bzip2-compressed file", UNPACK),
+    (b"\xfd7zXZ\0", false, "an xz-compressed file", UNPACK),
+    (b"\x28\xb5\x2f\xfd", false, "a Zstandard-compressed file", UNPACK),
+    (b"\x04\x22\x4d\x18", false, "an LZ4-compressed file", UNPACK),
+    (b"\x80\x02", false, "a Python pickle", TENSORS),
+    (b"\x80\x03", false, "a Python pickle", TENSORS),
+    (b"\x80\x04", false, "a Python pickle", TENSORS),
+    (b"\x80\x05", false, "a Python pickle", TENSORS),
+    (b"%PDF-", false, "a PDF document", TEXT),
+    (b"fLaC", true, "a sound file", MEDIA),
+    (b"OggS", true, "a sound file", MEDIA),
+    (b"ID3", true, "a sound file", MEDIA),
+];
+
+/// Endings of names, separated by blanks, what they say that a file is, and what to do.
+const NAMES: [(&str, &str, &str); 17] = [
+    ("parquet pq", "a Parquet file", TABLE),
+    ("arrow arrows feather ipc", "an Arrow file", TABLE),
+    ("orc", "an ORC file", TABLE),
+    ("avro", "an Avro file", TABLE),
+    ("h5 hdf5 hdf nc", "an HDF5 file", TENSORS),
+    ("npz", "an NPZ archive", UNPACK),
+    ("pkl pickle pt pth ckpt safetensors mat", "a file of saved tensors or objects", TENSORS),
+    ("tfrecord tfrecords", "a TFRecord file", SPARSE),
+    ("db sqlite sqlite3", "a database", TABLE),
+    ("xls xlsx ods", "a spreadsheet", TABLE),
+    ("zip 7z rar bz2 xz zst lz4 tgz", "an archive or a compressed file", UNPACK),
+    ("json jsonl ndjson ipynb", "JSON", OBJECTS),
+    ("svm svmlight libsvm", "an svmlight file", SPARSE),
+    ("xml html htm svg", "XML or HTML", OBJECTS),
+    (
+        "yaml yml toml ini cfg",
+        "a file of settings",
+        "name the data, or `plan`, `verify --config` or `bench --config` it",
+    ),
+    ("md rst tex pdf log py rs c h cpp js sh", "text that is no table", TEXT),
+    ("wav flac mp3 ogg mp4 avi mov mkv webm", "a sound or video file", MEDIA),
+];
+
+/// How many lines tell what a text is.
+const LINES: usize = 100;
+
+/// What a file is that begins with `head`, if that is none of our formats; `is_text` if these bytes may be text.
+pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
+    let begins =
+        |(beginning, may_be_text, ..): &&(&[u8], bool, _, _)| head.starts_with(beginning) && !(*may_be_text && is_text);
+    if let Some((.., what, advice)) = BEGINNINGS.iter().find(begins) {
+        return Some(Foreign { what, advice });
+    }
+    if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WAVE") || head.get(4..8) == Some(b"ftyp") {
+        return Some(Foreign { what: "a sound or video file", advice: MEDIA });
+    }
+    if head.get(8..10) == Some(b"{\"") && !is_text {
+        return Some(Foreign { what: "a safetensors file", advice: TENSORS });
+    }
+    if head.starts_with(b"version https://git-lfs.github.com/") {
+        let advice = "`git lfs pull` fetches the data";
+        return Some(Foreign { what: "a pointer of Git LFS in place of the data", advice });
+    }
+    let start = head.trim_ascii_start();
+    let is = |tag: &str| start.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
+    if ["<?xml", "<!doctype", "<html"].into_iter().any(is) {
+        let advice = "a web page in place of data means that a download went wrong; of data in XML, write CSV";
+        return Some(Foreign { what: "XML or HTML", advice });
+    }
+    let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(LINES + 1).collect();
+    // The last one may be cut off.
+    lines.truncate(lines.len().saturating_sub(1).max(1));
+    let lines: Vec<&[u8]> = lines.into_iter().map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).collect();
+    let most = |is: fn(&[u8]) -> bool| {
+        let count = lines.iter().filter(|line| is(line)).count();
+        count > 0 && 2 * count >= lines.len()
+    };
+    if most(is_json) || matches!(lines.first(), Some(&(b"{" | b"[" | b"[{"))) {
+        return Some(Foreign { what: "JSON", advice: OBJECTS });
+    }
+    most(is_sparse).then_some(Foreign { what: "an svmlight file", advice: SPARSE })
+}
+
+/// What the name of a file says that it is, compressed or not.
+pub(super) fn by_name(name: &str) -> Option<Foreign> {
+    let ending = Path::new(name).extension()?.to_str()?;
+    let (_, what, advice) = NAMES.iter().find(|(endings, ..)| endings.split(' ').any(|other| other == ending))?;
+    Some(Foreign { what, advice })
+}
+
+/// Whether a line is an object or a list of JSON.
+fn is_json(line: &[u8]) -> bool {
+    match line {
+        [b'{', rest @ ..] => matches!(rest.trim_ascii_start(), [b'"' | b'}', ..]),
+        [b'[', .., b']' | b','] => true,
+        _ => false,
+    }
+}
+
+/// Whether a line is a label with pairs of index and value, as svmlight has them.
+fn is_sparse(line: &[u8]) -> bool {
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let is_pair = |word: &str| {
+        word.split_once(':')
+            .is_some_and(|(index, value)| (index == "qid" || index.parse::<u64>().is_ok()) && is_number(value))
+    };
+    let has_label = words.next().is_some_and(|labels| labels.split(',').all(is_number));
+    let mut words = words.peekable();
+    has_label && words.peek().is_some() && words.all(is_pair)
+}

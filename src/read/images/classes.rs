@@ -1,0 +1,52 @@
+//! Folders that are taken for classes but are none.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::splits;
+
+use super::listing::Found;
+
+impl Found {
+    /// Refuses folders in `root` that are no classes: parts of a data set, or one that holds the folders of the classes.
+    pub(super) fn check_classes(&self, root: &Path) -> Result<()> {
+        let mut counts = vec![0u64; self.names.len()];
+        self.labels.iter().for_each(|label| counts[*label as usize] += 1);
+        let filled = self.names.iter().zip(&counts).filter(|(_, count)| **count > 0).map(|(name, _)| name.as_str());
+        let or_else = "; if they are classes, list them in `classes`";
+        if splits::are_parts(filled.clone()) {
+            return Err(splits::refuse(root, filled, "classes", or_else));
+        }
+        let (Some(only), None) = (filled.clone().next(), filled.clone().nth(1)) else { return Ok(()) };
+        // The folder that holds all files, and the folders in it.
+        let mut common: Option<PathBuf> = None;
+        for index in 0..self.files.len() {
+            let parent = self.files.relative(index).parent().unwrap_or(Path::new(""));
+            let mut shared = common.take().unwrap_or_else(|| parent.to_owned());
+            while !parent.starts_with(&shared) && shared.pop() {}
+            common = Some(shared);
+        }
+        let common = common.unwrap_or_default();
+        let below = |index: usize| {
+            let rest = self.files.relative(index).strip_prefix(&common).ok()?;
+            let mut parts = rest.components();
+            let folder = parts.next()?.as_os_str().to_str()?;
+            parts.next().map(|_| folder)
+        };
+        let folders: Option<BTreeSet<&str>> = (0..self.files.len()).map(below).collect();
+        let Some(folders) = folders.filter(|folders| folders.len() > 1) else { return Ok(()) };
+        let folder = root.join(&common);
+        let names = folders.iter().copied();
+        if splits::are_parts(names.clone()) {
+            return Err(splits::refuse(&folder, names, "classes", or_else));
+        }
+        let some: Vec<&str> = names.take(5).collect();
+        let message = format!(
+            "the only class would be {only:?}, whose images lie in {} folders, such as {some:?}; if these are the classes, name \
+             {folder:?}, otherwise list {only:?} in `classes`",
+            folders.len()
+        );
+        Err(Error::new(ErrorKind::Config, message).at_path(root))
+    }
+}
