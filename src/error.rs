@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Panicked,
     /// A wait passed its time limit.
     TimedOut,
+    /// Somebody asked to stop.
+    Interrupted,
     /// A device refuses, is broken or is not there.
     Device,
 }
@@ -63,6 +65,7 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::Panicked => "panicked",
             Self::TimedOut => "timed_out",
+            Self::Interrupted => "interrupted",
             Self::Device => "device",
         }
     }
@@ -324,7 +327,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
             steps.is_some()
         })
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance <= wanted.len().max(name.len()).div_ceil(3))
+        .filter(|(distance, name)| *distance <= (wanted.len().max(name.len()) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
@@ -378,6 +381,9 @@ mod tests {
         let error = missing_path(&folder.path().join("trian.csv"));
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("train.csv"), "{error}");
+        std::fs::write(folder.path().join("home"), "").unwrap();
+        let error = missing_path(&folder.path().join("nope"));
+        assert!(error.to_string().contains("none similar"), "{error}");
         let error = missing_path(&folder.path().join("zzzzzzzzzzzz/deeper/file"));
         assert!(error.to_string().contains("none similar"), "{error}");
     }

@@ -25,7 +25,7 @@ mod view;
 
 pub use dataset::{
     AsDyn, BadLimits, BadRecord, BadRecords, BatchPlan, ByEpoch, DataSet, DataSetIterator, Epoch, Epochs, Filler,
-    Folds, LastBatch, Opened, Part, Planner, ReaderSource, Source, Split, State, StreamSource, VerifyProgress,
+    Folds, LastBatch, Opened, Part, Planner, Proceed, ReaderSource, Source, Split, State, StreamSource, VerifyProgress,
     VerifyReport, read_labels, verify_source,
 };
 pub use decode::{

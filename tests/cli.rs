@@ -507,6 +507,8 @@ fn a_bad_record_met_while_measuring_is_reported() {
     let skip = scratch.write("skip.toml", "bad_records = { skip = { share = 0.5 } }\n");
     let found = bench(&[&photos, "--config", &skip, "--size", "8"]);
     assert_eq!((&found["samples"], &found["skipped"]), (&json!(3), &json!(1)));
+    let found = bench(&[&photos, "--skip-bad", "--size", "8"]);
+    assert_eq!((&found["samples"], &found["skipped"]), (&json!(3), &json!(1)));
     assert!(Path::new(&bad).exists());
 }
 

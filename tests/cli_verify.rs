@@ -385,3 +385,40 @@ fn a_plan_reads_no_data_and_reports_wrong_settings() {
     assert!(message.contains("[2, 3]"), "{message}");
     assert_eq!(error(&["plan", &scratch.path("none.toml")])["kind"], json!("not_found"));
 }
+
+/// Whether the process has a handler of its own for SIGINT.
+#[cfg(target_os = "linux")]
+fn handles_interrupts(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 0b10 != 0
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_run_reports_what_it_found() {
+    let scratch = Scratch::new();
+    // Sparse: it takes no room, and more time than anybody has.
+    let huge = scratch.write("huge.bin", "");
+    std::fs::File::options().write(true).open(&huge).unwrap().set_len(1 << 42).unwrap();
+    for as_json in [true, false] {
+        let args = ["verify", &huge, "--stored", "u8", "--json"];
+        let mut verify = command(&args[..args.len() - usize::from(!as_json)]);
+        let mut verify = verify.stdout(Stdio::piped()).spawn().unwrap();
+        while !handles_interrupts(verify.id()) && verify.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let sent = std::process::Command::new("kill").args(["-INT", &verify.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let output = verify.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        if as_json {
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&report["ended_by"]["kind"], &report["ok"]), (&json!("interrupted"), &json!(false)));
+            assert!(report["samples"].as_u64().unwrap() > 0, "{report}");
+        } else {
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains("samples read, none bad") && text.contains("stopped before the end"), "{text}");
+        }
+    }
+}

@@ -263,6 +263,9 @@ pub(crate) struct BenchArgs {
     /// Make batches without prefetch, on the trainer's own thread
     #[arg(long)]
     pub(crate) shield: bool,
+    /// Leave bad records out and count them, instead of ending with the first
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
     /// Shuffle by this seed
     #[arg(long, value_name = "SEED")]
     pub(crate) shuffle: Option<u64>,

@@ -2,17 +2,18 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use ringfeed::{
-    DType, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role, SourceConfig,
-    StageStats, TarOptions, TokenOptions,
+    BadLimits, BadRecords, DType, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
+    SourceConfig, StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
 
 use super::args::BenchArgs;
 use super::output::{Report, lossy};
-use super::table::{Column, Table, count, figure, one_line};
+use super::table::{Column, Table, count, figure, one_line, things};
 use super::upload::{self, Batches, UploadMeasurement};
+use super::verify::style;
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -137,6 +138,9 @@ fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     // Random windows need a seed.
     config.shuffle = args.shuffle.or(config.shuffle).or(args.window.map(|_| 0));
     config.shield |= args.shield;
+    if args.skip_bad && config.bad_records == BadRecords::Fail {
+        config.bad_records = BadRecords::Skip(BadLimits::default());
+    }
     Ok(config)
 }
 
@@ -245,11 +249,10 @@ fn progress(batches_per_epoch: Option<u64>, epochs: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     match batches_per_epoch {
         Some(count) => ProgressBar::new(count.saturating_mul(epochs))
-            .with_style(style("{bar:40} {pos}/{len} batches, {per_sec}, {eta} left")),
-        None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches, {per_sec}")),
+            .with_style(style("{bar:40} {pos}/{len} batches, {rate}, {eta} left")),
+        None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches, {rate}")),
     }
 }
 
@@ -272,8 +275,8 @@ impl Report for Measurement {
         };
         let mut text = format!("{}: batches of {}, {mode}\n\n", one_line(&self.path), self.batch_size);
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
-        let epochs = if self.epochs == 1 { "1 epoch".to_owned() } else { format!("{} epochs", count(self.epochs)) };
-        line("samples", format!("{} in {} batches, {epochs}", count(self.samples), count(self.batches)));
+        let epochs = things(self.epochs, "epoch");
+        line("samples", format!("{} in {}, {epochs}", count(self.samples), things(self.batches, "batch")));
         line("time", format!("{} s", figure(self.seconds)));
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
         line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
@@ -283,7 +286,7 @@ impl Report for Measurement {
             line("upload", format!("to {device}, {uploaded}/s; plain copies of that size reach {plain}/s"));
         }
         if self.skipped > 0 {
-            line("skipped", format!("{} bad records", count(self.skipped)));
+            line("skipped", things(self.skipped, "bad record"));
         }
         let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
         let slot = bytes(slot_bytes as f64);

@@ -9,7 +9,7 @@ use ringfeed::{
 use serde::{Serialize, Serializer};
 
 use super::output::{Report, lossy};
-use super::table::{Column, Table, count, figure, one_line, shorten};
+use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
 /// What a file or folder holds.
 #[derive(Serialize)]
@@ -264,8 +264,7 @@ const CLASSES_SHOWN: usize = 20;
 
 impl Report for Inspection {
     fn text(&self, width: usize) -> String {
-        let plural = if self.records == 1 { "" } else { "s" };
-        let mut text = format!("{}: {}, {} record{plural}\n", one_line(&self.path), self.format, count(self.records));
+        let mut text = format!("{}: {}, {}\n", one_line(&self.path), self.format, things(self.records, "record"));
         let mut line = |name: &str, value: String| text += &format!("{name}: {value}\n");
         match &self.details {
             Details::Table { header, header_reason, delimiter, encoding, steps } => {
@@ -281,7 +280,7 @@ impl Report for Inspection {
             Details::Array {} => {}
             Details::Arrays { files } => {
                 for file in files {
-                    line(&one_line(&file.name), format!("{} records", count(file.records)));
+                    line(&one_line(&file.name), things(file.records, "record"));
                 }
             }
             Details::Image { width, height, channels, channel_means: [red, green, blue], orientation } => {
@@ -393,7 +392,7 @@ impl Entry {
             Self::Member { path, key, label: Some(label) } => {
                 format!("{} ({}) in {}", one_line(key), one_line(label), one_line(path))
             }
-            Self::Sequence { path, steps } => format!("{} ({} steps)", one_line(path), count(*steps)),
+            Self::Sequence { path, steps } => format!("{} ({})", one_line(path), things(*steps, "step")),
         }
     }
 }

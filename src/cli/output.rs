@@ -11,9 +11,9 @@ pub(crate) trait Report: Serialize {
     /// The report for a person, in lines of about `width` characters.
     fn text(&self, width: usize) -> String;
 
-    /// Whether what was found is as it should be.
-    fn is_ok(&self) -> bool {
-        true
+    /// The exit status: 0 if what was found is as it should be.
+    fn status(&self) -> u8 {
+        0
     }
 }
 
@@ -21,7 +21,7 @@ pub(crate) trait Report: Serialize {
 pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> ExitCode {
     let (text, status) = match result {
         Ok(report) => {
-            let status = if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            let status = ExitCode::from(report.status());
             (if as_json { to_json(&report) } else { report.text(width()) }, status)
         }
         Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), ExitCode::FAILURE),
@@ -114,11 +114,23 @@ fn person(error: &Error) -> String {
              --config file has all options, also to skip bad records"
         }
         ErrorKind::Format | ErrorKind::Data => "replace the file if it is damaged or cut off, or leave it out",
-        ErrorKind::Io => "see that the file can be read, and that there is room on the disk",
+        ErrorKind::Io => match io_kind(error) {
+            Some(io::ErrorKind::PermissionDenied) => {
+                "see who may read it: its permissions, and those of the folders above"
+            }
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "make room on the disk",
+            Some(io::ErrorKind::ReadOnlyFilesystem) => "write somewhere else: this file system is read-only",
+            _ => return plain(&error.to_string()),
+        },
         ErrorKind::Panicked => "this is a fault of Ringfeed: please report it with the file",
         _ => return plain(&error.to_string()),
     };
     format!("{}\n  to do: {advice}", plain(&error.to_string()))
+}
+
+/// What the operating system said.
+fn io_kind(error: &Error) -> Option<io::ErrorKind> {
+    std::error::Error::source(error)?.downcast_ref::<io::Error>().map(io::Error::kind)
 }
 
 /// Text from data without the control characters that a terminal would obey.

@@ -96,6 +96,16 @@ pub(crate) fn count(number: u64) -> String {
     grouped
 }
 
+/// How many things of a name: `1 sample`, `2 samples`.
+pub(crate) fn things(number: u64, name: &str) -> String {
+    let plural = match number {
+        1 => "",
+        _ if name.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {name}{plural}", count(number))
+}
+
 /// A figure to six significant digits; whole numbers in full.
 pub(crate) fn figure(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {

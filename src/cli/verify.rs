@@ -1,15 +1,25 @@
+use std::fmt::Write;
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
-use ringfeed::{Error, Loader, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use ringfeed::{
+    Error, ErrorKind, Loader, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify,
+};
 use serde::{Serialize, Serializer};
+use signal_hook::consts::SIGINT;
 
 use super::args::VerifyArgs;
 use super::bench::{cores, find_in};
 use super::output::{ErrorParts, Report, lossy};
-use super::table::{count, figure, one_line};
+use super::table::{count, figure, one_line, things};
+
+/// The exit status of what a person stopped (Ctrl-C), as shells have it: 128 and the signal's number.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// All that is bad in a data set.
 #[derive(Serialize)]
@@ -45,15 +55,23 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         None => args.config.as_deref().map(|file| settings(file, args)).transpose()?,
     };
     let bar = bar();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let watch = Once::new();
     let show = |progress: VerifyProgress| {
+        // Before anything is found, the signal ends the process as ever; and a second one always does.
+        watch.call_once(|| {
+            let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), stopped.clone());
+            let _ = signal_hook::flag::register(SIGINT, stopped.clone());
+        });
         if let (Some(total), None) = (progress.total, bar.length()) {
             bar.set_length(total);
-            bar.set_style(style("{bar:40} {pos}/{len} samples, {per_sec}, {eta} left{msg}"));
+            bar.set_style(style("{bar:40} {pos}/{len} samples, {rate}, {eta} left{msg}"));
         }
         bar.set_position(progress.samples);
         if progress.bad > 0 {
             bar.set_message(format!(", {} bad", count(progress.bad)));
         }
+        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {
         Some(config) => {
@@ -87,14 +105,18 @@ fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
         }
     } else if config.sources.is_empty() {
         let message = "names no source, so give a PATH beside it";
-        return Err(Error::new(ringfeed::ErrorKind::Config, message).at_path(file));
+        return Err(Error::new(ErrorKind::Config, message).at_path(file));
     }
     config.workers = args.workers.or(config.workers);
     Ok(config)
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+/// The style of a bar, in which `{rate}` is how many things a second.
+pub(crate) fn style(template: &str) -> ProgressStyle {
+    let rate = |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{}/s", count(state.per_sec().round() as u64));
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", rate)
 }
 
 /// A bar on a terminal; nothing in a pipe.
@@ -102,7 +124,7 @@ fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::no_length().with_style(style("{spinner} {pos} samples, {per_sec}{msg}"));
+    let bar = ProgressBar::no_length().with_style(style("{spinner} {pos} samples, {rate}{msg}"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
@@ -112,8 +134,8 @@ impl Report for Verification {
         let path = one_line(&self.path);
         let Self { format, samples, bad_samples, .. } = self;
         let mut text = match bad_samples {
-            0 => format!("{path}: {format}, {} samples read, none bad", count(*samples)),
-            bad => format!("{path}: {format}, {} samples read, {} bad", count(*samples), count(*bad)),
+            0 => format!("{path}: {format}, {} read, none bad", things(*samples, "sample")),
+            bad => format!("{path}: {format}, {} read, {} bad", things(*samples, "sample"), count(*bad)),
         };
         text += &format!(" ({} s)\n", figure(self.seconds));
         for error in &self.bad {
@@ -123,13 +145,18 @@ impl Report for Verification {
             0 => {}
             more => text += &format!("  and {} more that are not listed\n", count(more)),
         }
-        if let Some(error) = &self.ended_by {
+        if self.status() == INTERRUPTED {
+            text += "  stopped before the end\n";
+        } else if let Some(error) = &self.ended_by {
             text += &format!("  nothing could be read from here on: {}\n", one_line(&error.to_string()));
         }
         text
     }
 
-    fn is_ok(&self) -> bool {
-        self.ok
+    fn status(&self) -> u8 {
+        match &self.ended_by {
+            Some(error) if error.kind() == ErrorKind::Interrupted => INTERRUPTED,
+            _ => u8::from(!self.ok),
+        }
     }
 }

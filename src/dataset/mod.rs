@@ -37,4 +37,4 @@ pub use split::{Folds, Part, Split};
 pub use state::State;
 pub use stream_source::StreamSource;
 pub(crate) use verify::verify_known;
-pub use verify::{VerifyProgress, VerifyReport, verify_source};
+pub use verify::{Proceed, VerifyProgress, VerifyReport, verify_source};

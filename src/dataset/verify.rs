@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -50,10 +50,29 @@ pub struct VerifyProgress {
     pub total: Option<u64>,
 }
 
+/// What a callback for progress answers: nothing, or whether to go on.
+pub trait Proceed {
+    /// Whether to go on.
+    fn proceed(self) -> bool;
+}
+
+impl Proceed for () {
+    fn proceed(self) -> bool {
+        true
+    }
+}
+
+impl Proceed for ControlFlow<()> {
+    fn proceed(self) -> bool {
+        self.is_continue()
+    }
+}
+
 /// Reads and decodes each sample of one epoch on `workers` threads (the caller's is one of them), and keeps no batch.
 ///
 /// Bad samples never end it, whatever the source's policy; panics in decoders count as bad samples. `on_progress` is
-/// called after each of the source's batches, by any of the threads. Each thread holds one decoded sample and the bytes of a few;
+/// called after each of the source's batches, by any of the threads; [`ControlFlow::Break`] from it stops, with what was found
+/// until then and [`VerifyReport::ended_by`] of kind [`ErrorKind::Interrupted`]. Each thread holds one decoded sample and the bytes of a few;
 /// beside those, memory grows with the list of bad samples alone, which ends at 100,000.
 ///
 /// ```
@@ -68,20 +87,20 @@ pub struct VerifyProgress {
 /// # Errors
 ///
 /// What the source objects to when it is opened.
-pub fn verify_source(
+pub fn verify_source<G: Proceed>(
     source: impl Source,
     workers: usize,
-    on_progress: impl Fn(VerifyProgress) + Sync,
+    on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
     verify_known(source, workers, BTreeMap::new(), on_progress)
 }
 
 /// As [`verify_source`]; the samples in `known` are bad for the reasons given there, and are not read.
-pub(crate) fn verify_known(
+pub(crate) fn verify_known<G: Proceed>(
     source: impl Source,
     workers: usize,
     known: BTreeMap<u64, Error>,
-    on_progress: impl Fn(VerifyProgress) + Sync,
+    on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
     let opened = Box::new(source).open()?;
     let run = Run {
@@ -90,7 +109,7 @@ pub(crate) fn verify_known(
         found: Mutex::new(Found { samples: 0, bad_samples: known.len() as u64, bad: known }),
         filler: &*opened.filler,
         total: opened.samples,
-        on_progress: &on_progress,
+        on_progress: &|progress| on_progress(progress).proceed(),
     };
     run.hand_on(Planning { planner: opened.planner, ended: false, ended_by: None });
     std::thread::scope(|scope| {
@@ -115,7 +134,7 @@ struct Run<'a> {
     found: Mutex<Found>,
     filler: &'a dyn Filler,
     total: Option<u64>,
-    on_progress: &'a (dyn Fn(VerifyProgress) + Sync),
+    on_progress: &'a (dyn Fn(VerifyProgress) -> bool + Sync),
 }
 
 struct Planning {
@@ -156,8 +175,11 @@ impl Run<'_> {
                 let rows = start..padded_from.min(start + FETCHED);
                 worker.verify(self.filler, &plan, rows, &self.known, &faulty);
             }
-            (self.on_progress)(self.report(padded_from as u64, &mut worker.bad));
+            let proceed = (self.on_progress)(self.report(padded_from as u64, &mut worker.bad));
             plan.release_records();
+            if !proceed {
+                self.stop();
+            }
         }
     }
 
@@ -177,6 +199,15 @@ impl Run<'_> {
     fn hand_on(&self, planning: Planning) {
         // There is room: there is one, and both ends live as long as the run.
         let _ = self.planning.0.send(planning);
+    }
+
+    fn stop(&self) {
+        let Ok(mut planning) = self.planning.1.recv() else { return };
+        if !planning.ended {
+            planning.ended = true;
+            planning.ended_by = Some(Error::new(ErrorKind::Interrupted, "stopped, as asked for"));
+        }
+        self.hand_on(planning);
     }
 
     fn report(&self, samples: u64, bad: &mut Vec<(u64, Error)>) -> VerifyProgress {
@@ -384,5 +415,18 @@ mod tests {
         assert_eq!((report.samples, report.bad_samples), (50, 1));
         assert_eq!(report.bad[0].location().record, Some(7));
         assert_eq!(report.ended_by.map(|error| error.kind()), Some(ErrorKind::Io));
+    }
+
+    #[test]
+    fn whoever_asks_to_stop_keeps_what_was_found() {
+        for workers in [1, 4] {
+            let report = verify_source(flaky(), workers, |progress| match progress.samples {
+                300.. => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            let report = report.unwrap();
+            assert!((300..1000).contains(&report.samples) && report.bad_samples >= 30, "{report:?}");
+            assert_eq!(report.ended_by.map(|error| error.kind()), Some(ErrorKind::Interrupted));
+        }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::dataset::{ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known, verify_source};
+use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known, verify_source};
 use crate::decode::ImageOptions;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
@@ -40,10 +40,10 @@ const LARGE: usize = 8;
 /// # Errors
 ///
 /// What can't be opened at all: [`detect`]'s errors, and those of the format's reader.
-pub fn verify(
+pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,
-    on_progress: impl Fn(VerifyProgress) + Sync,
+    on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
     let path = path.as_ref();
     let csv = CsvOptions { missing: Missing::Nan, ..CsvOptions::default() };
@@ -70,9 +70,8 @@ pub fn verify(
         Format::ImageFolder => {
             let (images, mut bad) = ImageFolder::detect_readable(path, &ImageOptions::default())?;
             let refused = bad.len() as u64;
-            let progress = |progress: VerifyProgress| {
-                on_progress(VerifyProgress { bad: progress.bad + refused, ..progress });
-            };
+            let progress =
+                |progress: VerifyProgress| on_progress(VerifyProgress { bad: progress.bad + refused, ..progress });
             let mut report = verify_source(ReaderSource::new(images).batch_size(LARGE), workers, progress)?;
             bad.append(&mut report.bad);
             Ok(VerifyReport { bad_samples: report.bad_samples + refused, bad, ..report })
@@ -84,27 +83,35 @@ pub fn verify(
     }
 }
 
-fn verify_idx(path: &Path, workers: usize, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
+fn verify_idx<G: Proceed>(
+    path: &Path,
+    workers: usize,
+    on_progress: impl Fn(VerifyProgress) -> G + Sync,
+) -> Result<VerifyReport> {
     let reader = IdxReader::open(path, &IdxOptions::default())?;
     verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
 }
 
-fn verify_idx_folder(
+fn verify_idx_folder<G: Proceed>(
     folder: &Path,
     workers: usize,
-    on_progress: &(dyn Fn(VerifyProgress) + Sync),
+    on_progress: &(impl Fn(VerifyProgress) -> G + Sync),
 ) -> Result<VerifyReport> {
     let mut all = VerifyReport { samples: 0, bad_samples: 0, bad: Vec::new(), ended_by: None };
     for path in IdxFile::paths_in(folder)? {
         let (samples, bad) = (all.samples, all.bad_samples);
         let verified = verify_idx(&path, workers, |progress| {
-            on_progress(VerifyProgress { samples: samples + progress.samples, bad: bad + progress.bad, total: None });
+            on_progress(VerifyProgress { samples: samples + progress.samples, bad: bad + progress.bad, total: None })
         });
         match verified {
             Ok(report) => {
                 all.samples += report.samples;
                 all.bad_samples += report.bad_samples;
                 all.bad.extend(report.bad);
+                if report.ended_by.is_some() {
+                    all.ended_by = report.ended_by;
+                    break;
+                }
             }
             Err(error) => {
                 all.bad_samples += 1;
@@ -124,7 +131,7 @@ impl Loader {
     ///
     /// As [`build`](Self::build): what the readers object to when they are opened, such as a file of sequences that can't
     /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
-    pub fn verify(&self, on_progress: impl Fn(VerifyProgress) + Sync) -> Result<VerifyReport> {
+    pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
         verify_known(self.every_sample().read_by(&budget, |_, _| Ok(true))?, workers, BTreeMap::new(), on_progress)
