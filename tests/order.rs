@@ -657,3 +657,128 @@ fn a_sample_is_augmented_alike_on_any_number_of_shards() {
         assert_eq!(parts, whole);
     }
 }
+
+#[test]
+fn numbers_beyond_any_run_are_refused_or_do_no_harm() {
+    for last_batch in [LastBatch::Keep, LastBatch::Drop] {
+        for batch_size in [1 << 62, usize::MAX] {
+            let source = waves(10, 3, batch_size).shard(Shard::new(1, 4).unwrap()).last_batch(last_batch);
+            let mut iterator = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
+            let lens: Vec<usize> = iterator.by_ref().map(|batch| batch.unwrap().len()).collect();
+            assert_eq!(lens, if last_batch == LastBatch::Keep { vec![3] } else { vec![] });
+        }
+    }
+    for samples in [u64::MAX, (1 << 62) + 1] {
+        let source = waves(10, 3, 4).samples_per_epoch(samples);
+        let error = AsyncDataSetIterator::new(source, &workspace(1, 1)).err().unwrap();
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains("samples_per_epoch"), "{error}");
+    }
+    let source = waves(10, 3, 4).samples_per_epoch(1 << 62).shard(Shard::new(u32::MAX - 1, u32::MAX).unwrap());
+    let mut far = AsyncShieldDataSetIterator::new(source, &workspace(1, 0)).unwrap();
+    far.seek(&State { position: (1 << 62) - 1, epoch: 1 << 62, ..far.state() }).unwrap();
+    assert_eq!(far.next().unwrap().unwrap().padding(), 1);
+    let state = far.state();
+    assert_eq!((state.position, far.next().is_none()), (1 << 62, true));
+
+    let skipping = || {
+        let source = ReaderSource::new(Flaky::new(10, &[0, 1, 2], Trouble::FailInDecode));
+        source.batch_size(5).bad_records(BadRecords::Skip(BadLimits::default()))
+    };
+    let mut iterator = AsyncShieldDataSetIterator::new(skipping(), &workspace(1, 0)).unwrap();
+    iterator.seek(&State { bad: u64::MAX, run: u32::MAX, ..iterator.state() }).unwrap();
+    assert_eq!(iterator.next().unwrap().unwrap().len(), 2);
+    assert_eq!((iterator.state().bad, iterator.state().run), (u64::MAX, 0));
+
+    let beyond = State { position: 11, ..iterator.state() };
+    assert!(iterator.seek(&beyond).unwrap_err().to_string().contains("the epoch has 10 samples"));
+    let mut ahead = AsyncDataSetIterator::new(skipping(), &workspace(1, 1)).unwrap();
+    let refused = ahead.seek(&beyond).err().or_else(|| ahead.next().and_then(Result::err));
+    assert_eq!(refused.unwrap().kind(), ErrorKind::Config);
+    let rows = ringfeed::SampleStream::repeatable(
+        &[ringfeed::TensorSpec::new("x", Role::Feature, ringfeed::DType::U8, &[])],
+        || (0..10u8).map(|x| Ok(vec![ringfeed::Array::from(x)])),
+    );
+    let stream = ringfeed::StreamSource::from_samples(rows.unwrap());
+    let mut iterator = AsyncShieldDataSetIterator::new(stream, &workspace(1, 0)).unwrap();
+    assert!(iterator.seek(&State { source: None, ..beyond }).unwrap_err().to_string().contains("10 samples"));
+}
+
+/// Plans as a user would: position for position, and says nothing of randomness.
+struct InOrder {
+    epoch: u64,
+    at: u64,
+}
+
+impl ringfeed::Planner for InOrder {
+    fn plan(&mut self, into: &mut ringfeed::BatchPlan) -> ringfeed::Result<bool> {
+        into.clear();
+        (into.epoch, into.index) = (self.epoch, self.at / 10);
+        into.positions.extend(self.at..self.at + 10);
+        into.samples.extend(self.at..self.at + 10);
+        self.at += 10;
+        into.end = self.at;
+        Ok(self.at <= 100)
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) -> ringfeed::Result<()> {
+        (self.epoch, self.at) = (epoch, 0);
+        Ok(())
+    }
+
+    fn seek(&mut self, state: &State) -> ringfeed::Result<()> {
+        (self.epoch, self.at) = (state.epoch, state.position);
+        Ok(())
+    }
+}
+
+struct OwnPlanner(ReaderSource);
+
+impl ringfeed::Source for OwnPlanner {
+    fn open(self: Box<Self>) -> ringfeed::Result<ringfeed::Opened> {
+        let opened = Box::new(self.0).open()?;
+        Ok(ringfeed::Opened { planner: Box::new(InOrder { epoch: 0, at: 0 }), ..opened })
+    }
+}
+
+#[test]
+fn a_planner_of_the_users_own_has_another_key_in_each_epoch() {
+    let bad: Vec<u64> = (0..100).filter(|id| id % 3 == 0).collect();
+    let source = |seed| {
+        ReaderSource::new(Flaky::new(100, &bad, Trouble::FailInDecode))
+            .batch_size(10)
+            .seed(seed)
+            .bad_records(BadRecords::Replace(BadLimits::default()))
+    };
+    let two_epochs = |mut iterator: Box<dyn DataSetIterator>| -> Vec<Vec<Seen>> {
+        let seen = iterator.epochs(2).map(|epoch| epoch.unwrap().map(|batch| see(&batch.unwrap())).collect());
+        seen.collect()
+    };
+    let own = |seed| two_epochs(wrap(OwnPlanner(source(seed)), &workspace(2, 2)).unwrap());
+    let (first, other) = (own(5), own(6));
+    let samples = |epoch: &[Seen]| epoch.iter().flat_map(|batch| batch.samples.clone()).collect::<Vec<_>>();
+    assert_ne!(samples(&first[0]), samples(&first[1]), "another epoch has other replacements");
+    assert_ne!(samples(&first[0]), samples(&other[0]), "so has another seed");
+    assert_eq!(first, two_epochs(wrap(shield(OwnPlanner(source(5))), &workspace(1, 0)).unwrap()));
+    assert_eq!(first, two_epochs(wrap(source(5), &workspace(1, 1)).unwrap()), "the same key as a planner of ours");
+}
+
+#[test]
+fn an_error_after_a_resume_says_how_many_bad_records_came_before() {
+    let bad: Vec<u64> = (0..30).collect();
+    let source = || {
+        ReaderSource::new(Flaky::new(100, &bad, Trouble::FailInDecode))
+            .batch_size(10)
+            .bad_records(BadRecords::Skip(BadLimits::count(25)))
+    };
+    let mut first = AsyncDataSetIterator::new(source(), &workspace(2, 1)).unwrap();
+    first.by_ref().take(2).for_each(|batch| assert!(batch.unwrap().is_empty()));
+    let mut second = AsyncShieldDataSetIterator::new(source(), &workspace(1, 0)).unwrap();
+    second.seek(&first.state()).unwrap();
+    let message = second.next().unwrap().unwrap_err().to_string();
+    for part in ["30 bad records", "allows 25", "record 20 is bad", "record 29 is bad", "and 20 before the state"] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    assert!(!message.contains("..."), "{message}");
+    let whole = first.next().unwrap().unwrap_err().to_string();
+    assert!(whole.contains("record 0 is bad") && whole.contains("...") && !whole.contains("before"), "{whole}");
+}

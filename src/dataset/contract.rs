@@ -270,7 +270,9 @@ impl BatchPlan {
         Err(Error::new(ErrorKind::Config, format!("the planner planned batch {} with {problem}", self.index)))
     }
 
-    pub(crate) fn key(&self) -> RandomKey {
+    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch): below it, a sample has the
+    /// key `key().with(id)`. It is set when the plan is made, whoever made it.
+    pub fn key(&self) -> RandomKey {
         self.key.unwrap_or(RandomKey::new(0))
     }
 }

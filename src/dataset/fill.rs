@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::order::epoch_key;
 use crate::read::{Job, Scratch};
 use crate::ring::Share;
 use crate::row::RowsMut;
@@ -182,12 +183,22 @@ pub(crate) fn most_rows(schema: &Schema, bytes: u64) -> u64 {
     bytes / row.saturating_add(PLAN_BYTES)
 }
 
-/// Asks the planner for the next batch of the epoch, of at most `most_rows` rows; `false` ends it.
-pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, most_rows: Option<u64>) -> Result<bool> {
-    (into.measured, into.most_rows) = (None, most_rows);
+/// What a plan depends on beside its planner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanTerms {
+    /// The source's.
+    pub(crate) seed: u64,
+    /// Most rows that there is memory for; `None` where nobody has set a bound.
+    pub(crate) most_rows: Option<u64>,
+}
+
+/// Asks the planner for the next batch of the epoch; `false` ends it.
+pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, terms: PlanTerms) -> Result<bool> {
+    (into.measured, into.most_rows) = (None, terms.most_rows);
     let planned = caught(|| planner.plan(into)).map_err(Error::of_a_user)?;
     if planned {
         into.check()?;
+        into.key = Some(epoch_key(terms.seed, into.epoch));
     }
     Ok(planned)
 }

@@ -25,7 +25,9 @@ pub(crate) use batch::Batch;
 pub use batch::DataSet;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 pub use epochs::{AsDyn, ByEpoch, Epoch, Epochs};
-pub(crate) use fill::{Fetch, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
+pub(crate) use fill::{
+    Fetch, PlanTerms, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch,
+};
 pub use iterator::DataSetIterator;
 pub use labels::read_labels;
 pub use reader_source::ReaderSource;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
-use crate::order::{Deal, EpochOrder, Order, Remainder, Shard, epoch_key};
+use crate::order::{Deal, EpochOrder, FURTHEST, Order, Remainder, Shard};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
@@ -219,6 +219,10 @@ impl Source for ReaderSource {
         }
         let (schema, components) = self.compose()?;
         let order = self.sampling.order(self.len()?, self.seed, self.shuffled, &self.readers)?;
+        if order.len > FURTHEST {
+            let message = format!("an epoch of {} samples; it has at most {FURTHEST} (`samples_per_epoch`)", order.len);
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         let deal = Deal::new(self.shard, order.len, 0, self.remainder);
         let fingerprints = self.readers.iter().map(|reader| reader.fingerprint());
         let mut fingerprint = fingerprints.reduce(Fingerprint::and).unwrap_or_default();
@@ -284,8 +288,7 @@ impl Planner for IndexPlanner {
         }
         into.clear();
         into.epoch = self.epoch;
-        into.index = self.deal.covered(self.dealt) / (batch_size * u64::from(self.shard.count));
-        into.key = Some(epoch_key(self.order.seed, self.epoch));
+        into.index = self.deal.covered(self.dealt) / batch_size.saturating_mul(self.shard.count.into());
         let full = if self.last_batch == LastBatch::Pad { batch_size } else { rows };
         into.reserve(usize::try_from(full).unwrap_or(usize::MAX))?;
         for nth in self.dealt..self.dealt + full {
@@ -305,6 +308,9 @@ impl Planner for IndexPlanner {
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
+        if state.position > self.order.len {
+            return Err(state.is_beyond(self.order.len));
+        }
         self.go_to(state.epoch, state.position);
         Ok(())
     }

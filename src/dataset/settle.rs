@@ -126,6 +126,8 @@ pub(crate) struct Settle {
     policy: BadRecords,
     samples: Option<u64>,
     bad_in_epoch: u64,
+    /// How many of them were found before the state that was gone on from: no more is known of them.
+    found_before: u64,
     /// Bad records one after another, up to the last one that was settled.
     consecutive: u64,
     named: Vec<BadRecord>,
@@ -135,7 +137,15 @@ pub(crate) struct Settle {
 
 impl Settle {
     pub(crate) fn new(policy: BadRecords, samples: Option<u64>) -> Self {
-        Self { policy, samples, bad_in_epoch: 0, consecutive: 0, named: Vec::new(), listed: Vec::new() }
+        Self {
+            policy,
+            samples,
+            bad_in_epoch: 0,
+            found_before: 0,
+            consecutive: 0,
+            named: Vec::new(),
+            listed: Vec::new(),
+        }
     }
 
     pub(crate) fn policy(&self) -> BadRecords {
@@ -145,6 +155,7 @@ impl Settle {
     /// Begins an epoch in which `bad` records were found bad before, the last `run` one after another.
     pub(crate) fn begin_epoch(&mut self, bad: u64, run: u32) {
         self.bad_in_epoch = bad;
+        self.found_before = bad;
         self.consecutive = run.into();
         self.listed.clear();
     }
@@ -191,7 +202,7 @@ impl Settle {
             tracing::warn!(epoch, position, replacement, %error, "a bad record");
             let counter = if replaced { &counters.replaced } else { &counters.skipped };
             counter.fetch_add(1, Ordering::Relaxed);
-            self.bad_in_epoch += 1;
+            self.bad_in_epoch = self.bad_in_epoch.saturating_add(1);
             self.consecutive = if *row == expected { self.consecutive + 1 } else { 1 };
             longest = longest.max(self.consecutive);
             expected = row + 1;
@@ -255,8 +266,14 @@ impl Settle {
             message.push_str("\n  ");
             message.push_str(bad);
         }
-        if self.bad_in_epoch > self.listed.len() as u64 {
+        if self.bad_in_epoch - self.found_before > self.listed.len() as u64 {
             message.push_str("\n  ...");
+        }
+        if self.found_before > 0 {
+            let before = self.found_before;
+            message.push_str(&format!(
+                "\n  and {before} before the state that this run went on from: the run before has named them"
+            ));
         }
         Error::new(ErrorKind::TooManyBad, message)
     }

@@ -4,6 +4,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::order::FURTHEST;
 use crate::read::Fingerprint;
 
 /// Where an iterator stands: what a later run needs to go on, with any number of shards and workers, any prefetch, with
@@ -47,6 +48,13 @@ impl State {
         Self { version: self.version.max(Self::VERSION), source: None, ..self }
     }
 
+    /// What a source says that is shorter than the state.
+    #[cold]
+    pub(super) fn is_beyond(&self, len: u64) -> Error {
+        let message = format!("the state stands at position {}, but the epoch has {len} samples", self.position);
+        Error::new(ErrorKind::Config, message)
+    }
+
     /// What is wrong with it, whatever the source.
     pub(crate) fn check(&self) -> Result<()> {
         let fault = |message| Err(Error::new(ErrorKind::Config, message));
@@ -69,9 +77,6 @@ impl State {
         Ok(())
     }
 }
-
-/// Epochs and positions beyond this are damage, not progress.
-const FURTHEST: u64 = 1 << 62;
 
 fn too_late(version: u32) -> Option<String> {
     (version > State::VERSION).then(|| {

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::normalise::Normaliser;
-use crate::order::epoch_key;
 use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
@@ -118,7 +117,6 @@ impl Source for StreamSource {
             runs_on: false,
             planner: Box::new(StreamPlanner {
                 stream: self.stream,
-                seed: self.seed,
                 epoch: 0,
                 position: 0,
                 batch: 0,
@@ -134,7 +132,6 @@ impl Source for StreamSource {
 /// Reads the records of each batch into its plan.
 struct StreamPlanner {
     stream: Box<dyn RecordStream>,
-    seed: u64,
     epoch: u64,
     position: u64,
     batch: u64,
@@ -149,7 +146,6 @@ impl Planner for StreamPlanner {
         into.clear();
         into.epoch = self.epoch;
         into.index = self.batch;
-        into.key = Some(epoch_key(self.seed, self.epoch));
         while !self.ended && self.failed.is_none() && into.rows() < self.batch_size {
             let row = into.rows();
             if let Err(error) = into.reserve(row + 1) {
@@ -211,7 +207,7 @@ impl Planner for StreamPlanner {
             match self.stream.read(&mut passed) {
                 Ok(true) => {}
                 Err(error) if error.kind() == ErrorKind::Data => {}
-                Ok(false) => break,
+                Ok(false) => return Err(state.is_beyond(self.position)),
                 Err(error) => return Err(error),
             }
             self.position += 1;

@@ -11,7 +11,7 @@ use crate::schema::Extents;
 use crate::sync::Mutex;
 
 use super::contract::{BatchPlan, Filler, Planner, Source};
-use super::fill::{caught, fetch_directly, located, plan_batch};
+use super::fill::{PlanTerms, caught, fetch_directly, located, plan_batch};
 
 /// How many bad samples a [`VerifyReport`] lists: those that come first. The rest is counted.
 const LISTED: usize = 100_000;
@@ -111,7 +111,8 @@ pub(crate) fn verify_known<G: Proceed>(
         total: opened.samples,
         on_progress: &|progress| on_progress(progress).proceed(),
     };
-    run.hand_on(Planning { planner: opened.planner, ended: false, ended_by: None });
+    let terms = PlanTerms { seed: opened.seed, most_rows: None };
+    run.hand_on(Planning { planner: opened.planner, terms, ended: false, ended_by: None });
     std::thread::scope(|scope| {
         for _ in 1..workers {
             // Threads that the system refuses are missed only in speed: this one reads everything if need be.
@@ -139,6 +140,7 @@ struct Run<'a> {
 
 struct Planning {
     planner: Box<dyn Planner>,
+    terms: PlanTerms,
     ended: bool,
     ended_by: Option<Error>,
 }
@@ -186,7 +188,7 @@ impl Run<'_> {
     fn plan(&self, into: &mut BatchPlan) -> bool {
         let Ok(mut planning) = self.planning.1.recv() else { return false };
         if !planning.ended {
-            match plan_batch(&mut *planning.planner, into, None) {
+            match plan_batch(&mut *planning.planner, into, planning.terms) {
                 Ok(more) => planning.ended = !more,
                 Err(error) => (planning.ended, planning.ended_by) = (true, Some(error)),
             }

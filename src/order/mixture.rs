@@ -56,7 +56,7 @@ impl Mixture {
 
     /// How many samples the parts have together.
     pub(crate) fn len(&self) -> u64 {
-        self.subsets.iter().map(Subset::len).sum()
+        self.subsets.iter().fold(0, |sum: u64, subset| sum.saturating_add(subset.len()))
     }
 
     pub(crate) fn hash(&self) -> u64 {

@@ -21,6 +21,9 @@ use crate::random::{RandomKey, scaled};
 /// Tells the draws of weighted sampling from other random numbers.
 const DRAW: u64 = 0x6472_6177_6472_6177;
 
+/// No epoch has more samples, and no run gets to more epochs: sums of a few positions stay below 2^64.
+pub(crate) const FURTHEST: u64 = 1 << 62;
+
 /// The order of all epochs of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {

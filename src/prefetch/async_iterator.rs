@@ -47,7 +47,7 @@ impl AsyncDataSetIterator {
             ring,
             policy: opened.bad_records,
             first,
-            most_rows: workspace.most_rows(opened.filler.schema()),
+            terms: workspace.terms(&opened),
             runs_on: opened.runs_on && config.is_running_on(),
             workers: workspace.workers(),
             prefetch: workspace.prefetch(),

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use crate::dataset::{BatchPlan, Filler, Planner, caught, plan_batch};
+use crate::dataset::{BatchPlan, Filler, PlanTerms, Planner, caught, plan_batch};
 use crate::error::{Error, Result};
 use crate::storage::Needs;
 
@@ -12,8 +12,7 @@ const MOST_PLANS: usize = 1024;
 /// Batches that are planned before they are filled, so that their bytes can be asked for: as many as the storage may be
 /// asked ahead for, across the end of an epoch. Where nothing takes time, none.
 pub(super) struct Lookahead {
-    /// Most rows that a batch may have.
-    most_rows: u64,
+    terms: PlanTerms,
     items: VecDeque<Item>,
     /// Whether any bytes must be asked for; not known before the first batch.
     asks: Option<bool>,
@@ -31,8 +30,8 @@ enum Item {
 }
 
 impl Lookahead {
-    pub(super) fn new(most_rows: u64) -> Self {
-        Self { most_rows, items: VecDeque::new(), asks: None, epoch: 0, has_batches: false }
+    pub(super) fn new(terms: PlanTerms) -> Self {
+        Self { terms, items: VecDeque::new(), asks: None, epoch: 0, has_batches: false }
     }
 
     /// Takes the planner to where planning goes on, unless it has got there ahead.
@@ -72,7 +71,7 @@ impl Lookahead {
             Some(Item::Batch(plan)) => Ok(Some(plan)),
             Some(Item::End) => Ok(None),
             Some(Item::Failed(error)) => Err(error),
-            Some(Item::Begun(_)) | None => plan(planner, spare, self.most_rows),
+            Some(Item::Begun(_)) | None => plan(planner, spare, self.terms),
         }
     }
 
@@ -95,7 +94,7 @@ impl Lookahead {
 
     fn top_up(&mut self, planner: &mut dyn Planner, filler: &dyn Filler, spare: &mut Vec<BatchPlan>, runs_on: bool) {
         while self.has_room() {
-            let item = match plan(planner, spare, self.most_rows) {
+            let item = match plan(planner, spare, self.terms) {
                 Ok(Some(mut plan)) => {
                     self.ask_for(&mut plan, filler);
                     self.has_batches = true;
@@ -133,9 +132,9 @@ impl Lookahead {
     }
 }
 
-fn plan(planner: &mut dyn Planner, spare: &mut Vec<BatchPlan>, most_rows: u64) -> Result<Option<BatchPlan>> {
+fn plan(planner: &mut dyn Planner, spare: &mut Vec<BatchPlan>, terms: PlanTerms) -> Result<Option<BatchPlan>> {
     let mut plan = spare.pop().unwrap_or_default();
-    if plan_batch(planner, &mut plan, Some(most_rows))? {
+    if plan_batch(planner, &mut plan, terms)? {
         return Ok(Some(plan));
     }
     spare.push(plan);

@@ -36,7 +36,7 @@ pub(super) struct Planning {
 impl Planning {
     pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, workers: usize) -> Self {
         Self {
-            lookahead: Lookahead::new(session.most_rows),
+            lookahead: Lookahead::new(session.terms),
             session,
             jobs,
             planner,

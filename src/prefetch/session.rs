@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, State, caught, fetch_directly, settle_rows};
+use crate::dataset::{
+    BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, State, caught, fetch_directly, settle_rows,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
@@ -25,8 +27,7 @@ pub(super) struct Session {
     pub(super) fetchers: Option<Fetchers>,
     /// One for each worker, so that every worker's buffers stay warm.
     scratches: Box<[Mutex<Scratch>]>,
-    /// Most rows that a batch may have within the memory budget.
-    pub(super) most_rows: u64,
+    pub(super) terms: PlanTerms,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
     pub(super) row_ns: AtomicU64,
     /// Workers and the planning thread abandon what they do.
@@ -111,7 +112,7 @@ pub(super) struct SessionParts {
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
     pub(super) first: Option<BatchPlan>,
-    pub(super) most_rows: u64,
+    pub(super) terms: PlanTerms,
     pub(super) runs_on: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
@@ -167,7 +168,7 @@ impl Session {
             policy: parts.policy,
             fetchers: parts.fetch_limit.map(|limit| Fetchers::new(limit, parts.workers)),
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
-            most_rows: parts.most_rows,
+            terms: parts.terms,
             row_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             interrupt: AtomicBool::new(false),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::dataset::{
-    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, Planner, Source, State, caught,
+    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, PlanTerms, Planner, Source, State, caught,
     fetch_directly, fill_rows, measure_plan, plan_batch, settle_rows,
 };
 use crate::error::{Error, Result};
@@ -66,8 +66,7 @@ pub struct AsyncShieldDataSetIterator {
     /// A batch that is planned and not made yet: the first one, or one that found no slot.
     planned: Option<BatchPlan>,
     spare: BatchPlan,
-    /// Most rows that a batch may have within the memory budget.
-    most_rows: u64,
+    terms: PlanTerms,
     ended: bool,
 }
 
@@ -85,7 +84,7 @@ impl AsyncShieldDataSetIterator {
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),
             ended: planned.is_none(),
-            most_rows: workspace.most_rows(opened.filler.schema()),
+            terms: workspace.terms(&opened),
             planner: opened.planner,
             filler: opened.filler,
             counters,
@@ -105,7 +104,7 @@ impl AsyncShieldDataSetIterator {
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
                 let begin = Instant::now();
-                let planned = plan_batch(&mut *self.planner, &mut plan, Some(self.most_rows))?;
+                let planned = plan_batch(&mut *self.planner, &mut plan, self.terms)?;
                 self.counters.plan.busy(begin.elapsed(), plan.rows());
                 if !planned {
                     self.spare = plan;

@@ -2,13 +2,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crate::dataset::{Batch, BatchPlan, Opened, caught, measure_plan, most_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
-use crate::schema::Schema;
 use crate::sync::{Condvar, Mutex};
 
 use super::fetch_limit::FetchLimit;
@@ -127,9 +126,10 @@ impl Workspace {
         }
     }
 
-    /// Most rows of `schema` that a batch may have within the budget.
-    pub(super) fn most_rows(&self, schema: &Schema) -> u64 {
-        most_rows(schema, self.budget().limit())
+    /// What plans of this source depend on: its seed, and most rows that a batch may have within the budget.
+    pub(super) fn terms(&self, opened: &Opened) -> PlanTerms {
+        let most_rows = most_rows(opened.filler.schema(), self.budget().limit());
+        PlanTerms { seed: opened.seed, most_rows: Some(most_rows) }
     }
 
     pub(super) fn config(&self) -> &WorkspaceBuilder {
@@ -147,8 +147,8 @@ impl Workspace {
     /// The ring, sized by the first batch of `opened` if there is none yet, and that batch's plan.
     pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>)> {
         let mut plan = BatchPlan::default();
-        let most_rows = self.most_rows(opened.filler.schema());
-        let planned = plan_batch(&mut *opened.planner, &mut plan, Some(most_rows))?;
+        let terms = self.terms(opened);
+        let planned = plan_batch(&mut *opened.planner, &mut plan, terms)?;
         let mut layout = Layout::default();
         if planned {
             let extents = measure_plan(&*opened.filler, &mut plan, &mut Scratch::default());
