@@ -141,7 +141,7 @@ fn tables_are_read_in_any_dress() {
     let nothing = &empty["fields"][0];
     assert_eq!((&nothing["count"], &nothing["missing"], &nothing["sum"]), (&json!(0), &json!(2), &Value::Null));
     let endless = inspect(&scratch.write("inf.csv", "a,b\ninf,1\n1,2\n"));
-    assert_eq!(endless["fields"][0]["sum"], Value::Null, "JSON has no infinity");
+    assert_eq!(endless["fields"][0]["sum"], json!("inf"), "JSON has no infinity of its own");
 }
 
 #[test]

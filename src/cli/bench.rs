@@ -10,7 +10,7 @@ use ringfeed::{
 use serde::Serialize;
 
 use super::args::BenchArgs;
-use super::output::{Report, lossy};
+use super::output::{Report, lossy, while_opening};
 use super::table::{Column, Table, count, figure, one_line, things};
 use super::upload::{self, Batches, UploadMeasurement};
 use super::verify::style;
@@ -50,7 +50,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let config = settings(args)?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let mut batches = upload::batches(&Loader::from(config.clone()), args.device, args.convert())?;
+    let loader = Loader::from(config.clone());
+    let mut batches = while_opening(|| upload::batches(&loader, args.device, args.convert()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;
     let mut epoch = |batches: &mut dyn Batches| -> Result<()> {

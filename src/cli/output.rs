@@ -1,7 +1,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
@@ -131,6 +133,19 @@ fn person(error: &Error) -> String {
 /// What the operating system said.
 fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     std::error::Error::source(error)?.downcast_ref::<io::Error>().map(io::Error::kind)
+}
+
+/// Shows on a terminal that `work` goes on, and for how long: opening a large file takes its time.
+pub(crate) fn while_opening<T>(work: impl FnOnce() -> T) -> T {
+    let style = ProgressStyle::with_template("{spinner} opening, {elapsed}");
+    let bar = match io::stderr().is_terminal() {
+        true => ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())),
+        false => ProgressBar::hidden(),
+    };
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let result = work();
+    bar.finish_and_clear();
+    result
 }
 
 /// Text from data without the control characters that a terminal would obey.

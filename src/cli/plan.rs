@@ -2,7 +2,7 @@ use ringfeed::{LastBatch, Loader, LoaderConfig, Remainder, Result, RunPlan, Shar
 use serde::Serialize;
 
 use super::args::PlanArgs;
-use super::output::{Report, lossy};
+use super::output::{Report, lossy, while_opening};
 use super::table::{Column, Table, count, one_line};
 
 /// What a run will do.
@@ -22,7 +22,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: Loader::from(config).plan()? })
+    Ok(Planned { config: lossy(&args.config), plan: while_opening(|| Loader::from(config).plan())? })
 }
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
