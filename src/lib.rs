@@ -45,8 +45,13 @@ pub use half::{bf16, f16};
 pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
 pub use loader::{
     Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, PlannedSource, PlannedTensor, RunPlan,
-    SourceConfig, verify,
+    SourceConfig, SourcePath, verify,
 };
+
+/// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
+pub mod field {
+    pub use crate::loader::{Category, Class, Field, Image, Numbers, Text};
+}
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
 pub use order::{Permutation, Remainder, Shard, Subset};

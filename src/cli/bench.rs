@@ -120,7 +120,7 @@ fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
 /// What the config file says, then what the flags say.
 fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
     let mut config = match &args.config {
-        Some(file) => LoaderConfig::load(file)?,
+        Some(file) => LoaderConfig::load(file)?.resolved()?,
         None => LoaderConfig::default(),
     };
     if let Some(path) = &args.path {
@@ -195,6 +195,7 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     match source {
         SourceConfig::Images { options, .. }
+        | SourceConfig::ImageList { options, .. }
         | SourceConfig::Tar { options: TarOptions { images: options, .. }, .. } => {
             options.size = args.size.map(|size| (size, size)).or(options.size);
             options.dtype = args.dtype().unwrap_or(options.dtype);

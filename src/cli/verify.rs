@@ -96,7 +96,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
 
 /// What the file says, of the data at PATH.
 fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
-    let mut config = LoaderConfig::load(file)?;
+    let mut config = LoaderConfig::load(file)?.resolved()?;
     if let Some(path) = &args.path {
         match config.sources.as_mut_slice() {
             [] => {}

@@ -21,6 +21,7 @@ use crate::read::{
 use crate::ring::Overflow;
 use crate::storage::Files;
 
+use super::fields::{Field, compile};
 use super::settings::{self, Language};
 
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
@@ -59,6 +60,12 @@ pub struct LoaderConfig {
     /// whoever loads it.
     #[serde(default)]
     pub sources: Vec<SourceConfig>,
+    /// What is read, by its path alone: the format is detected. Instead of `sources`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourcePath>,
+    /// The tensors of a sample by name, and what each is made of. Without any, what the source gives by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "super::fields::by_name")]
+    pub fields: Vec<(String, Field)>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
@@ -126,6 +133,14 @@ fn default_batch_size() -> usize {
 
 fn default_across_epochs() -> bool {
     true
+}
+
+/// A source by its path alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourcePath {
+    /// A file or folder.
+    pub path: PathBuf,
 }
 
 /// One source: its format, its place and its options.
@@ -199,6 +214,19 @@ pub enum SourceConfig {
         #[serde(default)]
         saved_index: SavedIndex,
         /// How they are read.
+        #[serde(default)]
+        options: ImageOptions,
+    },
+    /// The image files that a column of a CSV file names.
+    ImageList {
+        /// The CSV file.
+        path: PathBuf,
+        /// The column that names the files; relative paths are taken from the CSV file's folder.
+        column: ColumnRef,
+        /// How the CSV file is read.
+        #[serde(default)]
+        csv: CsvOptions,
+        /// How the images are read. They have no class here: a further source reads it out of another column.
         #[serde(default)]
         options: ImageOptions,
     },
@@ -309,6 +337,8 @@ impl Default for LoaderConfig {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
+            source: None,
+            fields: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
             split: None,
@@ -404,6 +434,27 @@ impl LoaderConfig {
         Ok(config)
     }
 
+    /// The same settings with the format of [`source`](Self::source) detected, and with the [`fields`](Self::fields) as options
+    /// of the sources: of the one that there is, and of another one for each field that it can't give with the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`for_path`](Self::for_path), and [`ErrorKind::Config`] for fields that the source does not have.
+    pub fn resolved(mut self) -> Result<Self> {
+        if let Some(source) = self.source.take() {
+            self.sources = Self::for_path(source.path)?.sources;
+        }
+        let fields = std::mem::take(&mut self.fields);
+        if !fields.is_empty() {
+            let [source] = self.sources.as_slice() else {
+                let message = "fields: they are those of one source; there are several";
+                return Err(Error::new(ErrorKind::Config, message));
+            };
+            self.sources = compile(source, &fields)?;
+        }
+        Ok(self)
+    }
+
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
     ///
     /// # Errors
@@ -426,7 +477,8 @@ impl LoaderConfig {
             NormaliserConfig::File(path) => Some(path),
             NormaliserConfig::Inline(_) => None,
         });
-        self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(files)
+        let source = self.source.iter_mut().map(|source| &mut source.path);
+        self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
@@ -437,11 +489,25 @@ impl LoaderConfig {
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
     pub(super) fn faults_among(&self, files: &Files) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.sources.is_empty() {
-            faults.push("sources: there is none; name at least one".to_owned());
+        match (&self.source, self.sources.as_slice()) {
+            (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
+            (Some(_), []) if files.are_local() => {}
+            (Some(_), []) => {
+                faults.push("source: formats are detected on this machine alone; name it in sources".to_owned());
+            }
+            (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
+            (None, [_, _, ..]) if !self.fields.is_empty() => {
+                faults.push("fields: they are those of one source; there are several".to_owned());
+            }
+            _ => {}
         }
         for source in &self.sources {
             source.faults(files, &mut faults);
+        }
+        if let ([source], [_, ..]) = (self.sources.as_slice(), self.fields.as_slice())
+            && let Err(error) = compile(source, &self.fields)
+        {
+            faults.push(format!("fields: {error}"));
         }
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());
@@ -501,6 +567,7 @@ impl SourceConfig {
             Self::Raw { .. } => "raw",
             Self::Tokens { .. } => "tokens",
             Self::Images { .. } => "images",
+            Self::ImageList { .. } => "image_list",
             Self::Tar { .. } => "tar",
         }
     }
@@ -515,7 +582,17 @@ impl SourceConfig {
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
             | Self::Images { path, .. }
+            | Self::ImageList { path, .. }
             | Self::Tar { path, .. } => path,
+        }
+    }
+
+    /// The options of its images, if it has any.
+    pub(super) fn images_mut(&mut self) -> Option<&mut ImageOptions> {
+        match self {
+            Self::Images { options, .. } | Self::ImageList { options, .. } => Some(options),
+            Self::Tar { options, .. } => Some(&mut options.images),
+            _ => None,
         }
     }
 
@@ -529,6 +606,7 @@ impl SourceConfig {
             | Self::Raw { path, .. }
             | Self::Tokens { path, .. }
             | Self::Images { path, .. }
+            | Self::ImageList { path, .. }
             | Self::Tar { path, .. } => path,
         }
     }
@@ -560,6 +638,10 @@ impl SourceConfig {
                 faults.extend(options.validate().err().map(|error| error.to_string()));
             }
             Self::Images { options, .. } => faults.extend(options.faults()),
+            Self::ImageList { csv, options, .. } => {
+                faults.extend(csv.validate().err().map(|error| error.to_string()));
+                faults.extend(options.faults());
+            }
             Self::Tar { options, .. } => faults.extend(options.faults()),
             Self::Tokens { options, .. } => faults.extend(options.faults()),
             Self::Idx { .. } | Self::Npy { .. } | Self::Raw { .. } => {}

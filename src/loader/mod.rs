@@ -1,10 +1,12 @@
 //! One builder for everything, over plain-data configuration.
 
 mod config;
+mod fields;
 mod plan;
 mod settings;
 mod verify;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +28,8 @@ use crate::read::{
 use crate::schema::{Schema, TensorSpec};
 use crate::storage::Files;
 
-pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig};
+pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
+pub use fields::{Category, Class, Field, Image, Numbers, Text};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::verify;
 
@@ -65,6 +68,52 @@ impl Loader {
     /// Batches of one source, with every setting at its default.
     pub fn new(source: SourceConfig) -> Self {
         LoaderConfig::new(source).into()
+    }
+
+    /// Whatever lies at `path`, whose format is detected; see [`LoaderConfig::for_path`]. [`field`](Self::field) says what
+    /// becomes of it.
+    ///
+    /// ```
+    /// use ringfeed::field::{Class, Numbers};
+    /// use ringfeed::Loader;
+    ///
+    /// let train = Loader::open("fixtures/iris.csv")?
+    ///     .field("flower", Numbers::f32().from([0, 1, 2, 3]))
+    ///     .field("species", Class.from(4))
+    ///     .batch_size(50)
+    ///     .shuffle(42)
+    ///     .build()?;
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] if it is nothing that Ringfeed reads.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        LoaderConfig::for_path(path).map(Into::into)
+    }
+
+    /// Adds a tensor of this name, made of a field of the source. Without any, samples have the tensors that the source gives
+    /// by itself.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
+        let name = name.into();
+        if self.config.fields.iter().any(|(other, _)| *other == name) {
+            self.faults.push(format!("fields.{name}: there are two fields of this name"));
+        }
+        self.config.fields.push((name, field.into()));
+        self
+    }
+
+    /// The same with its source's format detected, and with its fields as options of its sources.
+    fn resolved(&self) -> Result<Cow<'_, Self>> {
+        let config = &self.config;
+        if config.source.is_none() && config.fields.is_empty() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let resolved = Self { config: config.clone().resolved()?, ..self.clone() };
+        resolved.check()?;
+        Ok(Cow::Owned(resolved))
     }
 
     /// A CSV file: every number column is a feature, unless told otherwise.
@@ -441,6 +490,9 @@ impl Loader {
         streams: impl Fn(&Path, &CsvOptions) -> Result<bool>,
     ) -> Result<Box<dyn Source>> {
         self.check()?;
+        if let Cow::Owned(resolved) = self.resolved()? {
+            return resolved.read_by(budget, streams);
+        }
         let config = &self.config;
         let normalisers = self.normalisers()?;
         let selects = config.split.is_some() || config.folds.is_some() || config.samples_per_epoch.is_some();
@@ -591,6 +643,9 @@ fn open(files: &Files, source: &SourceConfig, budget: &MemoryBudget) -> Result<A
         }
         SourceConfig::Images { path, options, .. } => {
             Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
+        }
+        SourceConfig::ImageList { path, column, csv, options } => {
+            Arc::new(ImageFolder::from_column(files, path, column, csv, options, budget)?)
         }
         SourceConfig::Tar { path, options } => Arc::new(TarReader::open_in(files, path, options, budget)?),
     })

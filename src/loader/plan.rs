@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -123,6 +124,9 @@ impl Loader {
     /// As [`build`](Self::build), as far as it can be told.
     pub fn plan(&self) -> Result<RunPlan> {
         self.check()?;
+        if let Cow::Owned(resolved) = self.resolved()? {
+            return resolved.plan();
+        }
         let config = &self.config;
         let outlines = config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?;
         let samples = self.planned_samples(&outlines)?;
@@ -274,6 +278,7 @@ fn outline(files: &Files, source: &SourceConfig) -> Result<Outline> {
         },
         SourceConfig::Csv { .. }
         | SourceConfig::Images { .. }
+        | SourceConfig::ImageList { .. }
         | SourceConfig::Tar { .. }
         | SourceConfig::Npy { .. }
         | SourceConfig::Raw { .. } => {

@@ -134,7 +134,12 @@ impl Loader {
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
-        verify_known(self.every_sample().read_by(&budget, |_, _| Ok(true))?, workers, BTreeMap::new(), on_progress)
+        verify_known(
+            self.resolved()?.every_sample().read_by(&budget, |_, _| Ok(true))?,
+            workers,
+            BTreeMap::new(),
+            on_progress,
+        )
     }
 
     /// The same samples without what would reorder, repeat, leave out or change them.
@@ -157,7 +162,9 @@ impl Loader {
         config.augment.clear();
         for source in &mut config.sources {
             match source {
-                SourceConfig::Images { options, .. } => options.augment.clear(),
+                SourceConfig::Images { options, .. } | SourceConfig::ImageList { options, .. } => {
+                    options.augment.clear()
+                }
                 SourceConfig::Tar { options, .. } => options.images.augment.clear(),
                 // Windows side by side hold every token that windows at every place hold.
                 SourceConfig::Tokens { options, .. } if options.cut == TokenCut::Random => {

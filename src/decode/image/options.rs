@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::MAX_SIDE;
 use super::augment::{self, ImageAugment};
 use crate::dtype::DType;
+use crate::random::{RandomKey, mix};
+
+/// Tells the keys of named geometries from those of operations. It never changes.
+const GEOMETRY: u64 = 0x6765_6f6d_6574_7279;
 
 /// Order of an image's dimensions in the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +106,8 @@ pub enum LabelFormat {
     U32,
     /// An `f32` for each class, 1 at the class index and 0 elsewhere.
     OneHot,
+    /// Not at all: there is no tensor of labels.
+    Off,
 }
 
 /// What image files become: plain data, with defaults for all of it.
@@ -149,6 +155,9 @@ pub struct ImageOptions {
     pub colour: ImageColour,
     /// Random operations on the training images, in this order. None for evaluation, which is the default.
     pub augment: Vec<ImageAugment>,
+    /// Images of one sample whose geometry has the same name draw the same numbers for their operations: they are cut, flipped
+    /// and turned alike. By default, all of them do.
+    pub geometry: Option<String>,
     /// The class names in index order: one list for training and test data. `None` takes those that are found, sorted by
     /// name. A class that is found but not listed is an error; one that is listed but not found is fine.
     pub classes: Option<Vec<String>>,
@@ -187,6 +196,7 @@ impl Default for ImageOptions {
             order: PixelOrder::Nchw,
             colour: ImageColour::Rgb,
             augment: Vec::new(),
+            geometry: None,
             classes: None,
             labels: LabelFormat::I64,
             image_name: "image".to_owned(),
@@ -201,6 +211,14 @@ impl Default for ImageOptions {
 }
 
 impl ImageOptions {
+    /// The key that an image of a sample with this key draws under.
+    pub(crate) fn key(&self, sample: RandomKey) -> RandomKey {
+        match &self.geometry {
+            None => sample,
+            Some(name) => sample.with(name.bytes().fold(GEOMETRY, |hash, byte| mix(hash ^ u64::from(byte)))),
+        }
+    }
+
     /// Everything that is wrong with these options, in words; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

@@ -33,6 +33,7 @@ pub(crate) fn write_image(
     tensor: &mut TensorMut<'_>,
     budget: &MemoryBudget,
 ) -> Result<((usize, usize), Damages)> {
+    let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
     let mut work = budget.lend::<ImageWork>(wanted.memory(options), "decoding an image")?;
     let size = work.write(bytes, wanted, options, key, tensor)?;

@@ -223,8 +223,8 @@ mod tests {
             ),
             (
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.size = \"big\"\noptions.fit = 1",
-                5,
-                &["options.fit: "],
+                4,
+                &["options.size: expected a list of 2, found \"big\""],
             ),
             ("[sources]\nformat = \"csv\"", 1, &["sources: expected a list, found a table"]),
             (

@@ -8,6 +8,7 @@
 
 mod chunks;
 mod classes;
+mod column;
 mod columns;
 mod decode;
 mod dialect;
@@ -42,6 +43,7 @@ use crate::storage::{Files, Needs};
 
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
+pub(crate) use column::column_of;
 pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;

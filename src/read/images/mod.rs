@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::decode::image::write_image;
-use crate::decode::{ImageColour, ImageOptions};
+use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
-use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
+use crate::read::csv::column_of;
+use crate::read::{ColumnRef, CsvOptions, Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
@@ -281,6 +282,33 @@ impl ImageFolder {
         Self::listed(found, sizes, labelled, options, &MemoryBudget::unlimited())
     }
 
+    /// Takes the files that a column of a CSV file names, in its order; relative ones from the folder of that file.
+    ///
+    /// # Errors
+    ///
+    /// As [`CsvReader::open`](crate::CsvReader::open), and as [`from_paths`](Self::from_paths).
+    pub fn from_column(
+        files: &Files,
+        path: impl AsRef<Path>,
+        column: &ColumnRef,
+        csv: &CsvOptions,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        check(options)?;
+        let mut found = Found::default();
+        found.files.set_root(path.parent().unwrap_or(Path::new("")));
+        column_of(files, path, column, csv, |name| found.files.push(Path::new(name)))?;
+        if found.files.len() == 0 {
+            return Err(Error::new(ErrorKind::NotFound, "names no image files: it has no records").at_path(path));
+        }
+        let mut reader = Self::new(path, found, 0, false, options, budget)?;
+        reader.first_file = files.number_files(reader.len());
+        reader.storage = files.clone();
+        Ok(reader)
+    }
+
     fn new(
         root: &Path,
         found: Found,
@@ -321,7 +349,7 @@ impl ImageFolder {
         let sizes = ImageSizes::new(files.len(), options);
         let mut tensors = image_tensors(options);
         // Classes of maps are those of the pictures that they belong to, which have them already.
-        let has_label = labelled && options.colour != ImageColour::Index;
+        let has_label = labelled && options.colour != ImageColour::Index && options.labels != LabelFormat::Off;
         tensors.extend(has_label.then(|| label_tensor(options, Some(&classes))));
         let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
         let reservation = budget.reserve(held, "the listing of the images")?;

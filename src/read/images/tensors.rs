@@ -39,7 +39,7 @@ pub(super) fn image_shape<T>(options: &ImageOptions, height: T, width: T, channe
 /// The class, of which there are these if they are known.
 pub(in crate::read) fn label_tensor(options: &ImageOptions, classes: Option<&Arc<[String]>>) -> TensorSpec {
     let (dtype, shape) = match options.labels {
-        LabelFormat::I64 => (DType::I64, vec![]),
+        LabelFormat::I64 | LabelFormat::Off => (DType::I64, vec![]),
         LabelFormat::U32 => (DType::U32, vec![]),
         LabelFormat::OneHot => (DType::F32, vec![classes.map_or(0, |classes| classes.len())]),
     };

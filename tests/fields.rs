@@ -1,0 +1,285 @@
+//! Fields: what each tensor is made of, in Rust and in settings alike.
+#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
+
+use std::path::{Path, PathBuf};
+
+use ringfeed::field::{Category, Class, Image, Numbers, Text};
+use ringfeed::{
+    ColumnValues, DType, DataSet, DataSetIterator, ImageAugment, Loader, LoaderConfig, PixelOrder, Result, Role,
+    SourceConfig,
+};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+/// Photos in class folders, and a table that names them.
+fn photos() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (class, photo) in
+        [("food", "coffee.png"), ("person", "astronaut.png"), ("space", "rocket.jpg"), ("person", "chelsea.png")]
+    {
+        std::fs::create_dir_all(folder.path().join("train").join(class)).unwrap();
+        let to = folder.path().join("train").join(class).join(photo);
+        std::fs::copy(fixtures().join("photos").join(photo), to).unwrap();
+    }
+    let table = "path,label,x,y,comment\n\
+                 train/person/chelsea.png,yes,1.5,2,a cat\n\
+                 train/space/rocket.jpg,no,-0.25,3,\"lift-off, soon\"\n\
+                 train/food/coffee.png,no,7,4,\n";
+    std::fs::write(folder.path().join("table.csv"), table).unwrap();
+    folder
+}
+
+fn crop() -> ImageAugment {
+    ImageAugment::RandomResizedCrop { scale: (0.2, 1.0), ratio: (0.75, 1.33) }
+}
+
+fn flip() -> ImageAugment {
+    ImageAugment::HorizontalFlip { probability: 0.5 }
+}
+
+/// Every tensor of one epoch by name.
+fn all(batches: &mut dyn DataSetIterator) -> Vec<(Vec<u64>, Vec<(String, DType, Vec<usize>, Vec<u8>)>)> {
+    let tensors = |batch: &DataSet| {
+        batch.tensors().map(|t| (t.name().to_owned(), t.dtype(), t.shape().to_vec(), t.bytes().to_vec())).collect()
+    };
+    batches.map(|batch| batch.unwrap()).map(|batch| (batch.sample_ids().to_vec(), tensors(&batch))).collect()
+}
+
+/// Settings beside the data, which say the same as `loader`, read back after they were written, too.
+fn same_as_settings(folder: &Path, settings: &str, loader: &Loader) -> Result<()> {
+    let file = folder.join("loader.toml");
+    std::fs::write(&file, settings).unwrap();
+    let config = LoaderConfig::load(&file)?;
+    let expected = all(&mut *loader.build()?);
+    assert!(!expected.is_empty());
+    assert!(all(&mut *Loader::from(config.clone()).build()?) == expected, "{settings}");
+    for written in [toml::to_string(&config).unwrap(), serde_json::to_string(&config).unwrap()] {
+        let again: LoaderConfig = if written.starts_with('{') {
+            serde_json::from_str(&written).unwrap()
+        } else {
+            toml::from_str(&written).unwrap()
+        };
+        assert_eq!(again, config, "{written}");
+    }
+    Ok(())
+}
+
+#[test]
+fn photos_in_class_folders() -> Result<()> {
+    let folder = photos();
+    let loader = Loader::open(folder.path().join("train"))?
+        .field("image", Image::rgb(64, 48).augment([crop(), flip()]))
+        .field("label", Class)
+        .batch_size(2)
+        .shuffle(42);
+    let batch = loader.build()?.next().unwrap()?;
+    assert_eq!(batch.tensor("image")?.shape(), [2, 3, 64, 48]);
+    assert_eq!(batch.tensor("image")?.as_slice::<f32>()?.len(), 2 * 3 * 64 * 48);
+    assert_eq!(batch.tensor("label")?.as_slice::<i64>()?.len(), 2);
+    assert_eq!(batch.schema().tensors()[1].classes.as_deref().unwrap(), ["food", "person", "space"]);
+    let settings = r#"
+        batch_size = 2
+        shuffle = 42
+        [source]
+        path = "train"
+        [fields]
+        image = { image = [64, 48], augment = [{ kind = "random_resized_crop", scale = [0.2, 1.0], ratio = [0.75, 1.33] }, "horizontal_flip"] }
+        label = "class"
+    "#;
+    same_as_settings(folder.path(), settings, &loader)
+}
+
+#[test]
+fn without_a_class_field_images_have_no_label() -> Result<()> {
+    let folder = photos();
+    let loader = Loader::open(folder.path().join("train"))?.field("pixels", Image::grey(8, 8).dtype(DType::U8));
+    let batch = loader.build()?.next().unwrap()?;
+    assert_eq!(batch.tensors().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>(), ["pixels"]);
+    assert_eq!(batch.tensor("pixels")?.shape(), [4, 1, 8, 8]);
+    Ok(())
+}
+
+#[test]
+fn a_table_that_names_image_files_among_other_columns() -> Result<()> {
+    let folder = photos();
+    let loader = Loader::open(folder.path().join("table.csv"))?
+        .field("photo", Image::rgb(32, 32).order(PixelOrder::Nhwc).from("path").file())
+        .field("label", Class::of(["no", "yes"]))
+        .field("where", Numbers::f64().from(["x", "y"]))
+        .field("comment", Text::new(8).cut())
+        .batch_size(3);
+    let batch = loader.build()?.next().unwrap()?;
+    assert_eq!(batch.tensor("label")?.as_slice::<i64>()?, [1, 0, 0]);
+    assert_eq!(batch.tensor("where")?.as_slice::<f64>()?, [1.5, 2.0, -0.25, 3.0, 7.0, 4.0]);
+    assert_eq!(&batch.tensor("comment")?.as_slice::<u8>()?[8..16], b"lift-off");
+    let alone = ["person/chelsea.png", "space/rocket.jpg", "food/coffee.png"].map(|photo| {
+        let path = folder.path().join("train").join(photo);
+        let one = Loader::open(path).unwrap().field("photo", Image::rgb(32, 32).order(PixelOrder::Nhwc));
+        one.build().unwrap().next().unwrap().unwrap().tensor("photo").unwrap().bytes().to_vec()
+    });
+    assert!(batch.tensor("photo")?.bytes() == alone.concat());
+    let settings = r#"
+        batch_size = 3
+        [source]
+        path = "table.csv"
+        [fields]
+        photo = { from = "path", file = { image = [32, 32], order = "nhwc" } }
+        label = { class = ["no", "yes"] }
+        where = { from = ["x", "y"], numbers = "f64" }
+        comment = { text = 8, longer = "cut" }
+    "#;
+    drop(batch);
+    let names = |batch: &DataSet| {
+        let mut names: Vec<_> = batch.tensors().map(|tensor| tensor.name().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let config = {
+        same_as_settings(folder.path(), settings, &loader)?;
+        LoaderConfig::load(folder.path().join("loader.toml"))?
+    };
+    assert_eq!(
+        names(&Loader::from(config).build()?.next().unwrap()?),
+        ["comment", "comment_len", "label", "photo", "where"]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_table_of_regression_targets_for_images_is_as_short() -> Result<()> {
+    let folder = photos();
+    let loader = Loader::open(folder.path().join("table.csv"))?
+        .field("image", Image::rgb(16, 16).from(0).file())
+        .field("target", Numbers::f32().from([2, 3]));
+    assert_eq!(loader.build()?.next().unwrap()?.tensor("target")?.shape(), [3, 2]);
+    Ok(())
+}
+
+#[test]
+fn a_file_that_a_table_names_and_that_is_not_there_is_a_bad_record_with_its_name() -> Result<()> {
+    let folder = photos();
+    std::fs::write(folder.path().join("table.csv"), "path,x\ntrain/food/coffee.png,1\ntrain/food/tea.png,2\n,3\n")
+        .unwrap();
+    let loader = Loader::open(folder.path().join("table.csv"))?
+        .field("image", Image::rgb(16, 16).from("path").file())
+        .field("x", Numbers::f32())
+        .bad_records(ringfeed::BadRecords::Skip(Default::default()));
+    let mut batches = loader.build()?;
+    assert_eq!(batches.next().unwrap()?.tensor("x")?.as_slice::<f32>()?, [1.0]);
+    let bad = batches.bad_records();
+    assert_eq!(bad.len(), 2);
+    assert!(bad[0].error.contains("tea.png") && bad[0].error.contains("record 1"), "{}", bad[0].error);
+    Ok(())
+}
+
+#[test]
+fn views_of_one_picture_differ_and_a_shared_geometry_does_not() -> Result<()> {
+    let folder = photos();
+    let view = || Image::rgb(24, 24).dtype(DType::U8).augment([crop(), flip()]);
+    let train = folder.path().join("train");
+    let two = |first: Image, second: Image| -> Result<(Vec<u8>, Vec<u8>)> {
+        let loader =
+            Loader::open(&train)?.field("view1", first).field("view2", second).field("label", Class).shuffle(3);
+        let batch = loader.build()?.next().unwrap()?;
+        assert_eq!(batch.tensor("label")?.shape(), [4]);
+        Ok((batch.tensor("view1")?.bytes().to_vec(), batch.tensor("view2")?.bytes().to_vec()))
+    };
+    let (first, second) = two(view(), view())?;
+    assert!(first.chunks(3 * 24 * 24).zip(second.chunks(3 * 24 * 24)).all(|(first, second)| first != second));
+    let (first, second) = two(view().geometry("scene"), view().geometry("scene"))?;
+    assert!(first == second);
+    let settings = r#"
+        shuffle = 3
+        source = { path = "train" }
+        [fields]
+        view1 = { image = [24, 24], dtype = "u8", augment = [{ kind = "random_resized_crop", scale = [0.2, 1.0], ratio = [0.75, 1.33] }, "horizontal_flip"] }
+        view2 = { image = [24, 24], dtype = "u8", augment = [{ kind = "random_resized_crop", scale = [0.2, 1.0], ratio = [0.75, 1.33] }, "horizontal_flip"] }
+    "#;
+    same_as_settings(
+        folder.path(),
+        settings,
+        &Loader::open(&train)?.field("view1", view()).field("view2", view()).shuffle(3),
+    )
+}
+
+#[test]
+fn an_archive_with_two_images_and_numbers_out_of_json() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tar = tar::Builder::new(std::fs::File::create(folder.path().join("train.tar")).unwrap());
+    let left = std::fs::read(fixtures().join("images/rgb.png")).unwrap();
+    let right = std::fs::read(fixtures().join("images/grey.png")).unwrap();
+    for key in 0..3 {
+        let json = format!(r#"{{"steer": {key}.5, "class": {key}}}"#);
+        for (extension, bytes) in [("json", json.as_bytes()), ("left.png", &left), ("right.png", &right)] {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, format!("{key:03}.{extension}"), bytes).unwrap();
+        }
+    }
+    tar.into_inner().unwrap();
+    let loader = Loader::open(folder.path().join("train.tar"))?
+        .field("left", Image::rgb(20, 20).from("left.png"))
+        .field("right", Image::grey(10, 10).from("right.png"))
+        .field("steer", Numbers::f32().from(["json:/steer"]))
+        .field("label", Class.from("json:/class"));
+    let batch = loader.build()?.next().unwrap()?;
+    assert_eq!(batch.tensor("left")?.shape(), [3, 3, 20, 20]);
+    assert_eq!(batch.tensor("right")?.shape(), [3, 1, 10, 10]);
+    assert_eq!(batch.tensor("steer")?.as_slice::<f32>()?, [0.5, 1.5, 2.5]);
+    assert_eq!(batch.tensor("label")?.as_slice::<i64>()?, [0, 1, 2]);
+    let settings = r#"
+        source = { path = "train.tar" }
+        [fields]
+        left = { from = "left.png", image = [20, 20] }
+        right = { from = "right.png", image = [10, 10], colour = "grey" }
+        steer = { from = "json:/steer", numbers = "f32" }
+        label = { from = "json:/class", class = [] }
+    "#;
+    same_as_settings(folder.path(), settings, &loader)
+}
+
+#[test]
+fn categories_and_arrays_are_fields_too() -> Result<()> {
+    let folder = photos();
+    let loader = Loader::open(folder.path().join("table.csv"))?
+        .field("kind", Category::new().missing(-1))
+        .field("x", Numbers::f32());
+    assert!(loader.build().is_err(), "there is no column kind");
+    let resolved = loader.config().clone().resolved()?;
+    let SourceConfig::Csv { options, .. } = &resolved.sources[0] else { panic!("{resolved:?}") };
+    assert_eq!(options.tensors[0].values, ColumnValues::Categories { names: None, missing: Some(-1) });
+    let npy = Loader::open(fixtures().join("npy/i2-little.npy"))?.field("height", Numbers::f32());
+    let batch = npy.build()?.next().unwrap()?;
+    assert_eq!((batch.tensor("height")?.dtype(), batch.schema().tensors()[0].role), (DType::F32, Role::Feature));
+    Ok(())
+}
+
+#[test]
+fn what_a_source_does_not_have_is_said() {
+    let folder = photos();
+    let error = |loader: Loader| loader.build().err().unwrap().to_string();
+    let train = || Loader::open(folder.path().join("train")).unwrap();
+    let table = || Loader::open(folder.path().join("table.csv")).unwrap();
+    let found = error(train().field("x", Numbers::f32()));
+    assert!(found.contains("column \"x\": a folder of images has two fields"), "{found}");
+    let found = error(table().field("photo", Image::rgb(8, 8).from("path")));
+    assert!(found.contains("column \"photo\": a column holds no image; if it names files, say `file`"), "{found}");
+    let found = error(table().field("photo", Image::rgb(8, 8).from("paht").file()));
+    assert!(found.contains("did you mean \"path\"?"), "{found}");
+    let found = error(table().field("x", Numbers::f32()).field("x", Numbers::f32()));
+    assert!(found.contains("there are two fields of this name"), "{found}");
+    let settings = |text: &str| {
+        let file = folder.path().join("loader.toml");
+        std::fs::write(&file, text).unwrap();
+        LoaderConfig::load(&file).unwrap_err().to_string()
+    };
+    let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { image = [8, 8], agument = [] }\n");
+    assert!(found.contains("loader.toml:4:") && found.contains("augment"), "{found}");
+    let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { from = \"x\" }\n");
+    assert!(found.contains("says not exactly one of what it becomes: image, index_map, class"), "{found}");
+    let found = settings("[source]\npath = \"train\"\n[fields]\nlabel = \"clas\"\n");
+    assert!(found.contains("loader.toml:4:") && found.contains("\"class\""), "{found}");
+}
