@@ -225,3 +225,67 @@ fn an_error_of_the_iterator_inside_is_never_taken_for_one_of_the_ring() {
     let kinds: Vec<_> = uploaded.map(|batch| batch.map(drop).map_err(|error| error.kind())).collect();
     assert_eq!(kinds, [Ok(()), Err(ErrorKind::Exhausted)]);
 }
+
+#[test]
+fn a_batch_may_drop_in_the_work_of_its_own_stream_however_much_waits_there() {
+    let device = HostDevice::new();
+    let step = device.stream().unwrap();
+    let mut uploaded = Upload::to(device).slots(1).start(batches(&given(&[("x", DType::I64, &[])]))).unwrap();
+    let batch = uploaded.next().unwrap().unwrap();
+    drop(batch.on(&step).unwrap());
+    let (open, gate) = mpsc::channel::<()>();
+    step.run(move || {
+        gate.recv().unwrap();
+        drop(batch);
+    })
+    .unwrap();
+    // As much as may wait.
+    for _ in 0..1024 {
+        step.run(|| {}).unwrap();
+    }
+    let inside = step.clone();
+    let more = std::thread::spawn(move || inside.run(|| {}).unwrap());
+    open.send(()).unwrap();
+    step.synchronize().unwrap();
+    more.join().unwrap();
+    assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
+}
+
+#[test]
+fn work_that_panics_when_it_is_dropped_ends_no_stream() {
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    let device = HostDevice::new();
+    let stream = device.stream().unwrap();
+    let (open, gate) = mpsc::channel::<()>();
+    let (send, ended) = mpsc::channel::<()>();
+    stream
+        .run(move || {
+            gate.recv().unwrap();
+            panic!("the first");
+        })
+        .unwrap();
+    let kept = Panics;
+    stream.run(move || drop(kept)).unwrap();
+    stream.run(move || drop(send)).unwrap();
+    open.send(()).unwrap();
+    // Dropped, and not run, since the device is broken.
+    assert!(ended.recv().is_err());
+    assert!(stream.synchronize().unwrap_err().to_string().contains("the first"));
+}
+
+#[test]
+fn work_that_waits_for_its_own_stream_is_an_error() {
+    let stream = HostDevice::new().stream().unwrap();
+    let (send, seen) = mpsc::channel();
+    let own = stream.clone();
+    stream.run(move || send.send(own.synchronize().map_err(|error| error.kind())).unwrap()).unwrap();
+    assert_eq!(seen.recv().unwrap(), Err(ErrorKind::Device));
+    stream.synchronize().unwrap();
+}

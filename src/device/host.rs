@@ -1,9 +1,7 @@
 use std::fmt;
 use std::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::{Arc, Weak};
-use std::thread;
-
-use crossbeam_channel::{Receiver, Sender, bounded};
+use std::thread::{self, ThreadId};
 
 use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,10 +10,11 @@ use crate::sync::{Condvar, Mutex};
 
 use super::convert::{self, Work};
 use super::engine::{Engine, Key};
+use super::queue::Queue;
 use super::{Device, OnStream};
 
-/// Commands that may wait in a stream; giving it more waits for room, as on a GPU.
-const QUEUE: usize = 1024;
+/// Work that may wait in a stream; giving it more waits for room, as on a GPU.
+const BOUND: usize = 1024;
 
 /// The host as a device: its memory, and streams that are a thread each.
 ///
@@ -29,7 +28,7 @@ pub struct HostDevice(Arc<Health>);
 pub struct Health {
     /// The first panic of work that was given to a stream.
     broken: Mutex<Option<String>>,
-    streams: Mutex<Vec<Weak<Queue>>>,
+    streams: Mutex<Vec<Weak<Handle>>>,
 }
 
 /// A piece of [`HostDevice`]'s memory.
@@ -43,12 +42,20 @@ pub struct HostMemory {
 /// A queue of work on a [`HostDevice`], run in order by a thread of its own. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct HostStream {
-    queue: Arc<Queue>,
+    handle: Arc<Handle>,
     health: Arc<Health>,
 }
 
-struct Queue {
-    commands: Sender<Command>,
+/// The right to give a stream commands; its thread ends with the last one's.
+struct Handle {
+    queue: Arc<Queue<Command>>,
+    thread: ThreadId,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
 }
 
 /// A place in the order of a [`HostStream`].
@@ -104,14 +111,17 @@ impl Health {
 }
 
 impl HostStream {
-    /// Lets the stream run `work` after all that it has. A panic breaks the device.
+    /// Lets the stream run `work` after all that it has; waits for room if that is very much. A panic breaks the device.
+    ///
+    /// Work may drop batches and give streams more work, but must not wait for the device, as CUDA's host functions must
+    /// not: what it waits for may come behind it.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Device`] if the device is broken.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         self.health.check()?;
-        self.give(Command::Run(Box::new(work)));
+        self.handle.queue.push_when_room(Command::Run(Box::new(work)));
         Ok(())
     }
 
@@ -119,8 +129,9 @@ impl HostStream {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if the device is broken.
+    /// [`ErrorKind::Device`] if the device is broken, or in the stream's own work.
     pub fn synchronize(&self) -> Result<()> {
+        self.check_thread()?;
         let event = HostEvent::new();
         self.record(&event);
         event.block_on();
@@ -128,7 +139,14 @@ impl HostStream {
     }
 
     fn give(&self, command: Command) {
-        self.queue.commands.send(command).expect("a stream's thread runs as long as its queue");
+        self.handle.queue.push(command);
+    }
+
+    fn check_thread(&self) -> Result<()> {
+        if self.handle.thread == thread::current().id() {
+            return Err(Error::new(ErrorKind::Device, "a stream's own work can't wait for the stream"));
+        }
+        Ok(())
     }
 
     fn record(&self, event: &HostEvent) {
@@ -143,36 +161,42 @@ impl HostStream {
     }
 }
 
-/// Runs a stream's commands in order until its last handle is gone.
-fn work(commands: &Receiver<Command>, health: &Health) {
-    for command in commands {
+/// Runs a stream's commands in order until its last handle is gone. A panic breaks the device, but never ends the thread,
+/// which others wait for.
+fn work(queue: &Queue<Command>, health: &Health) {
+    queue.work(|command| {
         let healthy = health.check().is_ok();
-        match command {
-            Command::Copy { from, to, bytes } if healthy => {
+        let done = caught(|| {
+            command.run(healthy);
+            Ok(())
+        });
+        if let Err(error) = done {
+            health.broken.lock().get_or_insert_with(|| error.message().to_owned());
+        }
+    });
+}
+
+impl Command {
+    fn run(self, healthy: bool) {
+        match self {
+            Self::Copy { from, to, bytes } if healthy => {
                 let (from, to) = (with_exposed_provenance::<u8>(from), with_exposed_provenance_mut::<u8>(to));
                 // SAFETY: who called `copy_in` promised that both stay, and that nothing touches the target meanwhile
                 // or changes the source; a host batch and a device slot never overlap.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             }
-            Command::Convert { work, address, bytes } if healthy => {
+            Self::Convert { work, address, bytes } if healthy => {
                 // SAFETY: who called `convert` promised that the memory stays, that nothing writes meanwhile what the work
                 // reads, and that nothing touches what it writes.
                 let memory = unsafe { std::slice::from_raw_parts_mut(with_exposed_provenance_mut(address), bytes) };
                 convert::cpu::run(&work, memory);
             }
-            Command::Run(work) if healthy => {
-                let done = caught(|| {
-                    work();
-                    Ok(())
-                });
-                if let Err(error) = done {
-                    health.broken.lock().get_or_insert_with(|| error.message().to_owned());
-                }
-            }
-            Command::Copy { .. } | Command::Convert { .. } | Command::Run(_) => {}
-            Command::Pass(event, number) => event.pass(number),
-            Command::Await(event, number) => event.wait_for(number),
-            Command::Free(memory) => drop(memory),
+            Self::Run(work) if healthy => work(),
+            // What is not run is dropped, which may be the user's code as well.
+            Self::Copy { .. } | Self::Convert { .. } | Self::Run(_) => {}
+            Self::Pass(event, number) => event.pass(number),
+            Self::Await(event, number) => event.wait_for(number),
+            Self::Free(memory) => drop(memory),
         }
     }
 }
@@ -228,17 +252,17 @@ impl Engine for Arc<Health> {
 
     fn new_stream(&self) -> Result<HostStream> {
         self.check()?;
-        let (commands, queue) = bounded(QUEUE);
-        let health = self.clone();
-        thread::Builder::new()
+        let queue = Arc::new(Queue::new(BOUND));
+        let (commands, health) = (queue.clone(), self.clone());
+        let thread = thread::Builder::new()
             .name("ringfeed-stream".to_owned())
-            .spawn(move || work(&queue, &health))
+            .spawn(move || work(&commands, &health))
             .map_err(|error| Error::new(ErrorKind::Device, format!("no thread for a stream: {error}")))?;
-        let queue = Arc::new(Queue { commands });
+        let handle = Arc::new(Handle { queue, thread: thread.thread().id() });
         let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(&queue));
-        Ok(HostStream { queue, health: self.clone() })
+        streams.push(Arc::downgrade(&handle));
+        Ok(HostStream { handle, health: self.clone() })
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
@@ -290,9 +314,9 @@ impl Engine for Arc<Health> {
 
     fn settle(&self) -> Result<()> {
         let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
-        for queue in streams {
+        for handle in streams {
             // The stream's own state is of no interest here, but that it came so far.
-            let _ = HostStream { queue, health: self.clone() }.synchronize();
+            let _ = HostStream { handle, health: self.clone() }.synchronize();
         }
         self.check()
     }
@@ -316,6 +340,8 @@ impl Engine for Arc<Health> {
         if offset.checked_add(to.len()).is_none_or(|end| end > from.bytes) {
             return Err(Error::new(ErrorKind::Device, format!("{} bytes at {offset} of {}", to.len(), from.bytes)));
         }
+        // Before the copy is given, which is waited for in any case.
+        stream.check_thread()?;
         let target = to.as_mut_ptr().expose_provenance();
         stream.give(Command::Copy { from: from.address + offset, to: target, bytes: to.len() });
         stream.synchronize()
@@ -360,13 +386,13 @@ unsafe fn view<'a>(address: usize, bytes: usize) -> &'a [u8] {
 
 impl PartialEq for HostStream {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.queue, &other.queue)
+        Arc::ptr_eq(&self.handle, &other.handle)
     }
 }
 
 impl fmt::Debug for HostStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostStream({} commands waiting)", self.queue.commands.len())
+        write!(f, "HostStream({} commands waiting)", self.handle.queue.len())
     }
 }
 
@@ -385,5 +411,29 @@ impl fmt::Debug for Health {
 impl fmt::Debug for HostDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HostDevice")
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+    use crate::device::convert::{FloatType, ScaleWork};
+    use crate::dtype::DType;
+
+    #[test]
+    fn a_conversion_that_panics_breaks_the_device_and_ends_every_wait() {
+        let device = HostDevice::new();
+        let (engine, stream) = (&device.0, device.stream().unwrap());
+        let memory = engine.allocate(4096, &stream).unwrap();
+        let (from, to) = (DType::U8, FloatType::F32);
+        let work = Work::Scale(ScaleWork { input: 0, output: 4096, count: 4096, from, to, scale: 1.0, bias: 0.0 });
+        assert!(!work.fits(4096));
+        // SAFETY: the host device slices with bounds, so that nothing is touched.
+        unsafe { engine.convert(&work, &memory, &stream) }.unwrap();
+        let event = engine.event().unwrap();
+        let _ = engine.record(&event, &stream);
+        assert!(engine.block_on(&event).unwrap_err().to_string().contains("out of range"));
+        assert!(stream.synchronize().is_err());
+        engine.free(memory, &stream);
     }
 }

@@ -27,6 +27,7 @@ mod name;
 #[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
 mod plan;
+mod queue;
 mod slot;
 mod upload;
 

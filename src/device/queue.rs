@@ -1,0 +1,78 @@
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use crate::sync::{Condvar, Mutex};
+
+/// Commands of one stream, in order, for a thread of its own.
+///
+/// Of those that users give there is a bound, and who gives more waits for room. Those of the upload stage are bounded by
+/// its slots, and never wait: whoever drops a batch, on whatever thread, goes on.
+pub(super) struct Queue<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    bound: usize,
+}
+
+struct State<T> {
+    commands: VecDeque<T>,
+    is_closed: bool,
+}
+
+thread_local! {
+    /// Whether this thread works for a queue.
+    static WORKS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new(bound: usize) -> Self {
+        let state = State { commands: VecDeque::new(), is_closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), bound }
+    }
+
+    /// Number of commands that wait.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().commands.len()
+    }
+
+    /// Adds a command, whatever waits already.
+    pub(super) fn push(&self, command: T) {
+        self.state.lock().commands.push_back(command);
+        self.changed.notify_all();
+    }
+
+    /// Adds a command when there is room. On the thread of a queue it does not wait for that: it could be the one that makes
+    /// it.
+    pub(super) fn push_when_room(&self, command: T) {
+        let mut state = self.state.lock();
+        while state.commands.len() >= self.bound && !WORKS.get() {
+            state = self.changed.wait(state);
+        }
+        state.commands.push_back(command);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes all commands, on this thread, until the queue is closed and empty.
+    pub(super) fn work(&self, mut run: impl FnMut(T)) {
+        WORKS.set(true);
+        loop {
+            let mut state = self.state.lock();
+            let command = loop {
+                match state.commands.pop_front() {
+                    Some(command) => break command,
+                    None if state.is_closed => return,
+                    None => state = self.changed.wait(state),
+                }
+            };
+            drop(state);
+            self.changed.notify_all();
+            run(command);
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+}
