@@ -75,5 +75,5 @@ pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, RowsMut, TensorMut};
 pub use schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
 pub use stats::{DamageStats, StageStats, Stats};
-pub use storage::{Access, AheadStats, Entry, Files, Needs, Storage};
+pub use storage::{Access, AheadStats, Entry, Files, Mapping, Needs, Storage};
 pub use view::TensorView;

@@ -7,14 +7,14 @@ pub(crate) use std::{
     cell::UnsafeCell as StdUnsafeCell,
     sync::{
         Arc, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 #[cfg(ringfeed_loom)]
 pub(crate) use loom::sync::{
     Arc, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(not(ringfeed_loom))]

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::Waves;
+use common::{MAPPED, Waves};
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
     DataSetIterator, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget, MemoryReader, NpyOptions,
@@ -111,7 +111,7 @@ fn raw_and_npy_files_allocate_nothing_per_batch() {
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (10000, 20)}";
     let start = [b"\x93NUMPY\x01\0".as_slice(), &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat();
     std::fs::write(&npy, [start, data].concat()).unwrap();
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         for dtype in [None, Some(DType::F64)] {
             assert_none("raw", || {
                 let options = RawOptions { access, dtype, ..RawOptions::features(StoredType::F32, &[20]) };
@@ -139,9 +139,9 @@ fn tokens_allocate_nothing_per_batch() {
         documents(TokenPacking::BestFit),
         documents(TokenPacking::Filled),
     ];
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         for cut in &cuts {
-            assert_none("tokens", || {
+            assert_none(&format!("tokens {access:?} {cut:?}"), || {
                 let options = TokenOptions { window: 80, cut: cut.clone(), access, ..TokenOptions::default() };
                 let reader = TokenReader::open(&path, &options).unwrap();
                 let samples = options.samples_per_epoch(reader.len()).unwrap_or(reader.len());
@@ -159,7 +159,7 @@ fn csv_files_allocate_nothing_per_batch() {
     let rows: String =
         (0..10_000).map(|i| format!("{}.5,{},\"{}\",{}\n", i % 977, i * 7, i % 1000, ["no", "yes"][i % 2])).collect();
     std::fs::write(&path, format!("a,b,c,class\n{rows}")).unwrap();
-    for (shuffled, access) in [(false, Access::Read), (true, Access::Read), (true, Access::Map)] {
+    for (shuffled, access) in [(false, Access::Read), (true, Access::Read), (true, MAPPED)] {
         assert_none("csv", || {
             let reader = CsvReader::open(&path, &CsvOptions { access, ..CsvOptions::default() }).unwrap();
             assert_eq!(reader.tensors().len(), 2);
@@ -204,7 +204,7 @@ fn tar_archives_allocate_nothing_per_batch() {
         dtype: DType::F32,
     };
     let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16, longer: Longer::Error };
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         assert_none("tar", || {
             let fields = vec![text.clone(), size.clone(), TarField::class()];
             let reader = TarReader::open(&path, &TarOptions { fields, access, ..TarOptions::default() });

@@ -6,12 +6,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use common::{fixture, see_all, workspace};
+use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, Endian, Error,
     ErrorKind, IdxOptions, IdxReader, Loader, LoaderConfig, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource,
-    RecordReader, Result, SourceConfig, StoredType, verify,
+    RecordReader, Result, SourceConfig, StoredType, TokenOptions, verify,
 };
 use serde::Deserialize;
 
@@ -65,7 +65,7 @@ fn bytes_of(value: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
 fn numpy_s_files_hold_what_numpy_says() {
     let mut types = Vec::new();
     for (name, expected) in expected() {
-        for access in [Access::Read, Access::Map] {
+        for access in [Access::Read, MAPPED] {
             let path = fixture(&format!("npy/{name}.npy"));
             let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
             types.push(reader.stored_type());
@@ -115,7 +115,7 @@ fn what_an_array_of_numbers_is_not_is_refused_with_advice() {
 #[test]
 fn a_number_that_i64_does_not_hold_is_a_bad_record_with_its_byte() {
     let path = fixture("npy/bad-u8.npy");
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
         let source = ReaderSource::new(reader).bad_records(BadRecords::Skip(BadLimits::default()));
         let mut batches = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
@@ -230,7 +230,7 @@ fn raw_files_of_every_type_hold_what_was_written() {
             // One byte of header, so that no element lies at a multiple of its size.
             for header in [&b""[..], b"!"] {
                 let file = bytes_of([header, &data].concat());
-                for access in [Access::Read, Access::Map] {
+                for access in [Access::Read, MAPPED] {
                     let options = RawOptions {
                         header_bytes: header.len() as u64,
                         endian,
@@ -291,7 +291,7 @@ fn batches_are_the_same_however_records_are_read_and_by_whom() {
         assert_eq!(values[5 * nth..][..5], std::array::from_fn::<f32, 5, _>(|i| (sample * 5 + i as u64) as f32));
         assert_eq!(classes[nth], (sample % 10) as i64);
     }
-    for (access, workers) in [(Access::Read, 2), (Access::Map, 1), (Access::Map, 3)] {
+    for (access, workers) in [(Access::Read, 2), (MAPPED, 1), (MAPPED, 3)] {
         let mut ahead = AsyncDataSetIterator::new(source(access), &workspace(workers, 2)).unwrap();
         assert_eq!(see_all(&mut ahead), naive, "{access:?} with {workers} workers");
     }
@@ -342,7 +342,7 @@ fn idx_files_give_the_same_mapped_and_read() {
     let mut file = vec![0, 0, 0x0b, 2, 0, 0, 0, 100, 0, 0, 0, 7];
     file.extend((0..700i16).flat_map(i16::to_be_bytes));
     let file = bytes_of(file);
-    let values = [Access::Read, Access::Map].map(|access| {
+    let values = [Access::Read, MAPPED].map(|access| {
         let reader = IdxReader::open(file.path(), &IdxOptions { access, ..IdxOptions::default() }).unwrap();
         numbers(&all_of(reader), "features")
     });
@@ -364,4 +364,29 @@ fn a_summary_of_arrays_sums_integers_exactly_and_has_infinities() {
     let json = serde_json::to_value(summary(StoredType::F32, &bytes)).unwrap();
     assert_eq!(json["field"]["min"], "-inf");
     assert_eq!((&json["first"][0], &json["last"][0]), (&"-inf".into(), &"nan".into()));
+}
+
+#[test]
+fn nothing_is_mapped_without_a_promise() {
+    // Truncated while it is open: an error if it is read, a signal that ends the process if it is mapped.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&[1; 1 << 20]).unwrap();
+    let options = RawOptions::features(StoredType::U8, &[16]);
+    assert_eq!((options.access, NpyOptions::default().access), (Access::Read, Access::Read));
+    assert_eq!((IdxOptions::default().access, TokenOptions::default().access), (Access::Read, Access::Read));
+    let loader = Loader::raw(file.path(), options.clone()).batch_size(1).workers(1);
+    let mut batches = loader.build().unwrap();
+    assert_eq!(numbers(&batches.next().unwrap().unwrap(), "features"), [1.0; 16]);
+    file.as_file().set_len(0).unwrap();
+    assert!(batches.any(|batch| batch.is_err_and(|error| error.kind() == ErrorKind::Io)));
+
+    let asked = serde_json::from_str(r#""map""#).unwrap();
+    let asked =
+        Loader::raw(fixture("npy/row.npy"), RawOptions { access: asked, ..RawOptions::features(StoredType::U8, &[4]) });
+    for error in [asked.build().err().unwrap(), asked.plan().unwrap_err(), asked.verify(|_| {}).unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("row.npy: access = \"map\" is a promise"), "{error}");
+    }
+    let Access::Map(promise) = MAPPED else { unreachable!() };
+    asked.mapping(promise).build().unwrap();
 }

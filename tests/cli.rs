@@ -480,6 +480,21 @@ fn settings_come_from_a_file_and_flags_override_them() {
 }
 
 #[test]
+fn what_settings_ask_to_be_mapped_is_mapped_and_said() {
+    let scratch = Scratch::new();
+    scratch.write("iris.csv", std::fs::read(fixture("iris.csv")).unwrap());
+    let source = "[[sources]]\nformat = \"csv\"\npath = \"iris.csv\"\noptions = { access = \"map\" }\n";
+    let settings = scratch.write("loader.toml", source);
+    for args in [&["bench", "--config", &settings] as &[_], &["plan", &settings], &["verify", "--config", &settings]] {
+        let output = run(&[args, &["--json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("iris.csv is mapped, as the settings ask: do not change or truncate it"), "{said}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap();
+    }
+}
+
+#[test]
 fn images_of_a_config_keep_the_size_that_it_gives() {
     let scratch = Scratch::new();
     scratch.photos();

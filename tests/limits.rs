@@ -6,7 +6,7 @@ mod common;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use common::{fixture, workspace};
+use common::{MAPPED, fixture, workspace};
 use ringfeed::{
     Access, Affine, AffineSteps, AsyncDataSetIterator, BadRecords, ColumnTensor, ColumnValues, Concat, CsvOptions,
     CsvReader, CsvSequenceReader, CsvStream, DType, DataSet, ErrorKind, ImageFolder, ImageLabels, ImageOptions,
@@ -40,7 +40,7 @@ fn the_largest_limits_of_csv_change_nothing() {
     std::io::Write::write_all(&mut encoder, b"a\n12\n34\n56").unwrap();
     std::fs::write(&packed, encoder.finish().unwrap()).unwrap();
     for max_record_bytes in [usize::MAX, usize::MAX - 1, usize::MAX - 2, usize::MAX - 3, isize::MAX as usize] {
-        for access in [Access::Read, Access::Map] {
+        for access in [Access::Read, MAPPED] {
             let options =
                 CsvOptions { max_record_bytes, max_unpacked_bytes: u64::MAX, access, ..CsvOptions::default() };
             for path in [&path, &packed] {
@@ -130,7 +130,7 @@ fn readers_together_have_no_more_records_than_can_be_counted() {
 fn a_record_beyond_the_last_is_an_error_however_large_its_number() {
     let (_folder, path) = file("data.bin", &[7; 64]);
     let mut readers: Vec<Box<dyn RecordReader>> = Vec::new();
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         let raw = RawOptions { access, ..RawOptions::features(StoredType::U16, &[2]) };
         readers.push(Box::new(RawReader::open(&path, &raw).unwrap()));
         for cut in [TokenCut::Random, TokenCut::Contiguous { stride: None }] {
@@ -139,7 +139,7 @@ fn a_record_beyond_the_last_is_an_error_however_large_its_number() {
         }
     }
     let (_folder, path) = file("data.csv", b"1\n2\n3\n");
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         let options = CsvOptions { access, missing: Missing::Nan, ..CsvOptions::default() };
         readers.push(Box::new(CsvReader::open(&path, &options).unwrap()));
     }

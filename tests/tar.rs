@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use common::{fixture, see_all, workspace};
+use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
     Access, AsyncDataSetIterator, BadLimits, BadRecords, ClassBy, DType, DataSetIterator, ErrorKind, ImageOptions,
@@ -580,23 +580,28 @@ fn a_loader_reads_archives_as_its_settings_say() {
     *config.sources[0].path_mut() = fixture("tar/wds-{000..001}.tar");
     let text_again = toml::to_string(&config).unwrap();
     assert_eq!(toml::from_str::<LoaderConfig>(&text_again).unwrap(), config);
-    let plan = Loader::from(config.clone()).plan().unwrap();
+    // Settings can ask for mapping, but not promise what it needs.
+    let refused = Loader::from(config.clone());
+    assert!(refused.build().is_err() && refused.plan().is_err());
+    let Access::Map(promise) = MAPPED else { unreachable!() };
+    let loader = Loader::from(config.clone()).mapping(promise);
+    let plan = loader.plan().unwrap();
     assert_eq!((plan.samples, plan.unknown.len()), (Some(6), 0));
     assert!(plan.held_bytes > Some(0));
-    let mut batches = Loader::from(config.clone()).build().unwrap();
+    let mut batches = loader.build().unwrap();
     let batch = batches.next().unwrap().unwrap();
     let names: Vec<_> = batch.tensors().map(|tensor| tensor.name().to_owned()).collect();
     assert_eq!(names, ["image", "y", "caption", "caption_len", "left"]);
     assert_eq!(batch.tensor("left").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 3, 4, 5]);
     assert_eq!(batch.tensor("y").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 0, 1, 2]);
-    assert!(Loader::from(config.clone()).verify(|_| {}).unwrap().is_ok());
+    assert!(loader.verify(|_| {}).unwrap().is_ok());
     assert!(matches!(LoaderConfig::for_path(config.sources[0].path()).unwrap().sources[0], SourceConfig::Tar { .. }));
     let SourceConfig::Tar { options, .. } = &mut config.sources[0] else { panic!("a source of archives") };
     options.fields[2] = text("txt", 3);
     options.fields.push(TarField::image());
     options.fields.push(number("JSON", Some("x"), DType::U8));
     let faults = config.faults();
-    assert_eq!(faults.len(), 4, "{faults:?}");
+    assert_eq!(faults.len(), 5, "{faults:?}"); // mapping has no promise
 }
 
 #[test]
@@ -672,7 +677,7 @@ proptest! {
         }
         let folder = Folder::new();
         let path = folder.put("set.tar", &bytes);
-        let options = TarOptions { access: if map { Access::Map } else { Access::Read }, ..options([text("txt", 2000)]) };
+        let options = TarOptions { access: if map { MAPPED } else { Access::Read }, ..options([text("txt", 2000)]) };
         match TarReader::open(&path, &options) {
             Err(error) => prop_assert!(twice || naive.is_empty(), "{}", error),
             Ok(reader) => {

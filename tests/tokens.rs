@@ -6,7 +6,7 @@ mod common;
 use std::io::Write;
 use std::path::Path;
 
-use common::{see_all, workspace};
+use common::{MAPPED, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Endian, Error, ErrorKind,
@@ -125,7 +125,7 @@ fn any_file() -> impl Strategy<Value = (StoredType, Endian, Access, usize)> {
     (
         prop_oneof![Just(StoredType::U8), Just(StoredType::U16), Just(StoredType::U32)],
         prop_oneof![Just(Endian::Little), Just(Endian::Big)],
-        prop_oneof![Just(Access::Read), Just(Access::Map)],
+        prop_oneof![Just(Access::Read), Just(MAPPED)],
         0usize..3,
     )
 }
@@ -223,7 +223,7 @@ proptest! {
         lens in proptest::collection::vec(prop_oneof![8 => 1usize..12, 1 => 12usize..60], 1..80),
         window in 2usize..20,
         shifted in any::<bool>(),
-        access in prop_oneof![Just(Access::Read), Just(Access::Map)],
+        access in prop_oneof![Just(Access::Read), Just(MAPPED)],
     ) {
         let tokens = documents_of(&lens);
         let targets = if shifted { TokenTargets::Inside } else { TokenTargets::None };
@@ -279,7 +279,7 @@ fn documents_are_found_across_the_parts_that_threads_look_through() {
         at += 1 + (at * 7919) % 3000;
     }
     let file = file_of(stored(&tokens, StoredType::U8, Endian::Little));
-    for access in [Access::Read, Access::Map] {
+    for access in [Access::Read, MAPPED] {
         let options = TokenOptions {
             window: 512,
             cut: TokenCut::Documents { end: 255, packing: TokenPacking::Whole },
@@ -319,7 +319,7 @@ fn random_windows_begin_anywhere_and_are_the_same_for_everyone() {
         Loader::tokens(file.path(), options).shuffle(5).batch_size(16).workers(workers)
     };
     let mut begun = std::collections::BTreeSet::new();
-    let mut batches = loader(1, Access::Map).build().unwrap();
+    let mut batches = loader(1, MAPPED).build().unwrap();
     for _ in 0..3 {
         let mut samples = 0;
         for batch in &mut batches {
@@ -340,12 +340,12 @@ fn random_windows_begin_anywhere_and_are_the_same_for_everyone() {
     assert_eq!(begun.len(), 3 * 99, "no place twice before all were drawn");
     assert!(begun.iter().any(|start| start % 100 != 0));
     let naive = see_all(&mut *loader(1, Access::Read).shield().build().unwrap());
-    for (workers, access) in [(1, Access::Map), (3, Access::Map), (2, Access::Read)] {
+    for (workers, access) in [(1, MAPPED), (3, MAPPED), (2, Access::Read)] {
         assert_eq!(see_all(&mut *loader(workers, access).build().unwrap()), naive);
     }
-    let plan = loader(1, Access::Map).plan().unwrap();
+    let plan = loader(1, MAPPED).plan().unwrap();
     assert_eq!((plan.samples, plan.batches_per_epoch), (Some(99), Some(7)));
-    let mut longer = loader(1, Access::Map).samples_per_epoch(1000).build().unwrap();
+    let mut longer = loader(1, MAPPED).samples_per_epoch(1000).build().unwrap();
     assert_eq!((&mut longer).map(|batch| batch.unwrap().len()).sum::<usize>(), 1000);
 }
 
@@ -377,7 +377,7 @@ fn random_windows_without_a_seed_are_a_fault_of_the_settings() {
 fn a_token_beyond_the_vocabulary_is_a_bad_record_with_its_byte() {
     let mut tokens: Vec<u32> = (0..1000).map(|i| i % 500).collect();
     tokens[345] = 512;
-    for (kind, access) in [(StoredType::U16, Access::Map), (StoredType::U32, Access::Read)] {
+    for (kind, access) in [(StoredType::U16, MAPPED), (StoredType::U32, Access::Read)] {
         let file = file_of([vec![0; 16], stored(&tokens, kind, Endian::Little)].concat());
         let options = TokenOptions {
             window: 100,

@@ -163,7 +163,7 @@ What is bad, by format:
 
 Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
 it, every sample is decoded as the file says (without its order, shard, policies and augmentation), and PATH means what \
-it means to bench.
+it means to bench. Files with `access = \"map\"` are mapped: do not change or truncate them meanwhile.
 
 The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record beyond the \
 limit or damaged gzip data make the rest of a CSV file unreadable: that is the report's `ended_by`, beside the bad \
@@ -229,7 +229,8 @@ Examples:
 With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
 if it names several, PATH is the folder where those are that do not lie beside it; if it names none, PATH is read as \
 without it. PATH may be left out if the file names a source. Without a source in a file, missing values of CSV files \
-become NaN, images are resized to 224 x 224, and a folder of IDX files means the largest one and its labels.";
+become NaN, images are resized to 224 x 224, and a folder of IDX files means the largest one and its labels. Files with \
+`access = \"map\"` are mapped: do not change or truncate them meanwhile, which could end the command by a signal.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_EXAMPLES)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use ringfeed::{
-    BadLimits, BadRecords, DType, Error, ErrorKind, Loader, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
+    BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
     SourceConfig, StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
@@ -50,7 +50,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let config = settings(args)?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let loader = Loader::from(config.clone());
+    let loader = super::loader(config.clone());
     let mut batches = while_opening(|| upload::batches(&loader, args.device, args.convert()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;

@@ -50,7 +50,8 @@ fn print(text: &str) -> io::Result<()> {
     }
 }
 
-fn complain(text: &str) {
+/// Says something beside the report.
+pub(super) fn complain(text: &str) {
     // Where there is nobody to complain to, the exit status has to do.
     let _ = writeln!(io::stderr(), "ringfeed: {text}");
 }

@@ -1,4 +1,4 @@
-use ringfeed::{LastBatch, Loader, LoaderConfig, Remainder, Result, RunPlan, Shard};
+use ringfeed::{LastBatch, LoaderConfig, Remainder, Result, RunPlan, Shard};
 use serde::Serialize;
 
 use super::args::PlanArgs;
@@ -22,7 +22,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: while_opening(|| Loader::from(config).plan())? })
+    Ok(Planned { config: lossy(&args.config), plan: while_opening(|| super::loader(config).plan())? })
 }
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {

@@ -7,9 +7,7 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use ringfeed::{
-    Error, ErrorKind, Loader, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify,
-};
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify};
 use serde::{Serialize, Serializer};
 use signal_hook::consts::SIGINT;
 
@@ -77,7 +75,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         Some(config) => {
             let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
             let path = args.path.as_deref().unwrap_or(config.sources[0].path()).to_owned();
-            (path, formats.join(" + "), Loader::from(config).verify(show)?)
+            (path, formats.join(" + "), super::loader(config).verify(show)?)
         }
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.

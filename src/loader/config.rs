@@ -19,7 +19,7 @@ use crate::read::{
     SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
-use crate::storage::Files;
+use crate::storage::{Access, Files, NO_PROMISE};
 
 use super::fields::{Field, compile};
 use super::settings::{self, Language};
@@ -619,7 +619,37 @@ impl SourceConfig {
         std::iter::once(path).chain(labels)
     }
 
+    /// How its files are reached. Images are always read.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::Csv { options: CsvOptions { access, .. }, .. }
+            | Self::CsvSequences { options: SequenceOptions { csv: CsvOptions { access, .. }, .. }, .. }
+            | Self::Idx { options: IdxOptions { access, .. }, .. }
+            | Self::Npy { options: NpyOptions { access, .. }, .. }
+            | Self::Raw { options: RawOptions { access, .. }, .. }
+            | Self::Tokens { options: TokenOptions { access, .. }, .. }
+            | Self::Tar { options: TarOptions { access, .. }, .. } => *access,
+            Self::Images { .. } => Access::Read,
+        }
+    }
+
+    pub(super) fn access_mut(&mut self) -> Option<&mut Access> {
+        match self {
+            Self::Csv { options: CsvOptions { access, .. }, .. }
+            | Self::CsvSequences { options: SequenceOptions { csv: CsvOptions { access, .. }, .. }, .. }
+            | Self::Idx { options: IdxOptions { access, .. }, .. }
+            | Self::Npy { options: NpyOptions { access, .. }, .. }
+            | Self::Raw { options: RawOptions { access, .. }, .. }
+            | Self::Tokens { options: TokenOptions { access, .. }, .. }
+            | Self::Tar { options: TarOptions { access, .. }, .. } => Some(access),
+            Self::Images { .. } => None,
+        }
+    }
+
     fn faults(&self, files: &Files, faults: &mut Vec<String>) {
+        if files.are_local() && self.access().lacks_promise() {
+            faults.push(format!("{}: {NO_PROMISE}", self.path().display()));
+        }
         let mut paths = vec![self.path()];
         if let Self::CsvSequences { labels: Some(labels), .. } = self {
             paths.push(labels);

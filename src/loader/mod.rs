@@ -26,7 +26,7 @@ use crate::read::{
 };
 
 use crate::schema::{Schema, TensorSpec};
-use crate::storage::Files;
+use crate::storage::{Access, Files, Mapping};
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
 pub use fields::{Category, Class, Field, Image, Numbers, Text};
@@ -400,6 +400,27 @@ impl Loader {
     #[must_use]
     pub fn files(mut self, files: Files) -> Self {
         self.files = files;
+        self
+    }
+
+    /// Maps the files for which settings ask for it by `access = "map"`, by a promise that only code can make. For the sources
+    /// that the loader has now.
+    ///
+    /// ```
+    /// use ringfeed::{Loader, LoaderConfig, Mapping};
+    ///
+    /// let settings = r#"{ "sources": [{ "format": "csv", "path": "fixtures/iris.csv", "options": { "access": "map" } }] }"#;
+    /// let config: LoaderConfig = serde_json::from_str(settings).expect("the example is valid");
+    /// assert!(Loader::from(config.clone()).build().is_err());
+    /// // SAFETY: the files are never written again.
+    /// let promise = unsafe { Mapping::promise() };
+    /// let batches = Loader::from(config).mapping(promise).build()?;
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn mapping(mut self, promise: Mapping) -> Self {
+        let wishes = self.config.sources.iter_mut().filter_map(SourceConfig::access_mut);
+        wishes.filter(|access| access.lacks_promise()).for_each(|access| *access = Access::Map(promise));
         self
     }
 

@@ -29,8 +29,7 @@ pub struct RawOptions {
     pub dtype: Option<DType>,
     /// Names of the classes that a label's numbers stand for.
     pub classes: Option<Vec<String>>,
-    /// How the file is reached. By default it is **mapped**, which is faster (one copy instead of two) and a promise: see
-    /// [`Access::Map`].
+    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::Mapping::promise).
     pub access: Access,
 }
 
@@ -45,7 +44,7 @@ impl Default for RawOptions {
             role: Role::Feature,
             dtype: None,
             classes: None,
-            access: Access::Map,
+            access: Access::Read,
         }
     }
 }

@@ -24,7 +24,10 @@ pub(crate) use file::{check_bytes, read_file};
 pub use files::Files;
 pub(crate) use gather::Gathered;
 pub(crate) use gzip::{Inflater, inflate_error};
-pub use input::Access;
+#[cfg(test)]
+pub(crate) use input::MAPPED;
+pub(crate) use input::NO_PROMISE;
+pub use input::{Access, Mapping};
 pub(crate) use input::{Input, Spool, prefetch};
 
 /// A place that keeps files and takes its time to give them: an object store, a server.

@@ -6,9 +6,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ringfeed::{
-    DType, DataSet, DataSetIterator, Dim, Error, ErrorKind, Extents, Location, RandomKey, RecordReader, Result, Role,
-    RowMut, Sample, Scratch, TensorSpec, Workspace,
+    Access, DType, DataSet, DataSetIterator, Dim, Error, ErrorKind, Extents, Location, Mapping, RandomKey,
+    RecordReader, Result, Role, RowMut, Sample, Scratch, TensorSpec, Workspace,
 };
+
+// SAFETY: the tests change no file that is open for mapping.
+pub const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });
 
 /// Sequences whose length and values are functions of their index: `wave` [T, 3] f32, `mask` [T] u8, `id` i64.
 pub struct Waves {

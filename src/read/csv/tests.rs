@@ -166,7 +166,7 @@ proptest! {
         salt in 0usize..5000,
         limit in prop::sample::select(vec![1 << 24, 1 << 22, 10_000, 3000]),
         comment in prop::option::of(Just(b'#')),
-        access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::Access::Map]),
+        access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
     ) {
         let bytes = long(&format!("{text}{ends}"), salt);

@@ -150,7 +150,7 @@ impl TarReader {
             let first = count;
             count += index.len() as u64;
             // Those of a storage hold no descriptor, and are known by the number that they were given.
-            let keep = options.access == Access::Map || archives.len() < KEPT_OPEN || !files.are_local();
+            let keep = options.access != Access::Read || archives.len() < KEPT_OPEN || !files.are_local();
             let input = keep.then(|| files.open(&path, options.access)).transpose()?;
             archives.push(Archive { path, input, first, index });
         }

@@ -28,7 +28,7 @@ pub struct TokenOptions {
     pub header_bytes: u64,
     /// Which byte of a token comes first. An NPY file says it itself.
     pub endian: Endian,
-    /// How the file is reached. By default it is **mapped**, which is faster and a promise: see [`Access::Map`].
+    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::Mapping::promise).
     pub access: Access,
 }
 
@@ -104,7 +104,7 @@ impl Default for TokenOptions {
             stored: StoredType::U16,
             header_bytes: 0,
             endian: Endian::default(),
-            access: Access::Map,
+            access: Access::Read,
         }
     }
 }
