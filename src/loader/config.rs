@@ -629,7 +629,7 @@ impl SourceConfig {
             | Self::Raw { options: RawOptions { access, .. }, .. }
             | Self::Tokens { options: TokenOptions { access, .. }, .. }
             | Self::Tar { options: TarOptions { access, .. }, .. } => *access,
-            Self::Images { .. } => Access::Read,
+            Self::Images { .. } | Self::ImageList { .. } => Access::Read,
         }
     }
 
@@ -642,7 +642,7 @@ impl SourceConfig {
             | Self::Raw { options: RawOptions { access, .. }, .. }
             | Self::Tokens { options: TokenOptions { access, .. }, .. }
             | Self::Tar { options: TarOptions { access, .. }, .. } => Some(access),
-            Self::Images { .. } => None,
+            Self::Images { .. } | Self::ImageList { .. } => None,
         }
     }
 
