@@ -47,7 +47,28 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Name below `src/` and lines of code: no comments, and nothing from the tests at the end on.
+/// The lines of a source file without the items that only tests have. Such an item ends with the first line that has its
+/// own indentation and closes it, as `cargo fmt` writes it.
+fn without_tests(text: &str) -> Vec<&str> {
+    let mut kept = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let code = line.trim_start();
+        if !code.starts_with("#[cfg(test)]") && !code.starts_with("#[cfg(all(test") {
+            kept.push(line);
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let ends = |line: &&str| {
+            let own = line.strip_prefix(indent).filter(|rest| !rest.starts_with(' '));
+            own.is_some_and(|own| own.ends_with([';', '}']) || own.starts_with('}'))
+        };
+        lines.by_ref().find(ends);
+    }
+    kept
+}
+
+/// Name below `src/` and lines of code: no comments, and nothing that only tests have.
 fn library() -> Vec<(String, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
@@ -57,9 +78,8 @@ fn library() -> Vec<(String, Vec<String>)> {
         .map(|path| {
             let name = path.strip_prefix(&root).expect("below src").to_string_lossy().replace('\\', "/");
             let text = std::fs::read_to_string(&path).expect("a source file");
-            let code = text
-                .lines()
-                .take_while(|line| !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test"))
+            let code = without_tests(&text)
+                .into_iter()
                 .map(str::trim)
                 .filter(|line| !line.starts_with("//"))
                 .map(str::to_owned)
@@ -109,4 +129,11 @@ fn unsafe_code_lives_in_few_files() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(with_unsafe, UNSAFE);
+}
+
+#[test]
+fn what_only_tests_have_is_left_out_and_what_follows_it_is_not() {
+    let text = "use a;\n#[cfg(test)]\nuse b;\nfn c() {\n    #[cfg(all(test, unix))]\n    if d {\n        e;\n    }\n    f;\n}\n\
+                #[cfg(test)]\n#[expect(dead_code)]\nmod g {\n    fn h() {\n    }\n}\nfn i() {}\n";
+    assert_eq!(without_tests(text), ["use a;", "fn c() {", "    f;", "}", "fn i() {}"]);
 }
