@@ -41,7 +41,7 @@ pub use verify::verify;
 /// ```
 /// use ringfeed::Loader;
 ///
-/// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(16).shuffle(42).build()?;
+/// let mut train = Loader::csv("fixtures/iris-species.csv").labels(["species"]).batch_size(16).shuffle(42).build()?;
 /// for epoch in train.epochs(3) {
 ///     for batch in epoch? {
 ///         let batch = batch?;
