@@ -9,6 +9,8 @@ mod background;
 mod delivery;
 mod fetch_limit;
 mod lookahead;
+#[cfg(all(test, ringfeed_loom))]
+mod models;
 mod planning;
 mod session;
 mod shield;

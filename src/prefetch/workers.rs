@@ -78,7 +78,7 @@ impl Job {
     }
 
     /// Runs on worker `worker`.
-    fn run(self, worker: usize) {
+    pub(super) fn run(self, worker: usize) {
         match self {
             Self::Fill(filling) => filling.run(worker),
             Self::Measure(portion) => portion.run(worker),

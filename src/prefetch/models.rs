@@ -1,0 +1,203 @@
+//! The window, checked by loom in every interleaving of consumer, planning thread and workers with up to two preemptions:
+//! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib prefetch::models`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loom::thread;
+
+use super::delivery::Taken;
+use super::session::{Session, SessionParts, Step};
+use super::workers::Job;
+use crate::counters::Counters;
+use crate::dataset::{BadRecords, BatchPlan, Filler};
+use crate::dtype::DType;
+use crate::error::{Location, Result};
+use crate::layout::Layout;
+use crate::memory::{AnonymousPages, MemoryBudget};
+use crate::read::Scratch;
+use crate::ring::{Overflow, Ring, RingConfig, Share};
+use crate::row::RowMut;
+use crate::schema::{Extents, Role, Schema, TensorSpec};
+use crate::sync::AtomicBool;
+
+/// Writes the sample's number.
+struct Numbers(Arc<Schema>);
+
+impl Filler for Numbers {
+    fn schema(&self) -> &Arc<Schema> {
+        &self.0
+    }
+
+    fn measure(&self, _: &BatchPlan, _: usize, _: &mut Scratch) -> Result<Extents> {
+        Ok(Extents::default())
+    }
+
+    fn fetch(&self, _: &BatchPlan, _: Range<usize>, _: usize, _: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+
+    fn decode(&self, plan: &BatchPlan, row: usize, _: usize, _: &mut Scratch, out: &mut RowMut<'_>) -> Result<()> {
+        out.tensor(0).bytes_mut()[0] = plan.samples[row] as u8;
+        Ok(())
+    }
+
+    fn place(&self, _: &BatchPlan, _: usize) -> Location {
+        Location::default()
+    }
+}
+
+/// Batch `index`: one sample of that number.
+fn plan(index: u64) -> BatchPlan {
+    BatchPlan { index, samples: vec![index], positions: vec![index], ..BatchPlan::default() }
+}
+
+fn session(slots: usize, prefetch: usize) -> Arc<Session> {
+    let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
+    let ring = Ring::new(RingConfig {
+        slots,
+        slot_bytes: 1,
+        pages: Arc::new(AnonymousPages),
+        budget: MemoryBudget::unlimited(),
+        overflow: Overflow::Fail,
+        poison: None,
+    });
+    let endless = Duration::from_secs(1 << 20);
+    Arc::new(Session::new(SessionParts {
+        filler: Arc::new(Numbers(Arc::new(schema))),
+        counters: Arc::new(Counters::new()),
+        ring: ring.unwrap(),
+        policy: BadRecords::Fail,
+        first: Some(plan(0)),
+        most_rows: u64::MAX,
+        runs_on: false,
+        workers: 2,
+        prefetch,
+        fetch_limit: None,
+        lease_wait: endless,
+        close_wait: endless,
+    }))
+}
+
+/// The planning thread of an epoch of `batches` batches, which gives each one's share to `fill`.
+fn planning(
+    session: &Arc<Session>,
+    batches: u64,
+    mut fill: impl FnMut(u64, Job) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let session = session.clone();
+    thread::spawn(move || {
+        let mut planned = 1;
+        loop {
+            match session.next_step() {
+                Step::Exit => break,
+                Step::Begin(_) => unreachable!("one epoch"),
+                Step::Refill(plan) => bind(&session, plan, &mut fill),
+                Step::Plan if planned < batches => {
+                    bind(&session, plan(planned), &mut fill);
+                    planned += 1;
+                }
+                Step::Plan => session.end(None),
+            }
+        }
+        session.exited();
+    })
+}
+
+fn bind(session: &Arc<Session>, plan: BatchPlan, fill: &mut impl FnMut(u64, Job)) {
+    let index = plan.index;
+    let mut layout = Layout::default();
+    layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
+    let Some(mut draft) = session.slot(layout.bytes()).unwrap() else { return session.keep(plan) };
+    draft.payload_mut().begin(plan);
+    draft.payload_mut().layout = layout;
+    let Some(ticket) = session.bind() else { return session.keep(draft.payload_mut().take_plan()) };
+    draft.payload_mut().ticket = ticket;
+    draft.split(1, |share: Share<_>| fill(index, Job::fill(session.clone(), share)));
+}
+
+/// Takes a batch, which must be whole and the one of this number.
+fn take(session: &Session, index: u64) -> crate::ring::Lease<crate::dataset::Batch> {
+    let Taken::Batch(draft) = session.take() else { panic!("batch {index} did not come") };
+    assert!(draft.is_whole());
+    assert_eq!(draft.payload().plan.samples, [index]);
+    let lease = draft.freeze();
+    assert_eq!(lease.bytes()[0], index as u8);
+    lease
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+#[test]
+fn batches_come_in_the_order_of_their_tickets_whichever_is_filled_first() {
+    check(|| {
+        let session = session(3, 1);
+        let mut other = None;
+        let planning = planning(&session, 2, move |index, job| match index {
+            0 => other = Some(thread::spawn(move || job.run(0))),
+            _ => {
+                job.run(1);
+                other.take().expect("the first batch was given away").join().unwrap();
+            }
+        });
+        session.resume().unwrap();
+        drop(take(&session, 0));
+        drop(take(&session, 1));
+        assert!(matches!(session.take(), Taken::End));
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_session_that_is_paused_loses_no_batch_and_brings_every_slot_home() {
+    check(|| {
+        let session = session(2, 0);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        session.resume().unwrap();
+        session.pause().unwrap();
+        assert_eq!(session.ring.leased(), 0);
+        let all = [(); 2].map(|()| session.ring.acquire(1, &AtomicBool::new(false), Some(Instant::now())).unwrap());
+        drop(all);
+        session.resume().unwrap();
+        drop(take(&session, 0));
+        drop(take(&session, 1));
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_for_a_slot_ends_when_a_batch_drops_elsewhere() {
+    check(|| {
+        let session = session(1, 0);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        session.resume().unwrap();
+        let held = take(&session, 0);
+        let trainer = thread::spawn(move || drop(held));
+        drop(take(&session, 1));
+        trainer.join().unwrap();
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_job_that_is_dropped_ends_the_wait_for_its_batch_and_is_not_taken_for_done() {
+    check(|| {
+        let session = session(2, 0);
+        let planning = planning(&session, 1, |_, job| drop(job));
+        session.resume().unwrap();
+        let Taken::Batch(draft) = session.take() else { panic!("the batch did not come") };
+        assert!(!draft.is_whole());
+        drop(draft);
+        session.close();
+        planning.join().unwrap();
+    });
+}
