@@ -490,7 +490,9 @@ fn settings_split_and_fold() {
     let images = path.with_file_name("photos");
     let planned = |loader: Loader| loader.plan().unwrap().samples;
     assert_eq!(planned(Loader::images(&images)), Some(6));
-    assert_eq!(planned(Loader::images(&images).split(split)), None);
+    let tested = Loader::images(&images).size(8, 8).split(split);
+    let drawn: usize = tested.build().unwrap().map(|batch| batch.unwrap().len()).sum();
+    assert_eq!(planned(tested), Some(drawn as u64), "a plan knows the samples of a split");
     assert_eq!(planned(Loader::images(&images).split(split).samples_per_epoch(40)), Some(40));
     let faults = Loader::csv(&path)
         .split(Split { train: 0.9, ..split })
