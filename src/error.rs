@@ -335,6 +335,10 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
 /// The error for a path that does not exist, with the nearest entry of its nearest existing parent.
 #[cold]
 pub(crate) fn missing_path(path: &Path) -> Error {
+    if path == Path::new("-") {
+        let message = "standard input is read once, but data is looked into before it is read: save it to a file first";
+        return Error::new(ErrorKind::NotFound, message).at_path(path);
+    }
     if let Ok(target) = path.read_link() {
         let message = format!("is a link to {}, which does not exist", target.display());
         return Error::new(ErrorKind::NotFound, message).at_path(path);

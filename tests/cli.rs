@@ -639,3 +639,18 @@ fn a_limit_of_the_size_of_files_is_an_error_and_no_signal() {
     let many = scratch.write("many.csv", many);
     assert_eq!(limited(0, &["bench", &many, "--shuffle", "1"], Stdio::piped()).0, Some(0));
 }
+
+#[test]
+fn shells_learn_to_complete_the_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(String::from_utf8(output.stdout).unwrap().contains("skip-bad"), "{shell}");
+    }
+}
+
+#[test]
+fn standard_input_is_refused_with_what_to_do() {
+    let found = error(&["inspect", "-"]);
+    assert!(found["message"].as_str().unwrap().contains("save it to a file first"), "{found}");
+}

@@ -39,6 +39,18 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(BenchArgs),
+    /// Print a script that completes this command's words in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// The script for a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "ringfeed", &mut script);
+    script
 }
 
 const INSPECT_EXAMPLES: &str = "\

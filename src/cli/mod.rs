@@ -36,6 +36,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
         Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),
         Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
+        Command::Completions { shell } => output::print(&args::completions(shell), ExitCode::SUCCESS),
     }
 }
 

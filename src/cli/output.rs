@@ -32,21 +32,19 @@ pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match print(&text) {
-        Ok(()) => status,
-        Err(error) => {
+    print(text.as_bytes(), status)
+}
+
+/// Writes to standard output; gives `status` if that can be done.
+pub(crate) fn print(bytes: &[u8], status: ExitCode) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        // Whoever reads (such as `head`) has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("standard output: {error}"));
             ExitCode::FAILURE
         }
-    }
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads (such as `head`) has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        _ => status,
     }
 }
 
