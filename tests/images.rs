@@ -995,3 +995,43 @@ fn pnm_files_are_what_pillow_reads() {
     let above = bench.decode(b"P2 2 2 7 1 2 8 3\n").err().unwrap();
     assert!(above.to_string().contains("above the largest"), "{above}");
 }
+
+#[test]
+fn rarer_tiff_files_are_what_pillow_reads_or_say_what_they_are() {
+    let expected: serde_json::Value =
+        serde_json::from_slice(&fs::read(fixture("tiff/expected.json")).unwrap()).unwrap();
+    let numbers = |values: &serde_json::Value| serde_json::from_value::<Vec<i64>>(values.clone()).unwrap();
+    for (name, file) in expected.as_object().unwrap() {
+        let path = fixture("tiff").join(name);
+        let (shape, pixels) = pixels_of(&path, JpegDecoder::default()).unwrap();
+        assert_eq!(shape[..2].iter().map(|side| *side as i64).collect::<Vec<_>>(), numbers(&file["size"]), "{name}");
+        assert_eq!(
+            pixels.iter().map(|value| i64::from(*value)).collect::<Vec<_>>(),
+            numbers(&file["pixels"]),
+            "{name}"
+        );
+        if let Some(map) = file.get("map") {
+            let options = ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..ImageOptions::default() };
+            let reader = ImageFolder::from_paths([path], ImageLabels::None, &options).unwrap();
+            assert_eq!(fill(&reader, 0).unwrap().tensor::<i64>(0), numbers(map), "{name}");
+        }
+    }
+    for (name, words) in [
+        ("lab", "a TIFF of L*a*b* colours: 3 samples of 8 bits a pixel"),
+        ("ycbcr", "a TIFF of YCbCr: 3 samples of 8 bits a pixel"),
+        ("fax3", "a TIFF of grey: 1 samples of 1 bits a pixel, compressed as a fax"),
+        ("float", "a TIFF of grey: 1 floating-point samples of 32 bits a pixel"),
+    ] {
+        let error = summarise_image(fixture(&format!("tiff/refused-{name}.tiff"))).unwrap_err();
+        assert!(error.to_string().contains(words) && error.to_string().contains("convert it"), "{error}");
+    }
+    // A file that ends early, wherever that is, is an error.
+    let mut bench = Bench::new(JpegDecoder::default());
+    for name in ["palette-4.tiff", "palette-lzw.tiff", "white-is-zero-2.tiff"] {
+        let bytes = fs::read(fixture("tiff").join(name)).unwrap();
+        bench.decode(&bytes).unwrap();
+        for len in (0..bytes.len() - 6).step_by(7) {
+            assert!(bench.decode(&bytes[..len]).is_err(), "{name}, {len} bytes");
+        }
+    }
+}

@@ -24,6 +24,7 @@ mod pnm;
 mod resize;
 mod rotate;
 mod samples;
+mod tiff;
 #[cfg(feature = "turbojpeg")]
 mod turbojpeg;
 mod work;

@@ -5,7 +5,7 @@ use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader,
 
 use super::map::{self, Map};
 use super::samples::{level, spread};
-use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer};
+use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer, tiff};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
@@ -33,13 +33,14 @@ fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageD
     limits.max_alloc = Some(max_alloc);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
     reader.limits(limits);
-    reader.into_decoder().map_err(|error| image_error(format, error))
+    reader.into_decoder().map_err(|error| image_error(bytes, format, error))
 }
 
 #[cold]
-fn image_error(format: ImageFormat, error: ImageError) -> Error {
+fn image_error(bytes: &[u8], format: ImageFormat, error: ImageError) -> Error {
     let format = format.as_str();
     let (kind, message) = match error {
+        ImageError::Unsupported(_) if format == "tiff" => (ErrorKind::Format, tiff::unsupported(bytes)),
         ImageError::Limits(_) => (ErrorKind::Limit, format!("a {format} image that is too large: {error}")),
         _ => (ErrorKind::Format, format!("damaged or unsupported {format}: {error}")),
     };
@@ -71,6 +72,9 @@ fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
 impl ImageCrate {
     /// Grey values.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
+        if let Some(read) = tiff::read_map(bytes, header, map) {
+            return read;
+        }
         let decoder = open(bytes, header.format, u64::MAX)?;
         let sample = match (decoder.original_color_type(), decoder.color_type()) {
             (ExtendedColorType::L8, ColorType::L8) => 1,
@@ -79,7 +83,7 @@ impl ImageCrate {
         };
         let values = map.stored_mut(header);
         let stored = resize_buffer(&mut self.stored, sample * values.len());
-        decoder.read_image(stored).map_err(|error| image_error(header.format, error))?;
+        decoder.read_image(stored).map_err(|error| image_error(bytes, header.format, error))?;
         for (into, value) in values.iter_mut().zip(stored.chunks_exact(sample)) {
             *into = if let [low, high] = *value { u16::from_ne_bytes([low, high]) } else { value[0].into() };
         }
@@ -89,6 +93,11 @@ impl ImageCrate {
 
 impl DecodeImage for ImageCrate {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        if header.format == ImageFormat::Tiff
+            && let Some(decoded) = tiff::decode(bytes, header, region, into)
+        {
+            return decoded;
+        }
         if region != Region::whole(header) {
             let mut whole = std::mem::take(&mut self.whole);
             let pixels = resize_buffer(&mut whole, Region::whole(header).bytes());
@@ -104,7 +113,7 @@ impl DecodeImage for ImageCrate {
         if decoder.dimensions() != (header.width, header.height) {
             return Err(Error::new(ErrorKind::Format, "two headers disagree on the image's size"));
         }
-        let error = |error| image_error(header.format, error);
+        let error = |error| image_error(bytes, header.format, error);
         if colour == ColorType::Rgb8 {
             decoder.read_image(into).map_err(error)?;
         } else {

@@ -344,8 +344,20 @@ fn decode<'a>(
 /// Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
 fn guarded(decode: impl FnOnce() -> Result<()>) -> Result<()> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
-        let panic = Error::from_panic(&*panic);
-        let message = format!("damaged, or of a kind that its decoder can't take: it {}", panic.message());
+        tracing::debug!(panic = Error::from_panic(&*panic).message(), "a decoder of images panicked");
+        let message = "damaged, or of a kind that its decoder can't take; if other programs show it, convert it to PNG";
         Err(Error::new(ErrorKind::Format, message))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_decoder_says_when_it_panics_is_not_for_users() {
+        let error = guarded(|| panic!("index out of bounds")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        assert!(error.message().contains("convert it") && !error.to_string().contains("bounds"), "{error}");
+    }
 }

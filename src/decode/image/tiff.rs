@@ -1,0 +1,216 @@
+//! TIFF files with a palette, or grey of few bits, and words for the kinds that nothing here decodes.
+
+use std::io::Cursor;
+
+use tiff::decoder::{Decoder, DecodingResult};
+
+use super::map::Map;
+use super::samples::unpack;
+use super::{Header, ImageFormat, Orientation, Region};
+use crate::error::{Error, ErrorKind, Result};
+
+const WHITE_IS_ZERO: u32 = 0;
+const BLACK_IS_ZERO: u32 = 1;
+const PALETTE: u32 = 3;
+
+/// The tags of the first page, as far as they are numbers.
+struct Tags<'a> {
+    bytes: &'a [u8],
+    is_big_endian: bool,
+    /// Where the entries begin, and how many there are.
+    entries: (usize, usize),
+}
+
+impl<'a> Tags<'a> {
+    /// `None` for what is no TIFF of 32-bit offsets, or cut off.
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let is_big_endian = match bytes.first_chunk()? {
+            b"II*\0" => false,
+            b"MM\0*" => true,
+            _ => return None,
+        };
+        let mut tags = Self { bytes, is_big_endian, entries: (0, 0) };
+        let at = tags.long(4)? as usize;
+        tags.entries = (at + 2, tags.short(at)? as usize);
+        Some(tags)
+    }
+
+    fn short(&self, at: usize) -> Option<u32> {
+        let bytes = *self.bytes.get(at..)?.first_chunk()?;
+        Some(if self.is_big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }.into())
+    }
+
+    fn long(&self, at: usize) -> Option<u32> {
+        let bytes = *self.bytes.get(at..)?.first_chunk()?;
+        Some(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    /// Where the values of a tag stand, and whether they have 16 bits.
+    fn place(&self, tag: u32) -> Option<(usize, bool)> {
+        let (first, count) = self.entries;
+        let mut entries = (0..count).map(|nth| first + 12 * nth);
+        let entry = entries.find(|at| self.short(*at) == Some(tag))?;
+        let is_short = self.short(entry + 2)? == 3;
+        let bytes = u64::from(self.long(entry + 4)?) * if is_short { 2 } else { 4 };
+        let at = if bytes <= 4 { entry + 8 } else { self.long(entry + 8)? as usize };
+        Some((at, is_short))
+    }
+
+    /// The first value of a tag.
+    fn number(&self, tag: u32) -> Option<u32> {
+        let (at, is_short) = self.place(tag)?;
+        if is_short { self.short(at) } else { self.long(at) }
+    }
+
+    fn photometric(&self) -> Option<u32> {
+        self.number(262)
+    }
+
+    fn bits(&self) -> u32 {
+        self.number(258).unwrap_or(1)
+    }
+
+    fn samples(&self) -> u32 {
+        self.number(277).unwrap_or(1)
+    }
+
+    /// Whether pixels are single numbers of up to 8 bits that the library does not turn into colours.
+    fn are_ours(&self) -> bool {
+        let is_integer = matches!(self.number(339), None | Some(1));
+        let kind = matches!(
+            (self.photometric(), self.bits()),
+            (Some(PALETTE), 1 | 2 | 4 | 8) | (Some(WHITE_IS_ZERO | BLACK_IS_ZERO), 2 | 4)
+        );
+        kind && is_integer && self.samples() == 1
+    }
+
+    /// What kind of file this is, in words.
+    fn describe(&self) -> String {
+        let photometric = match self.photometric() {
+            None => "colours of an unknown kind",
+            Some(WHITE_IS_ZERO | BLACK_IS_ZERO) => "grey",
+            Some(2) => "RGB",
+            Some(PALETTE) => "a palette",
+            Some(4) => "a transparency mask",
+            Some(5) => "CMYK",
+            Some(6) => "YCbCr",
+            Some(8..=10) => "L*a*b* colours",
+            Some(32_803 | 34_892) => "raw data of a camera",
+            Some(_) => "colours of a rare kind",
+        };
+        let format = match self.number(339) {
+            Some(2) => "signed ",
+            Some(3) => "floating-point ",
+            Some(5 | 6) => "complex ",
+            _ => "",
+        };
+        let planes =
+            if self.number(284) == Some(2) && self.samples() > 1 { ", each in a plane of its own" } else { "" };
+        let compression = match self.number(259) {
+            None | Some(1) => "not compressed".to_owned(),
+            Some(2..=4) => "compressed as a fax".to_owned(),
+            Some(5) => "compressed by LZW".to_owned(),
+            Some(6 | 7) => "compressed by JPEG".to_owned(),
+            Some(8 | 32_946) => "compressed by deflate".to_owned(),
+            Some(32_773) => "compressed by PackBits".to_owned(),
+            Some(34_712) => "compressed by JPEG 2000".to_owned(),
+            Some(50_000) => "compressed by Zstandard".to_owned(),
+            Some(50_001) => "compressed by WebP".to_owned(),
+            Some(other) => format!("compressed by method {other}"),
+        };
+        let (samples, bits) = (self.samples(), self.bits());
+        format!("a TIFF of {photometric}: {samples} {format}samples of {bits} bits a pixel{planes}, {compression}")
+    }
+}
+
+#[cold]
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Format, format!("damaged tiff: {what}"))
+}
+
+/// What a file is that no decoder takes, and how to make another of it.
+pub(super) fn unsupported(bytes: &[u8]) -> String {
+    let kind = Tags::read(bytes)
+        .map_or_else(|| "a TIFF that is damaged, or of a rare kind".to_owned(), |tags| tags.describe());
+    format!("{kind}; this kind is not supported: convert it, as with `magick IN.tif -colorspace sRGB -depth 8 OUT.png`")
+}
+
+/// The header of a file that is decoded here.
+pub(super) fn header(bytes: &[u8]) -> Option<Header> {
+    let tags = Tags::read(bytes).filter(Tags::are_ours)?;
+    let (width, height) = (tags.number(256)?, tags.number(257)?);
+    let channels = if tags.photometric() == Some(PALETTE) { 3 } else { 1 };
+    let turned = tags.number(274).and_then(|value| u8::try_from(value).ok());
+    let orientation = turned.map(Orientation::from_exif).unwrap_or_default();
+    Some(Header { format: ImageFormat::Tiff, width, height, channels, orientation, in_scans: false })
+}
+
+/// Gives every row of numbers to `take`, if this is a file that is decoded here. Grey counts from black, and goes to 255.
+fn rows(
+    bytes: &[u8],
+    header: &Header,
+    mut take: impl FnMut(usize, &mut dyn Iterator<Item = u8>),
+) -> Option<Result<()>> {
+    let tags = Tags::read(bytes).filter(Tags::are_ours)?;
+    let (photometric, bits) = (tags.photometric()?, tags.bits() as u8);
+    // The library refuses palettes, but reads the same numbers as grey.
+    let (at, is_short) = tags.place(262)?;
+    let mut patched = bytes.to_vec();
+    let value = patched.get_mut(at..at + if is_short { 2 } else { 4 })?;
+    value.fill(0);
+    let lowest = if tags.is_big_endian { value.len() - 1 } else { 0 };
+    value[lowest] = 1;
+    let decoded = Decoder::new(Cursor::new(patched)).and_then(|mut decoder| {
+        let size = decoder.dimensions()?;
+        decoder.read_image().map(|pixels| (size, pixels))
+    });
+    let row_bytes = (header.width as usize * usize::from(bits)).div_ceil(8);
+    Some(match decoded {
+        Ok((size, DecodingResult::U8(pixels)))
+            if size == (header.width, header.height) && pixels.len() >= row_bytes * header.height as usize =>
+        {
+            let factor = if photometric == PALETTE { 1 } else { 255 / ((1u16 << bits) - 1) };
+            let number = |value: u16| if photometric == WHITE_IS_ZERO { 255 - value * factor } else { value * factor };
+            for (y, row) in pixels.chunks_exact(row_bytes).take(header.height as usize).enumerate() {
+                take(y, &mut unpack(row, bits).take(header.width as usize).map(|value| number(value) as u8));
+            }
+            Ok(())
+        }
+        Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
+        Err(error) => {
+            Err(Error::new(ErrorKind::Format, format!("damaged or unsupported tiff: {error}")).with_source(error))
+        }
+    })
+}
+
+/// Palette indices or grey values, if this is a file that is decoded here.
+pub(super) fn read_map(bytes: &[u8], header: &Header, map: &mut Map) -> Option<Result<()>> {
+    let width = header.width as usize;
+    let values = map.stored_mut(header);
+    rows(bytes, header, |y, row| values[y * width..].iter_mut().zip(row).for_each(|(into, value)| *into = value.into()))
+}
+
+/// Pixels, if this is a file that is decoded here.
+pub(super) fn decode(bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Option<Result<()>> {
+    let tags = Tags::read(bytes).filter(Tags::are_ours)?;
+    let mut colours: [[u8; 3]; 256] = std::array::from_fn(|grey| [grey as u8; 3]);
+    if tags.photometric() == Some(PALETTE) {
+        // All reds, all greens, all blues, of 16 bits each.
+        let (at, count) = (tags.place(320)?.0, 1usize << tags.bits());
+        for (index, colour) in colours.iter_mut().enumerate().take(count) {
+            for (channel, value) in colour.iter_mut().enumerate() {
+                let Some(level) = tags.short(at + 2 * (channel * count + index)) else {
+                    return Some(Err(damaged("its palette lies beyond the end of the file")));
+                };
+                *value = (level >> 8) as u8;
+            }
+        }
+    }
+    let (into, _) = into.as_chunks_mut::<3>();
+    let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
+    rows(bytes, header, |line, row| {
+        let Some(line) = line.checked_sub(y).filter(|line| *line < height) else { return };
+        let pixels = into[line * width..][..width].iter_mut().zip(row.skip(x));
+        pixels.for_each(|(pixel, index)| *pixel = colours[usize::from(index)]);
+    })
+}
