@@ -7,6 +7,7 @@ mod machine;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
@@ -24,21 +25,20 @@ use ringfeed::{
 const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });
 
 const ABOUT: &str = "\
-Batches of 256 records of a file in the page cache, on one thread a core. The bare loops copy a batch at a time from \
-the mapped file into buffers that they use again: in order, which is the machine's bandwidth in bytes copied, or record \
-by record in random order. The pipeline hands out the same batches shuffled; nobody reads them. The last column is the \
-speed by that of the bare loop in order, in the same round. It does not show a disk.";
+Batches of records of a file in the page cache, on one thread a core, in random order. The bare loops copy record by \
+record into buffers that they use again: from the mapped file, asking for the next record's first line meanwhile, or with \
+a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
+that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
 
-/// Records of 12 KB as f32, and of 3 KB as u8.
-const NUMBERS: usize = 3072;
-const BATCH: usize = 256;
-/// Batches of the larger records that are made where no file is given: half a gigabyte.
-const MADE: usize = 170;
+/// Bytes of a record, and records of a batch.
+const RECORDS: [(usize, usize); 5] = [(64, 4096), (512, 1024), (3072, 256), (12 << 10, 256), (100 << 10, 32)];
+/// Bytes of the file that is made where none is given.
+const MADE: usize = 512 << 20;
 
-const FIGURES: [(&str, usize); 4] = [("GB/s", 2), ("M records/s", 3), ("CPU ns/record", 0), ("by copying", 3)];
+const FIGURES: [(&str, usize); 4] = [("GB/s", 2), ("M records/s", 3), ("CPU ns/record", 0), ("by the bare loop", 3)];
 
 fn main() -> ringfeed::Result<()> {
-    let Some(options) = Options::from_args(9) else { return Ok(()) };
+    let Some(options) = Options::from_args(7) else { return Ok(()) };
     let made = tempfile::tempdir().expect("a temporary folder");
     let path = options.data.clone().unwrap_or_else(|| make(made.path()));
     let file = File::open(&path).expect("the file of records");
@@ -46,57 +46,82 @@ fn main() -> ringfeed::Result<()> {
     let map = unsafe { Mmap::map(&file) }.expect("a file can be mapped");
 
     let mut table = Table::new(ABOUT, &["record", "way"], &FIGURES);
-    for (stored, bytes) in [(StoredType::F32, 4 * NUMBERS), (StoredType::U8, NUMBERS)] {
+    for (bytes, batch) in RECORDS {
         let records = map.len() / bytes;
         let basis = Cell::new(0.0);
-        let measured = |run: &mut dyn FnMut() -> usize| {
+        let measured = |is_basis: bool, run: &mut dyn FnMut() -> usize| {
             let (cpu, begin) = (cpu_seconds(), Instant::now());
             let count = run() as f64;
             let seconds = begin.elapsed().as_secs_f64();
             let speed = count * bytes as f64 / seconds / 1e9;
-            if basis.get() == 0.0 {
+            if is_basis {
                 basis.set(speed);
             }
             vec![speed, count / seconds / 1e6, (cpu_seconds() - cpu) * 1e9 / count, speed / basis.get()]
         };
-        let name = format!("{} KB", bytes / 1024);
-        let in_order: Vec<u32> = (0..records as u32).collect();
+        let name = if bytes < 1024 { format!("{bytes} B") } else { format!("{} KB", bytes / 1024) };
         let shuffled = shuffled(records);
-        let (map, basis) = (&map, &basis);
-        let mut cases = vec![
-            Case::new(&[&name, &"copy, in order"], || {
-                basis.set(0.0);
-                measured(&mut || copy(map, bytes, &in_order))
-            }),
-            Case::new(&[&name, &"copy, shuffled"], || measured(&mut || copy(map, bytes, &shuffled))),
-        ];
-        for (way, access) in [("pipeline, mapped", MAPPED), ("pipeline, read", Access::Read)] {
-            let options = RawOptions { access, ..RawOptions::features(stored, &[NUMBERS]) };
-            let source = ReaderSource::new(RawReader::open(&path, &options)?).batch_size(BATCH).shuffle(20);
+        let (map, file, shuffled, measured) = (&map[..], &file, &shuffled[..], &measured);
+        let pipeline = |access| -> ringfeed::Result<AsyncDataSetIterator> {
+            let options = RawOptions { access, ..RawOptions::features(StoredType::U8, &[bytes]) };
+            let source = ReaderSource::new(RawReader::open(&path, &options)?).batch_size(batch).shuffle(20);
             let workspace = Workspace::builder().workers(cores()).across_epochs(false).build()?;
-            let mut iterator = AsyncDataSetIterator::new(source, &workspace)?;
-            cases.push(Case::new(&[&name, &way], move || measured(&mut || epoch(&mut iterator))));
-        }
+            AsyncDataSetIterator::new(source, &workspace)
+        };
+        let (mut mapped, mut read) = (pipeline(MAPPED)?, pipeline(Access::Read)?);
+        let cases = vec![
+            Case::new(&[&name, &"bare, mapped"], || {
+                measured(true, &mut || {
+                    bare(shuffled, bytes, batch, |at, next, into| {
+                        prefetch(map, next);
+                        into.copy_from_slice(&map[at..at + bytes]);
+                    })
+                })
+            }),
+            Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epoch(&mut mapped))),
+            Case::new(&[&name, &"bare, read"], || {
+                measured(true, &mut || {
+                    bare(shuffled, bytes, batch, |at, _, into| {
+                        file.read_exact_at(into, at as u64).expect("the file stays as it is");
+                    })
+                })
+            }),
+            Case::new(&[&name, &"pipeline, read"], move || measured(false, &mut || epoch(&mut read))),
+        ];
         table.measure(options.rounds, cases);
     }
     table.print(&options);
     Ok(())
 }
 
+/// Asks the processor for the line at `at`.
+fn prefetch(map: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint, which neither faults nor changes anything, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(map.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (map, at);
+}
+
 /// Once through the records in this order, a batch at a time for whichever thread is free; returns how many there are.
-fn copy(map: &[u8], bytes: usize, order: &[u32]) -> usize {
+/// `copy` is given where a record begins, where the next one does, and where it goes.
+fn bare(order: &[u32], bytes: usize, batch: usize, copy: impl Fn(usize, usize, &mut [u8]) + Sync) -> usize {
     let next = AtomicUsize::new(0);
     scope(|scope| {
         for _ in 0..cores() {
             scope.spawn(|| {
                 // As many buffers for all threads together as the ring has slots with two batches ahead.
-                let mut buffers = vec![vec![0_u8; BATCH * bytes]; 2];
+                let mut buffers = vec![vec![0_u8; batch * bytes]; 2];
                 loop {
-                    let batch = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(records) = order.chunks(BATCH).nth(batch) else { return };
-                    let buffer = &mut buffers[batch % 2];
-                    for (into, record) in buffer.chunks_exact_mut(bytes).zip(records) {
-                        into.copy_from_slice(&map[*record as usize * bytes..][..bytes]);
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(records) = order.chunks(batch).nth(nth) else { return };
+                    let buffer = &mut buffers[nth % 2];
+                    for (at, into) in buffer.chunks_exact_mut(bytes).take(records.len()).enumerate() {
+                        let behind = records.get(at + 1).unwrap_or(&records[at]);
+                        copy(records[at] as usize * bytes, *behind as usize * bytes, into);
                     }
                     std::hint::black_box(buffer);
                 }
@@ -120,14 +145,13 @@ fn epoch(iterator: &mut AsyncDataSetIterator) -> usize {
     iterator.map(|batch| batch.expect("no bad records").len()).sum()
 }
 
-/// A file of numbers between 0 and 1.
+/// A file of random bytes.
 fn make(folder: &Path) -> PathBuf {
     let path = folder.join("records.bin");
     let mut file = File::create(&path).expect("a temporary file");
     let key = RandomKey::new(20);
-    // One batch again and again: nothing here depends on what the numbers are.
-    let numbers = 0..(BATCH * NUMBERS) as u64;
-    let part: Vec<u8> = numbers.flat_map(|number| (key.unit(number) as f32).to_le_bytes()).collect();
-    (0..MADE).for_each(|_| file.write_all(&part).expect("room for the file"));
+    // One part again and again: nothing here depends on what the bytes are.
+    let part: Vec<u8> = (0..1 << 17).flat_map(|number| key.bits(number).to_le_bytes()).collect();
+    (0..MADE / part.len()).for_each(|_| file.write_all(&part).expect("room for the file"));
     path
 }

@@ -15,6 +15,8 @@ use super::workers::{Job, Jobs};
 
 /// A job should take about this long: long against a hand-off, short against a batch.
 const JOB_NS: u64 = 500_000;
+/// What a job reads should still be in a core's own cache when it is decoded: those of today have 512 KiB and more.
+const JOB_BYTES: usize = 256 << 10;
 /// Measuring that takes less than this for a whole batch is not worth handing out.
 const MEASURE_INLINE_NS: u64 = 100_000;
 
@@ -128,7 +130,10 @@ impl Planning {
         let rows = match session.fetchers {
             // A read that is given up takes its worker's buffers along: those of one sample, not of a whole job.
             Some(_) => 1,
-            None => rows_a_job(batch.layout.rows(), self.workers, session.row_ns.load(Ordering::Relaxed)),
+            None => {
+                let (rows, row_ns) = (batch.layout.rows(), session.row_ns.load(Ordering::Relaxed));
+                rows_a_job(rows, self.workers, row_ns).min(rows_in_cache(batch.layout.bytes() / rows.max(1)))
+            }
         };
         tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
         // From here on the window waits for the batch: no code of the user's runs before its shares are on their way.
@@ -157,6 +162,11 @@ impl Planning {
         self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1);
         Ok(extents)
     }
+}
+
+/// How many rows of so many bytes are read and then decoded without leaving the processor's cache in between.
+fn rows_in_cache(row_bytes: usize) -> usize {
+    (JOB_BYTES / row_bytes.max(1)).max(1)
 }
 
 /// How many rows make a job of about `JOB_NS`, given what a row took so far (0 if that is not known yet).
@@ -255,7 +265,7 @@ impl Measuring {
 
 #[cfg(test)]
 mod tests {
-    use super::rows_a_job;
+    use super::{rows_a_job, rows_in_cache};
 
     #[test]
     fn jobs_are_worth_half_a_millisecond_and_keep_all_workers_busy() {
@@ -265,5 +275,10 @@ mod tests {
         assert_eq!(rows_a_job(256, 2, 500), 256);
         assert_eq!(rows_a_job(256, 2, 1_500), 128);
         assert_eq!(rows_a_job(1, 8, 1), 1);
+    }
+
+    #[test]
+    fn what_a_job_reads_stays_in_the_cache() {
+        assert_eq!((rows_in_cache(64), rows_in_cache(12 << 10), rows_in_cache(1 << 20)), (4096, 21, 1));
     }
 }
