@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ringfeed::{Loader, LoaderConfig};
+use ringfeed::{Loader, LoaderConfig, Mapping};
 
 const MB: u64 = 1 << 20;
 const WORKERS: u64 = 2;
@@ -61,7 +61,9 @@ fn memory_is_what_the_statistics_say_and_does_not_grow_over_fifty_epochs() {
         let text = format!("batch_size = 64\nworkers = {WORKERS}\nshuffle = 1\n[[sources]]\n{source}");
         let config: LoaderConfig = toml::from_str(&text).unwrap();
         let before = anonymous();
-        let mut iterator = Loader::from(config).build().unwrap();
+        // SAFETY: nobody else has the files.
+        let promise = unsafe { Mapping::promise() };
+        let mut iterator = Loader::from(config).mapping(promise).build().unwrap();
         let mut epoch = || {
             let samples: usize = iterator.by_ref().map(|batch| batch.unwrap().len()).sum();
             assert!(samples >= 6);

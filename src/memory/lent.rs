@@ -14,7 +14,7 @@ const KEPT: u64 = 256 << 20;
 /// The tools of a budget.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// How many are lent. Each of them comes back without waiting for memory.
+    /// How many are lent, or just being given up. Each of them comes back without waiting for memory.
     lent: usize,
     /// Those that nobody uses now. What they hold is given up where room is short.
     idle: Vec<Idle>,
@@ -34,11 +34,11 @@ impl Account {
         loop {
             let idle = mem::take(&mut tools.idle);
             if !idle.is_empty() {
+                tools.lent += 1;
                 drop(tools);
                 let held = idle.iter().map(|idle| idle.bytes).sum();
                 drop(idle);
-                self.used.fetch_sub(held, Ordering::Relaxed);
-                tools = self.tools.lock();
+                tools = self.gave_up(held);
             }
             match self.take(bytes) {
                 Ok(()) => return Ok(tools),
@@ -47,6 +47,17 @@ impl Account {
                 Err(_) => {}
             }
         }
+    }
+}
+
+impl Account {
+    /// What was counted as lent while its memory was given up has gone.
+    fn gave_up(&self, bytes: u64) -> MutexGuard<'_, Tools> {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let mut tools = self.tools.lock();
+        tools.lent -= 1;
+        self.came_back.notify_all();
+        tools
     }
 }
 
@@ -68,9 +79,14 @@ impl MemoryBudget {
             let tool = found.and_then(|idle| idle.tool.downcast().ok()).unwrap_or_default();
             return Ok(Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() });
         }
-        drop(tools);
-        drop(found);
-        account.used.fetch_sub(held, Ordering::Relaxed);
+        if found.is_some() {
+            tools.lent += 1;
+            drop(tools);
+            drop(found);
+            drop(account.gave_up(held));
+        } else {
+            drop(tools);
+        }
         let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what))?;
         tools.lent += 1;
         drop(tools);
@@ -153,7 +169,8 @@ mod tests {
                     for turn in 0..2000 {
                         let bytes = 1 + (thread * 2000 + turn) * 37 % 100;
                         if thread == 0 {
-                            assert!(budget.reserve(bytes, "a ring slot").is_ok());
+                            let tool = budget.lend::<String>(bytes, "work").unwrap();
+                            assert!(tool.is_empty());
                             continue;
                         }
                         let tool = budget.lend::<Vec<u8>>(bytes, "work").unwrap();
@@ -161,6 +178,11 @@ mod tests {
                     }
                 });
             }
+        });
+        // A reservation waits for them, too.
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..2000).for_each(|turn| drop(budget.lend::<Vec<u8>>(turn % 70, "work"))));
+            (0..2000).for_each(|_| drop(budget.reserve(100, "a ring slot").unwrap()));
         });
         let _slot = budget.reserve(30, "a ring slot").unwrap();
         let error = budget.lend::<Vec<u8>>(71, "decoding an image").unwrap_err();
