@@ -4,6 +4,8 @@
 
 #[path = "common/given.rs"]
 mod given;
+#[path = "common/watchdog.rs"]
+mod watchdog;
 
 use std::sync::{Arc, mpsc};
 
@@ -16,6 +18,7 @@ use ringfeed::{
 };
 
 fn given(tensors: &[(&str, DType, &[usize])]) -> Given {
+    watchdog::watch();
     let tensors: Vec<_> =
         tensors.iter().map(|(name, dtype, shape)| TensorSpec::new(*name, Role::Feature, *dtype, shape)).collect();
     let row: Vec<_> = tensors
@@ -140,6 +143,7 @@ impl PageSource for Short {
 
 #[test]
 fn pages_that_are_shorter_than_asked_for_are_an_error_before_anything_is_copied() {
+    watchdog::watch();
     for nth in [1, 2] {
         let pages = Short(nth, 0.into());
         let error = copy_rate(&HostDevice::new(), &pages, 8 << 20, 3).unwrap_err();
@@ -186,6 +190,7 @@ impl RecordReader for Exhausting {
 
 #[test]
 fn a_reader_can_not_say_that_slots_are_in_use() {
+    watchdog::watch();
     let source = || {
         let reader = Exhausting(vec![TensorSpec::new("x", Role::Feature, DType::I64, &[])]);
         ReaderSource::new(reader).batch_size(10)
@@ -253,6 +258,7 @@ fn a_batch_may_drop_in_the_work_of_its_own_stream_however_much_waits_there() {
 
 #[test]
 fn work_that_panics_when_it_is_dropped_ends_no_stream() {
+    watchdog::watch();
     struct Panics;
 
     impl Drop for Panics {
@@ -282,6 +288,7 @@ fn work_that_panics_when_it_is_dropped_ends_no_stream() {
 
 #[test]
 fn work_that_waits_for_its_own_stream_is_an_error() {
+    watchdog::watch();
     let stream = HostDevice::new().stream().unwrap();
     let (send, seen) = mpsc::channel();
     let own = stream.clone();

@@ -337,6 +337,7 @@ fn gathering() -> usize {
 
 #[test]
 fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
+    common::watchdog::watch();
     const RECORDS: u64 = 20_000;
     let folder = tempfile::tempdir().unwrap();
     let numbers = || (0..RECORDS).map(|i| 1_000_000 + i);

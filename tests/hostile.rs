@@ -16,6 +16,22 @@ use ringfeed::{
     Schema, Scratch, Source, State, StreamSource, TempFilePages, TensorSpec, Workspace, shield, wrap,
 };
 
+#[test]
+fn a_test_that_hangs_is_named_and_ended() {
+    const HANGS: &str = "RINGFEED_TEST_HANGS";
+    if std::env::var_os(HANGS).is_some() {
+        common::watchdog::watch_for(Duration::from_millis(100));
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", "a_test_that_hangs_is_named_and_ended"]).env(HANGS, "1").output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the test a_test_that_hangs_is_named_and_ended hangs"), "{said}");
+}
+
 /// Runs what must end, and fails if it has not ended long after it should have.
 fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();

@@ -1,6 +1,9 @@
 //! Files of a storage that takes its time: the same bytes as local files, asked for before they are needed.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -116,6 +119,7 @@ impl Storage for Slow {
 
 /// One file or folder of every format.
 fn data() -> tempfile::TempDir {
+    watchdog::watch();
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");

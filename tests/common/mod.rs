@@ -1,6 +1,8 @@
 //! Sources and helpers that several test files share.
 #![expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
 
+pub mod watchdog;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -22,6 +24,7 @@ pub struct Waves {
 
 impl Waves {
     pub fn new(len: u64, longest: u32) -> Self {
+        watchdog::watch();
         let tensors = vec![
             TensorSpec::with_dims("wave", Role::Feature, DType::F32, vec![Dim::Extent(0), Dim::Fixed(3)]),
             TensorSpec::with_dims("mask", Role::Mask, DType::U8, vec![Dim::Extent(0)]),
@@ -132,6 +135,7 @@ impl Gate {
 
 impl Flaky {
     pub fn new(len: u64, at: &[u64], trouble: Trouble) -> Self {
+        watchdog::watch();
         let tensors = vec![TensorSpec::new("x", Role::Feature, DType::I64, &[])];
         Self { len, at: at.to_vec(), trouble, gate: Arc::default(), tensors }
     }
@@ -181,6 +185,7 @@ impl RecordReader for Flaky {
 
 /// A workspace whose waits are short and whose slots are poisoned.
 pub fn workspace(workers: usize, prefetch: usize) -> Workspace {
+    watchdog::watch();
     Workspace::builder()
         .workers(workers)
         .prefetch(prefetch)
