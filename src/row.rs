@@ -218,9 +218,9 @@ mod tests {
     use crate::schema::{Role, Schema};
 
     fn layout(dtype: DType, rows: usize) -> (Schema, Layout) {
-        let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, dtype, &[4])]).unwrap();
+        let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, dtype, &[4])]).expect("one tensor");
         let mut layout = Layout::default();
-        layout.compute(&schema, rows, Extents::default()).unwrap();
+        layout.compute(&schema, rows, Extents::default()).expect("it is small");
         (schema, layout)
     }
 
@@ -230,7 +230,9 @@ mod tests {
         let mut slot = [0u64; 2];
         for row in [3, 4, usize::MAX / 4, usize::MAX - 1, usize::MAX] {
             let slot = bytemuck::cast_slice_mut(&mut slot);
-            let made = catch_unwind(AssertUnwindSafe(|| drop(RowMut::new(slot, schema.tensors(), &layout, row))));
+            let made = catch_unwind(AssertUnwindSafe(|| {
+                RowMut::new(slot, schema.tensors(), &layout, row);
+            }));
             let message = made.unwrap_err().downcast::<String>().unwrap();
             assert_eq!(*message, format!("row {row} of a batch of 3"));
         }

@@ -39,8 +39,11 @@ fn flip() -> ImageAugment {
     ImageAugment::HorizontalFlip { probability: 0.5 }
 }
 
-/// Every tensor of one epoch by name.
-fn all(batches: &mut dyn DataSetIterator) -> Vec<(Vec<u64>, Vec<(String, DType, Vec<usize>, Vec<u8>)>)> {
+/// Name, type, shape and bytes of a tensor.
+type Seen = (String, DType, Vec<usize>, Vec<u8>);
+
+/// The samples of each batch of one epoch, and their tensors.
+fn all(batches: &mut dyn DataSetIterator) -> Vec<(Vec<u64>, Vec<Seen>)> {
     let tensors = |batch: &DataSet| {
         batch.tensors().map(|t| (t.name().to_owned(), t.dtype(), t.shape().to_vec(), t.bytes().to_vec())).collect()
     };

@@ -114,8 +114,8 @@ fn a_map_goes_the_way_of_its_picture() {
     for (name, (fit, size), augment) in [
         ("stretch", stretch, vec![]),
         ("centre", (CropFit::CenterCrop { shorter: 60 }, Some((37, 53))), flips.to_vec()),
-        ("crop and flips", stretch, [&[crop.clone()], &flips[..]].concat()),
-        ("all", stretch, [&[crop], &flips[..], &[rotation.clone()], &flips[..]].concat()),
+        ("crop and flips", stretch, [std::slice::from_ref(&crop), &flips[..]].concat()),
+        ("all", stretch, [&[crop], &flips[..], std::slice::from_ref(&rotation), &flips[..]].concat()),
         ("native", (CropFit::Stretch, None), [&[rotation], &flips[..]].concat()),
     ] {
         let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };

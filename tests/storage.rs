@@ -140,9 +140,8 @@ fn data() -> tempfile::TempDir {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(csv.as_bytes()).unwrap();
     std::fs::write(at("table.csv.gz"), gzip.finish().unwrap()).unwrap();
-    for name in ["t10k-labels-idx1-ubyte.gz"] {
-        std::fs::copy(fixtures.join("mnist").join(name), at(name)).unwrap();
-    }
+    let labels = "t10k-labels-idx1-ubyte.gz";
+    std::fs::copy(fixtures.join("mnist").join(labels), at(labels)).unwrap();
     for name in ["wds-000.tar", "wds-001.tar"] {
         std::fs::copy(fixtures.join("tar").join(name), at(name)).unwrap();
     }
@@ -258,9 +257,9 @@ fn what_is_asked_for_ahead_stays_within_its_bound() {
     let files = Files::with_ahead_bytes(slow.clone(), 10 * record, &budget);
     let source = Loader::raw("numbers.raw", RawOptions::features(StoredType::U32, &[100])).files(files.clone());
     // Two slots of a batch of four, and of the bytes ahead what one batch may pass the bound by.
-    let mut batches = source.shuffle(1).batch_size(4).workers(2).prefetch(1).build().unwrap();
+    let batches = source.shuffle(1).batch_size(4).workers(2).prefetch(1).build().unwrap();
     let mut most = 0;
-    while let Some(batch) = batches.next() {
+    for batch in batches {
         batch.unwrap();
         most = most.max(budget.used());
     }
@@ -322,7 +321,6 @@ fn going_elsewhere_forgets_what_was_planned_ahead() {
     };
     let early = next(3);
     next(11); // past the end of the epoch
-    drop(next);
     for state in [early, State { epoch: 3, ..State::new(2) }, early] {
         let state = State { source: None, ..state };
         here.seek(&state).unwrap();

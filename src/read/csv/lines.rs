@@ -58,7 +58,7 @@ mod tests {
     fn lines_are_those_of_counting_from_the_beginning_and_counted_once() {
         let key = RandomKey::new(5);
         let text: Vec<u8> =
-            (0..5 * STEP as u64 + 100).map(|at| if key.bits(at) % 50 == 0 { b'\n' } else { b'x' }).collect();
+            (0..5 * STEP as u64 + 100).map(|at| if key.bits(at).is_multiple_of(50) { b'\n' } else { b'x' }).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&text).unwrap();
         let input = Input::open(file.path(), Access::Read).unwrap();
