@@ -76,7 +76,7 @@ impl AsyncShieldDataSetIterator {
     ///
     /// # Errors
     ///
-    /// What the source objects to; [`ErrorKind::Budget`] if the ring does not fit.
+    /// What the source objects to; [`ErrorKind::Budget`](crate::ErrorKind::Budget) if the ring does not fit.
     pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
         let mut opened = Box::new(source).open()?;
         let (ring, planned) = workspace.prepare(&mut opened)?;
