@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{MAPPED, Waves};
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType,
-    DataSetIterator, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget, MemoryReader, NpyOptions,
-    NpyReader, Overflow, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch,
-    StoredType, StreamSource, TarField, TarOptions, TarReader, TensorSpec, TokenCut, TokenOptions, TokenPacking,
-    TokenReader, Workspace, shield, wrap,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvSequenceReader,
+    CsvStream, DType, DataSetIterator, ErrorKind, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget,
+    MemoryReader, NpyOptions, NpyReader, Overflow, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role,
+    RowMut, Sample, Scratch, SequenceOptions, StoredType, StreamSource, TarField, TarOptions, TarReader, TensorSpec,
+    TokenCut, TokenOptions, TokenPacking, TokenReader, Workspace, shield, wrap,
 };
 
 struct Counting;
@@ -281,4 +281,35 @@ fn sequences_of_varying_length_allocate_nothing_per_batch_once_slots_have_grown(
     let source = ReaderSource::new(Waves::new(10_000, 30)).batch_size(64);
     let mut iterator = AsyncDataSetIterator::new(source, &workspace).unwrap();
     assert!(comes_to_rest(&mut iterator));
+}
+
+#[test]
+fn opening_a_wide_table_allocates_a_few_times_for_each_column_and_hardly_where_there_are_too_many() {
+    let _turn = turn();
+    const COLUMNS: usize = 100_000;
+    let names: Vec<String> = (0..COLUMNS).map(|column| format!("c{column}")).collect();
+    let text = format!("{}\n{1}\n{1}\n", names.join(","), vec!["7"; COLUMNS].join(","));
+    let folder = tempfile::tempdir().unwrap();
+    let wide = folder.path().join("b.csv");
+    std::fs::write(&wide, &text).unwrap();
+    std::fs::write(folder.path().join("a.csv"), "c0,c1\n1,2\n").unwrap();
+    let allocations = |work: &dyn Fn()| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        work();
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    let open = |options: &CsvOptions| CsvReader::open(&wide, options);
+    let opened = allocations(&|| assert_eq!(open(&CsvOptions::default()).unwrap().columns().len(), COLUMNS));
+    assert!(opened < 4 * COLUMNS as u64, "{opened}");
+    let refused = allocations(&|| {
+        let options = CsvOptions { max_columns: COLUMNS - 1, threads: Some(1), ..CsvOptions::default() };
+        assert_eq!(open(&options).err().unwrap().kind(), ErrorKind::Limit);
+    });
+    assert!(refused < 1000, "{refused}");
+    let unlike = allocations(&|| {
+        let error = CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).err().unwrap();
+        assert_eq!((error.kind(), error.location().path.as_deref()), (ErrorKind::Data, Some(wide.as_path())));
+        assert!(error.message().contains("expected the 2 columns of the first file, found 100000"), "{error}");
+    });
+    assert!(unlike < 1000, "{unlike}");
 }

@@ -3,14 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails, and so do its helpers")]
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::{
-    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, Concat, CsvOptions, CsvReader, CsvStream, CsvSummary,
-    DType, Dim, Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, Mapping, MemoryBudget, Missing,
-    RandomKey, Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample, SavedIndex, Schema,
-    Scratch, SourceConfig, TensorSpec,
+    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, Concat, CsvOptions, CsvReader, CsvSequenceReader,
+    CsvStream, CsvSummary, DType, Dim, Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, Mapping,
+    MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample,
+    SavedIndex, Schema, Scratch, SequenceOptions, SourceConfig, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -476,9 +477,7 @@ fn hostile_files_meet_limits() {
     let line = [b"a,b\n1,2\n".to_vec(), b"9".repeat(1 << 20), b",3\n".to_vec()].concat();
     let error = open(&line, &options).err().unwrap();
     assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(3)), "{error}");
-    // A header may say a million things in a million bytes, but each becomes a name in memory.
     let options = CsvOptions::default();
-    assert_eq!(open(b",".repeat((1 << 20) + 1), &options).err().unwrap().kind(), ErrorKind::Limit);
     let same =
         open([b"a,".repeat(100_000), b"a\n".to_vec(), b"1,".repeat(100_000), b"2\n".to_vec()].concat(), &options);
     assert_eq!(same.unwrap().columns()[100_000], "a.100000");
@@ -489,6 +488,28 @@ fn hostile_files_meet_limits() {
     let budget = MemoryBudget::new(1 << 20);
     let error = CsvReader::open_within(&path, &CsvOptions::default(), &budget).err().unwrap();
     assert_eq!((error.kind(), budget.used()), (ErrorKind::Budget, 0));
+}
+
+#[test]
+fn more_columns_than_are_allowed_are_refused_by_a_limit_that_can_be_raised() {
+    let table = |columns: usize| ["a", "1"].map(|field| vec![field; columns].join(",") + "\n").concat();
+    let most = CsvOptions::default().max_columns;
+    assert_eq!(open(table(most), &CsvOptions::default()).unwrap().columns().len(), most);
+    let raised = CsvOptions { max_columns: most + 1, ..CsvOptions::default() };
+    assert_eq!(open(table(most + 1), &raised).unwrap().columns().len(), most + 1);
+    let (folder, path) = file(table(most + 1));
+    let sequences = SequenceOptions::default();
+    for error in [
+        CsvReader::open(&path, &CsvOptions::default()).err().unwrap(),
+        CsvStream::open(&path, &CsvOptions::default()).err().unwrap(),
+        CsvSummary::of(&path, &CsvOptions::default()).err().unwrap(),
+        CsvSequenceReader::open_folder(folder.path(), &sequences).err().unwrap(),
+        ringfeed::verify(&path, 1, |_| ControlFlow::Continue(())).err().unwrap(),
+    ] {
+        assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(1)), "{error}");
+        assert!(error.message().contains("raise max_columns"), "{error}");
+        assert_eq!(error.location().path.as_deref(), Some(path.as_path()));
+    }
 }
 
 #[test]

@@ -149,6 +149,12 @@ pub(crate) fn while_opening<T>(work: impl FnOnce() -> T) -> T {
 
 /// Text from data without the control characters that a terminal would obey.
 pub(crate) fn plain(text: &str) -> String {
-    let escape = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && c != '\n' {
+            true => plain.extend(c.escape_default()),
+            false => plain.push(c),
+        }
+    }
+    plain
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::Path;
 
@@ -33,9 +34,6 @@ const HEAD_BYTES: u64 = 64 << 10;
 
 /// How many records decide on the header, after the first.
 const SAMPLED_RECORDS: usize = 1000;
-
-/// Most columns: the first record's fields become names, each many times larger than a delimiter.
-const MAX_COLUMNS: usize = 1 << 20;
 
 /// How many records decide on the delimiter.
 const DELIMITER_RECORDS: usize = 100;
@@ -79,8 +77,12 @@ impl Format {
         };
         let raw = scan.bytes(&first).to_vec();
         let columns = Fields::new(&raw, first.quoted, &dialect).count();
-        if columns > MAX_COLUMNS {
-            let message = format!("the first record has {columns} fields; there may be {MAX_COLUMNS} columns");
+        let most = options.max_columns;
+        if columns > most {
+            let message = format!(
+                "the first record has {columns} fields, more than the {most} columns that are allowed: the file may not be \
+                 CSV; otherwise raise max_columns"
+            );
             return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
         }
         let (header, header_reason) = match options.header {
@@ -124,20 +126,22 @@ impl Format {
             && let Some(first) = scan.next()?
         {
             let fields = Fields::new(scan.bytes(&first), first.quoted, &self.dialect);
-            let names = header_names(fields, &first).map_err(|error| error.at_path(path))?;
-            if let Some(message) = self.difference(&names) {
+            let found = Fields::new(scan.bytes(&first), first.quoted, &self.dialect).count();
+            let difference = if found == self.names.len() {
+                self.difference(&header_names(fields, &first).map_err(|error| error.at_path(path))?)
+            } else {
+                // Of a header with many more, no names are made.
+                Some(format!("expected the {} columns of the first file, found {found}", self.names.len()))
+            };
+            if let Some(message) = difference {
                 return Err(Error::new(ErrorKind::Data, message).at_path(path).at_line(first.line));
             }
         }
         Ok(scan)
     }
 
-    /// How the columns of another file differ.
+    /// How the columns of another file differ, of which there are as many.
     fn difference(&self, names: &[String]) -> Option<String> {
-        let (expected, found) = (self.names.len(), names.len());
-        if expected != found {
-            return Some(format!("expected the {expected} columns of the first file, found {found}"));
-        }
         let (index, (expected, found)) = self.names.iter().zip(names).enumerate().find(|(_, (a, b))| a != b)?;
         Some(format!("expected the columns of the first file, whose {index} (from 0) is {expected:?}, found {found:?}"))
     }
@@ -333,17 +337,32 @@ impl<'a> HeaderRule<'a> {
 fn header_names(mut fields: Fields<'_>, span: &Span) -> Result<Vec<String>> {
     let mut buffer = Vec::new();
     let mut names: Vec<String> = Vec::new();
-    // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
-    let mut taken: HashMap<String, usize> = HashMap::new();
     loop {
         let at = fields.at() as u64;
-        let Some(field) = fields.next(&mut buffer) else { return Ok(names) };
+        let Some(field) = fields.next(&mut buffer) else { break };
         let number = names.len() + 1;
         let Ok(text) = std::str::from_utf8(field) else {
             let message = format!("the name of column {number} is not valid UTF-8: {}; set encoding", shown(field));
             return Err(Error::new(ErrorKind::Data, message).at_line(span.line).at_byte(span.byte + at));
         };
-        let base = if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() };
+        names.push(if text.trim().is_empty() { format!("column_{number}") } else { text.to_owned() });
+    }
+    Ok(if may_repeat(&names) { numbered(names) } else { names })
+}
+
+/// Whether any name occurs twice; by chance also if none does. A sort of numbers costs a fraction of looking every name up.
+fn may_repeat(names: &[String]) -> bool {
+    let hash = RandomState::new();
+    let mut hashes: Vec<u64> = names.iter().map(|name| hash.hash_one(name)).collect();
+    hashes.sort_unstable();
+    hashes.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// The names, the later ones of equal ones with suffixes.
+fn numbered(names: Vec<String>) -> Vec<String> {
+    // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let number = |base: String| {
         let mut name = base.clone();
         let mut suffix = taken.get(&base).copied().unwrap_or(0);
         while taken.contains_key(&name) {
@@ -352,6 +371,7 @@ fn header_names(mut fields: Fields<'_>, span: &Span) -> Result<Vec<String>> {
         }
         taken.insert(base, suffix);
         taken.entry(name.clone()).or_insert(0);
-        names.push(name);
-    }
+        name
+    };
+    names.into_iter().map(number).collect()
 }

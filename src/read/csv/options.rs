@@ -39,8 +39,8 @@ pub struct CsvOptions {
     pub encoding: Option<String>,
     /// How the file's bytes are reached. A compressed or transcoded file is always unpacked first.
     pub access: Access,
-    /// Threads that find the records and infer types and names when a file is opened for reading at random; `None`: one for each
-    /// core.
+    /// Threads that find the records and infer types and names when a file is opened for reading at random, 1024 at most;
+    /// `None`: one for each core.
     pub threads: Option<usize>,
     /// Where the places of the records, and what the columns hold, are kept for the next run. With it, a file whose size
     /// and modification time are the same is opened without reading it. Of a file that was written less than a second ago
@@ -48,6 +48,9 @@ pub struct CsvOptions {
     pub saved_index: SavedIndex,
     /// Longest record, in bytes: what bounds memory when a quote is never closed.
     pub max_record_bytes: usize,
+    /// Most columns, 131,072 by default: what bounds time and memory where text that is no table is taken for one. Each column
+    /// costs some hundred bytes while a file is opened.
+    pub max_columns: usize,
     /// Most bytes that a compressed or transcoded file may unpack to.
     pub max_unpacked_bytes: u64,
     /// Fields that stand for a missing value, compared without surrounding blanks. One that is a number stands for that
@@ -94,6 +97,7 @@ impl Default for CsvOptions {
             threads: None,
             saved_index: SavedIndex::Off,
             max_record_bytes: 16 << 20,
+            max_columns: 1 << 17,
             max_unpacked_bytes: 64 << 30,
             missing_tokens: PANDAS_MISSING.map(str::to_owned).to_vec(),
             missing: Missing::Error,
