@@ -10,9 +10,12 @@ use crate::sync::{Condvar, Mutex};
 /// Results that may wait for an earlier one, for each thread: what bounds memory when one job takes long.
 const AHEAD: u64 = 4;
 
+/// Most threads, whatever is wanted: a large file has a job for each of its megabytes.
+const MOST_THREADS: usize = 1024;
+
 /// How many threads are worth having: `wanted`, or as many as the process may run at once.
 pub(crate) fn thread_count(wanted: Option<usize>) -> usize {
-    wanted.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1)
+    wanted.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).clamp(1, MOST_THREADS)
 }
 
 /// Runs `work` for the jobs `0..jobs` on `threads` threads, and gives each result to `take`, on the calling thread and in
@@ -154,6 +157,12 @@ mod tests {
             },
         );
         (taken, result)
+    }
+
+    #[test]
+    fn there_are_some_threads_but_never_too_many() {
+        let wanted = [0, 1, 7, 1024, 1025, usize::MAX];
+        assert_eq!(wanted.map(|wanted| thread_count(Some(wanted))), [1, 1, 7, 1024, 1024, 1024]);
     }
 
     #[test]
