@@ -119,6 +119,16 @@ impl Reservation {
         Ok(())
     }
 
+    /// Holds at least `bytes` from now on, if so much is free. Waits for nothing, and takes no lock.
+    pub(crate) fn grow_if_free(&mut self, bytes: u64) -> bool {
+        let Some(more) = bytes.checked_sub(self.bytes) else { return true };
+        let is_free = self.account.take(more).is_ok();
+        if is_free {
+            self.bytes = bytes;
+        }
+        is_free
+    }
+
     /// Holds at most `bytes` from now on.
     pub fn shrink_to(&mut self, bytes: u64) {
         if let Some(less) = self.bytes.checked_sub(bytes) {

@@ -1,20 +1,31 @@
 use memchr::memchr_iter;
 
 use crate::error::Result;
+use crate::memory::{MemoryBudget, Reservation};
 use crate::storage::Input;
 use crate::sync::Mutex;
 
 /// Every so many bytes of a file, the number of line ends before is kept.
 const STEP: usize = 32 << 10;
 
-/// In which line of a file a byte is: counted when something is wrong, and not again for what is wrong next.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
+/// In which line of a file a byte is: counted when something is wrong, and not again for what is wrong next, as far as the
+/// memory budget has room for what was counted.
+#[derive(Debug)]
+pub(super) struct Lines(Mutex<Kept>);
+
+#[derive(Debug)]
+struct Kept {
     /// The number of line ends in the first step of the file, in the first two, and so on.
-    ends: Mutex<Vec<u64>>,
+    ends: Vec<u64>,
+    reservation: Reservation,
 }
 
 impl Lines {
+    /// What is kept counts against `budget`.
+    pub(super) fn new(budget: &MemoryBudget) -> Self {
+        Self(Mutex::new(Kept { ends: Vec::new(), reservation: budget.empty_reservation() }))
+    }
+
     /// The line, from 1, of byte `byte`.
     ///
     /// # Errors
@@ -24,25 +35,47 @@ impl Lines {
     pub(super) fn line_at(&self, input: &Input, terminator: u8, byte: u64) -> Result<u64> {
         let mut buffer = vec![0; STEP];
         let count = |bytes: &[u8]| memchr_iter(terminator, bytes).count() as u64;
-        let (steps, rest) = (byte / STEP as u64, (byte % STEP as u64) as usize);
-        let before = loop {
-            let ends = self.ends.lock();
-            let known = ends.len();
-            if known as u64 >= steps {
-                break steps.checked_sub(1).map_or(0, |last| ends[last as usize]);
+        let (steps, rest) = ((byte / STEP as u64) as usize, (byte % STEP as u64) as usize);
+        let (mut counted, mut before) = (0, 0);
+        while counted < steps {
+            let (known, ends) = self.0.lock().nearest(steps);
+            if known > counted {
+                (counted, before) = (known, ends);
+                continue;
             }
-            let before = ends.last().copied().unwrap_or(0);
-            drop(ends);
             // Without the lock: a few threads may read the same, but none waits for another's reading.
-            input.read_at(known as u64 * STEP as u64, &mut buffer)?;
-            let mut ends = self.ends.lock();
-            if ends.len() == known {
-                ends.push(before + count(&buffer));
-            }
-        };
+            input.read_at(counted as u64 * STEP as u64, &mut buffer)?;
+            before += count(&buffer);
+            counted += 1;
+            self.0.lock().keep(counted, before);
+        }
         let rest = &mut buffer[..rest];
-        input.read_at(steps * STEP as u64, rest)?;
+        input.read_at(steps as u64 * STEP as u64, rest)?;
         Ok(1 + before + count(rest))
+    }
+}
+
+impl Kept {
+    /// The most steps up to `steps` that were counted, and the line ends in them.
+    fn nearest(&self, steps: usize) -> (usize, u64) {
+        let known = self.ends.len().min(steps);
+        (known, known.checked_sub(1).map_or(0, |last| self.ends[last]))
+    }
+
+    /// Keeps the line ends in the first `steps`, if those of one step fewer are kept, and there is room.
+    fn keep(&mut self, steps: usize, ends: u64) {
+        let len = self.ends.len();
+        if steps != len + 1 {
+            return;
+        }
+        if len == self.ends.capacity() {
+            let room = (2 * len).max(64);
+            if !self.reservation.grow_if_free((room * size_of::<u64>()) as u64) {
+                return;
+            }
+            self.ends.reserve_exact(room - len);
+        }
+        self.ends.push(ends);
     }
 }
 
@@ -63,8 +96,13 @@ mod tests {
         file.write_all(&text).unwrap();
         let input = Input::open(file.path(), Access::Read).unwrap();
         let naive = |byte: usize| 1 + text[..byte].iter().filter(|byte| **byte == b'\n').count() as u64;
-        for backwards in [false, true] {
-            let lines = Lines::default();
+        for (backwards, budget, kept) in [
+            (false, MemoryBudget::unlimited(), 5),
+            (true, MemoryBudget::unlimited(), 5),
+            (false, MemoryBudget::new(511), 0),
+            (true, MemoryBudget::new(511), 0),
+        ] {
+            let lines = Lines::new(&budget);
             let near = [0, STEP, 2 * STEP, 4 * STEP, 5 * STEP].into_iter();
             let mut bytes: Vec<usize> = near.flat_map(|at| at.saturating_sub(2)..at + 3).chain([text.len()]).collect();
             if backwards {
@@ -73,9 +111,12 @@ mod tests {
             for byte in bytes {
                 assert_eq!(lines.line_at(&input, b'\n', byte as u64).unwrap(), naive(byte), "byte {byte}");
             }
-            assert_eq!(lines.ends.lock().len(), 5);
+            assert_eq!(lines.0.lock().ends.len(), kept);
+            assert_eq!(budget.used(), if kept > 0 { 512 } else { 0 });
+            drop(lines);
+            assert_eq!(budget.used(), 0);
         }
-        let lines = Lines::default();
+        let lines = Lines::new(&MemoryBudget::unlimited());
         lines.line_at(&input, b'\n', text.len() as u64).unwrap();
         // What was counted is not read again.
         file.rewind().unwrap();

@@ -47,7 +47,7 @@ pub(super) fn open_rows(
             (index.map_or_else(|| read_through(&input, text, format, options, budget), Ok)?, None)
         }
     };
-    let rows = Rows::new(input, index, format.dialect, options.max_record_bytes);
+    let rows = Rows::new(input, index, format.dialect, options.max_record_bytes, budget);
     let mut learnt = known.clone();
     if let Some(inference) = inference
         && inference.learn(&rows, format, options, threads, known)?

@@ -114,11 +114,11 @@ impl Rows {
             index.push(span.byte).map_err(|error| error.at_path(text.path()))?;
         }
         index.finish(input.len());
-        Ok(Self::new(input, index, format.dialect, options.max_record_bytes))
+        Ok(Self::new(input, index, format.dialect, options.max_record_bytes, budget))
     }
 
-    pub(crate) fn new(input: Input, index: RowIndex, dialect: Dialect, limit: usize) -> Self {
-        Self { input, index, dialect, limit, lines: Lines::default() }
+    pub(crate) fn new(input: Input, index: RowIndex, dialect: Dialect, limit: usize, budget: &MemoryBudget) -> Self {
+        Self { input, index, dialect, limit, lines: Lines::new(budget) }
     }
 
     pub(crate) fn index(&self) -> &RowIndex {
