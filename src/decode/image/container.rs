@@ -7,7 +7,7 @@ use flate2::Crc;
 use image::metadata::Orientation as Exif;
 use memchr::memchr;
 
-use super::{Header, ImageFormat, Orientation, other, pnm, tiff};
+use super::{Header, ImageFormat, Orientation, bmp, other, pnm, tiff};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads an image's header. `bytes` may be the beginning of a file; it is an error if that does not reach far enough.
@@ -26,6 +26,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header> {
     };
     match format {
         ImageFormat::Jpeg => jpeg_header(bytes),
+        ImageFormat::Bmp => bmp::header(bytes),
         ImageFormat::Pnm => pnm::header(bytes),
         ImageFormat::Tiff => tiff::header(bytes).map_or_else(|| other::header(bytes, format), Ok),
         _ => other::header(bytes, format),

@@ -303,6 +303,7 @@ pub(crate) struct Decoders {
     #[cfg(feature = "turbojpeg")]
     c: turbojpeg::TurboJpeg,
     png: png::Png,
+    bmp: bmp::Bmp,
     gif: gif::Gif,
     pnm: pnm::Pnm,
     other: other::ImageCrate,
@@ -322,6 +323,7 @@ impl Decoders {
             #[cfg(feature = "turbojpeg")]
             (ImageFormat::Jpeg, JpegDecoder::TurboJpeg) => &mut self.c,
             (ImageFormat::Png, _) => &mut self.png,
+            (ImageFormat::Bmp, _) => &mut self.bmp,
             (ImageFormat::Gif, _) => &mut self.gif,
             (ImageFormat::Pnm, _) => &mut self.pnm,
             _ => &mut self.other,
@@ -342,10 +344,9 @@ impl Decoders {
         match header.format {
             ImageFormat::Jpeg => jpeg::memory(header) + cut * whole,
             // Row by row.
-            ImageFormat::Png | ImageFormat::Gif | ImageFormat::Pnm => 0,
+            ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Gif | ImageFormat::Pnm => 0,
             // What the library holds, and what it gives: with alpha, and 16 bits in TIFF.
             ImageFormat::WebP => (11 + cut) * whole,
-            ImageFormat::Bmp => (4 + cut) * whole,
             ImageFormat::Tiff => (32 + cut) * whole,
         }
     }

@@ -168,8 +168,8 @@ pub struct ImageOptions {
     /// Name of the label tensor.
     pub label_name: String,
     /// Most pixels of an image, checked in its header before anything is decoded: by default 2^27, which photographs of 100
-    /// megapixels pass. Decoding a pixel takes 3 bytes of memory in PNG, GIF and PNM files, 6 in JPEG files of one scan, up
-    /// to 38 in TIFF files, and at most 18 in all others. With what resizing and turning need, this counts against the
+    /// megapixels pass. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files, 6 in JPEG files of one scan,
+    /// up to 38 in TIFF files, and at most 18 in all others. With what resizing and turning need, this counts against the
     /// memory budget.
     pub max_pixels: u64,
     /// Most bytes of a file, checked before it is read.

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
 const SIDE_BYTES: u64 = 64 << 20;
 
-/// WebP, BMP and TIFF (its first page) by the `image` crate. It decodes whole images only.
+/// WebP and TIFF (its first page) by the `image` crate. It decodes whole images only.
 #[derive(Default)]
 pub(super) struct ImageCrate {
     /// As decoded, if that is not 8-bit RGB.
@@ -21,13 +21,16 @@ pub(super) struct ImageCrate {
 
 fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageDecoder> {
     let known = match format {
-        ImageFormat::Jpeg => return Err(Error::new(ErrorKind::Format, "a JPEG, which has decoders of its own")),
         ImageFormat::Png => image::ImageFormat::Png,
         ImageFormat::WebP => image::ImageFormat::WebP,
-        ImageFormat::Bmp => image::ImageFormat::Bmp,
         ImageFormat::Gif => image::ImageFormat::Gif,
         ImageFormat::Tiff => image::ImageFormat::Tiff,
-        ImageFormat::Pnm => return Err(Error::new(ErrorKind::Format, "a PNM, which has a decoder of its own")),
+        ImageFormat::Jpeg | ImageFormat::Bmp | ImageFormat::Pnm => {
+            return Err(Error::new(
+                ErrorKind::Format,
+                format!("a {}, which has a decoder of its own", format.as_str()),
+            ));
+        }
     };
     let mut limits = Limits::default();
     limits.max_alloc = Some(max_alloc);

@@ -1,0 +1,97 @@
+//! BMP and TIFF files of all kinds: what Pillow and NumPy read of them, or an error that says what they are.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfeed::{
+    Extents, ImageColour, ImageFolder, ImageLabels, ImageOptions, Layout, PixelOrder, RandomKey, RecordReader, Result,
+    RowMut, Sample, Schema, Scratch,
+};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// A file's pixels, row by row.
+fn read(path: &Path, colour: ImageColour) -> Result<Vec<u8>> {
+    let options = ImageOptions { order: PixelOrder::Nhwc, colour, ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths([path], ImageLabels::None, &options)?;
+    let mut scratch = Scratch::default();
+    let extents: Extents = reader.measure(0, &mut scratch)?;
+    let mut layout = Layout::default();
+    layout.compute(&Schema::new(reader.tensors().to_vec())?, 1, extents)?;
+    let mut slot = vec![0xaaaa_aaaa_aaaa_aaaau64; layout.bytes().div_ceil(8)];
+    reader.fetch(&[0], 0, &mut scratch)?;
+    let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), reader.tensors(), &layout, 0);
+    reader.decode(Sample { id: 0, key: RandomKey::new(0) }, 0, &mut scratch, &mut row)?;
+    Ok(row.tensor(0).bytes_mut().to_vec())
+}
+
+/// The files whose names begin with "refused", and what is said of each.
+fn refused(folder: &Path) -> BTreeMap<String, String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let refused = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("refused"));
+    refused
+        .map(|path| {
+            let error = read(&path, ImageColour::Rgb).expect_err(path.to_str().unwrap());
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), error.to_string())
+        })
+        .collect()
+}
+
+#[test]
+fn bmp_files_of_all_kinds_are_what_pillow_reads() {
+    let folder = folder("bmp");
+    let expected: BTreeMap<String, Vec<u32>> =
+        serde_json::from_slice(&fs::read(folder.join("expected.json")).unwrap()).unwrap();
+    assert_eq!(expected.len(), 66);
+    for (name, sums) in &expected {
+        let path = folder.join(name);
+        let pixels = read(&path, ImageColour::Rgb).unwrap();
+        assert_eq!(crc32fast::hash(&pixels), sums[0], "{name}");
+        if let Some(indices) = sums.get(1) {
+            assert_eq!(crc32fast::hash(&read(&path, ImageColour::Index).unwrap()), *indices, "the indices of {name}");
+        }
+    }
+}
+
+#[test]
+fn bmp_files_of_other_kinds_say_what_they_are() {
+    let messages = refused(&folder("bmp"));
+    for (name, words) in [
+        ("jpeg", "a BMP with a header of 40 bytes, of 0 bits a pixel, holding a JPEG; this kind"),
+        ("png", "holding a PNG"),
+        ("cmyk", "32 bits a pixel, with CMYK colours"),
+        ("alpha-masks", "with bit masks for its colours that are not supported"),
+        ("masks-32-gaps-40", "with bit masks for its colours that are not supported"),
+        ("masks-32-gaps-124", "a header of 124 bytes, of 32 bits a pixel, with bit masks"),
+        ("os2-2-16", "a BMP with a short second header of OS/2; this kind"),
+        ("os2-2-fax", "a BMP with the second header of OS/2, of 1 bits a pixel, compressed as a fax"),
+        ("os2-2-rle-24", "of 24 bits a pixel, in runs of 24 bits"),
+        ("48-bits", "of 48 bits a pixel, not compressed"),
+        ("rle-8-ends-early", "its runs end in row 4 of 6"),
+        ("rle-8-beyond-the-row", "12 pixels at column 0 of 11"),
+    ] {
+        let message = &messages[&format!("refused-{name}")];
+        assert!(message.contains(words) && message.contains("convert it, as with `magick"), "{name}: {message}");
+    }
+    assert_eq!(messages.len(), 12);
+}
+
+#[test]
+fn a_bmp_that_ends_early_is_an_error() {
+    let short = tempfile::Builder::new().suffix(".bmp").tempfile().unwrap();
+    for name in ["palette-4", "rle-8", "rle-4-top-down", "rgb-24", "masks-16-565-40", "os2-1-palette-1"] {
+        let bytes = fs::read(folder("bmp").join(format!("{name}.bmp"))).unwrap();
+        // Runs end with an odd byte and two more that hold no pixels.
+        let least = if name.starts_with("rle") { 4 } else { 1 };
+        for len in (0..=bytes.len() - least).rev().step_by(5) {
+            fs::write(short.path(), &bytes[..len]).unwrap();
+            for colour in [ImageColour::Rgb, ImageColour::Index] {
+                assert!(read(short.path(), colour).is_err(), "{name}, {len} bytes");
+            }
+        }
+    }
+}
