@@ -1,6 +1,8 @@
 //! How long it takes until the first batch, and what a sample costs by where it lies.
 
 mod common;
+#[path = "common/photograph.rs"]
+mod photograph;
 
 use std::fs;
 use std::hint::black_box;
@@ -9,6 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{Case, Options, Table};
+use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
+use photograph::photograph;
 use ringfeed::{
     AsyncDataSetIterator, ImageFolder, ImageOptions, Loader, MemoryBudget, ReaderSource, RecordReader, SavedIndex,
     Scratch, TarOptions, TarReader, Workspace,
@@ -182,13 +186,14 @@ fn write_tar(path: &Path, members: impl Iterator<Item = (String, Vec<u8>)>) {
 /// Parts of photographs, 256 x 192 pixels each, as JPEG of quality 90.
 fn crops() -> Vec<Vec<u8>> {
     let crop = |name: &str, nth: u32| {
-        let photo = image::open(fixture("photos").join(name)).expect("a photograph").to_rgb8();
+        let photo = photograph(&fixture("photos").join(name));
         let (x, y) = (nth * 37 % (photo.width() - 256), nth * 29 % (photo.height() - 192));
         let part = image::imageops::crop_imm(&photo, x, y, 256, 192).to_image();
-        let mut jpeg = Vec::new();
-        let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut jpeg, 90);
-        part.write_with_encoder(encoder).expect("pixels");
-        jpeg
+        Encoder::new(&part, 256, 192, PixelFormat::Rgb)
+            .quality(90)
+            .subsampling(Subsampling::S444)
+            .encode()
+            .expect("pixels make a JPEG")
     };
     let photos = ["china.jpg", "flower.jpg", "rocket.jpg", "coffee.png"];
     photos.iter().flat_map(|name| (0..10).map(move |nth| crop(name, nth))).collect()

@@ -1,6 +1,8 @@
 //! A folder of JPEGs to measure with where none is given: cut from the photographs among the fixtures, of sizes and
 //! kinds as web photographs have them.
 
+mod photograph;
+
 use std::fs::{create_dir_all, read_dir, write};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +11,8 @@ use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{ResizeOptions, Resizer};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 use ringfeed::RandomKey;
+
+use photograph::photograph;
 
 /// Makes `count` images in class folders in `folder`, the same for every call.
 pub(crate) fn make_folder(folder: &Path, count: u64) {
@@ -52,5 +56,5 @@ fn photographs() -> Vec<image::RgbImage> {
     let mut paths: Vec<PathBuf> =
         read_dir(folder).expect("the fixtures").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
-    paths.iter().map(|path| image::open(path).expect("a photograph").into_rgb8()).collect()
+    paths.iter().map(|path| photograph(path)).collect()
 }

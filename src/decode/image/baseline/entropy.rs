@@ -9,7 +9,7 @@ use super::{NotOurs, Ours};
 
 /// Where the coefficient at each position of the zigzag stands in a block, row by row (figure A.6).
 #[rustfmt::skip]
-pub(in super::super) const ZIGZAG: [u8; 64] = [
+pub(crate) const ZIGZAG: [u8; 64] = [
      0,  1,  8, 16,  9,  2,  3, 10,
     17, 24, 32, 25, 18, 11,  4,  5,
     12, 19, 26, 33, 40, 48, 41, 34,
@@ -21,7 +21,7 @@ pub(in super::super) const ZIGZAG: [u8; 64] = [
 ];
 
 /// A block's coefficients, row by row, in steps of their quantisation.
-pub(in super::super) type Block = [i16; 64];
+pub(crate) type Block = [i16; 64];
 
 /// What the blocks of one component are decoded with.
 #[derive(Clone, Copy)]

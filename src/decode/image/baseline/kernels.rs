@@ -8,7 +8,7 @@ use super::avx2;
 
 /// The pixel stage, on the fastest way that the processor has. All ways give the same bytes.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Kernels {
+pub(crate) struct Kernels {
     /// True only if the processor said so.
     #[cfg(target_arch = "x86_64")]
     has_avx2: bool,
@@ -27,7 +27,7 @@ macro_rules! dispatch {
 }
 
 impl Kernels {
-    pub(in super::super) fn detect() -> Self {
+    pub(crate) fn detect() -> Self {
         Self {
             #[cfg(target_arch = "x86_64")]
             has_avx2: is_x86_feature_detected!("avx2"),
@@ -35,7 +35,7 @@ impl Kernels {
     }
 
     /// Whether this is other than the portable code.
-    pub(in super::super) fn has_vectors(self) -> bool {
+    pub(crate) fn has_vectors(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self.has_avx2;
         #[cfg(not(target_arch = "x86_64"))]
@@ -44,7 +44,7 @@ impl Kernels {
 
     /// The code for every processor, also on this one.
     #[cfg(test)]
-    pub(in super::super) fn portable() -> Self {
+    pub(crate) fn portable() -> Self {
         Self {
             #[cfg(target_arch = "x86_64")]
             has_avx2: false,
@@ -52,33 +52,27 @@ impl Kernels {
     }
 
     /// See [`portable::inverse_dct`].
-    pub(in super::super) fn inverse_dct(
-        self,
-        blocks: &[Block],
-        quant: &Quantisation,
-        into: &mut [u8],
-        stride: usize,
-    ) -> bool {
+    pub(crate) fn inverse_dct(self, blocks: &[Block], quant: &Quantisation, into: &mut [u8], stride: usize) -> bool {
         dispatch!(self, inverse_dct(blocks, quant, into, stride))
     }
 
     /// See [`portable::upsample_width`].
-    pub(in super::super) fn upsample_width(self, from: &[u8], into: &mut [u8]) {
+    pub(crate) fn upsample_width(self, from: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_width(from, into))
     }
 
     /// See [`portable::upsample_both`].
-    pub(in super::super) fn upsample_both(self, near: &[u8], far: &[u8], into: &mut [u8]) {
+    pub(crate) fn upsample_both(self, near: &[u8], far: &[u8], into: &mut [u8]) {
         dispatch!(self, upsample_both(near, far, into))
     }
 
     /// See [`portable::to_rgb`]; the samples are there for a multiple of 32 pixels.
-    pub(in super::super) fn to_rgb(self, luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
+    pub(crate) fn to_rgb(self, luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
         dispatch!(self, to_rgb(luma, blue, red, into))
     }
 
     /// See [`portable::grey_to_rgb`].
-    pub(in super::super) fn grey_to_rgb(self, luma: &[u8], into: &mut [u8]) {
+    pub(crate) fn grey_to_rgb(self, luma: &[u8], into: &mut [u8]) {
         portable::grey_to_rgb(luma, into)
     }
 }

@@ -3,23 +3,23 @@
 use super::entropy::{Block, ZIGZAG};
 
 /// Factors of the inverse DCT, in units of 1 / 8192.
-pub(in super::super) mod factors {
-    pub(in super::super::super) const F_0_298: i16 = 2446;
-    pub(in super::super::super) const F_0_390: i16 = 3196;
-    pub(in super::super::super) const F_0_541: i16 = 4433;
-    pub(in super::super::super) const F_0_765: i16 = 6270;
-    pub(in super::super::super) const F_0_899: i16 = 7373;
-    pub(in super::super::super) const F_1_175: i16 = 9633;
-    pub(in super::super::super) const F_1_501: i16 = 12299;
-    pub(in super::super::super) const F_1_847: i16 = 15137;
-    pub(in super::super::super) const F_1_961: i16 = 16069;
-    pub(in super::super::super) const F_2_053: i16 = 16819;
-    pub(in super::super::super) const F_2_562: i16 = 20995;
-    pub(in super::super::super) const F_3_072: i16 = 25172;
+pub(crate) mod factors {
+    pub(crate) const F_0_298: i16 = 2446;
+    pub(crate) const F_0_390: i16 = 3196;
+    pub(crate) const F_0_541: i16 = 4433;
+    pub(crate) const F_0_765: i16 = 6270;
+    pub(crate) const F_0_899: i16 = 7373;
+    pub(crate) const F_1_175: i16 = 9633;
+    pub(crate) const F_1_501: i16 = 12299;
+    pub(crate) const F_1_847: i16 = 15137;
+    pub(crate) const F_1_961: i16 = 16069;
+    pub(crate) const F_2_053: i16 = 16819;
+    pub(crate) const F_2_562: i16 = 20995;
+    pub(crate) const F_3_072: i16 = 25172;
     /// Fraction bits of the factors.
-    pub(in super::super::super) const BITS: u32 = 13;
+    pub(crate) const BITS: u32 = 13;
     /// Fraction bits that are kept between columns and rows.
-    pub(in super::super::super) const KEPT: u32 = 2;
+    pub(crate) const KEPT: u32 = 2;
 }
 
 use factors::*;
@@ -34,11 +34,11 @@ pub(super) const MAX_BETWEEN: i16 = 16383;
 
 /// Quantisation of a component, row by row as in a [`Block`].
 #[derive(Clone, Copy)]
-pub(in super::super) struct Quantisation {
+pub(crate) struct Quantisation {
     /// What coefficients are multiplied with.
-    pub(in super::super) steps: [i16; 64],
+    pub(crate) steps: [i16; 64],
     /// The largest coefficients that are taken.
-    pub(in super::super) limits: [i16; 64],
+    pub(crate) limits: [i16; 64],
 }
 
 impl Quantisation {
@@ -48,7 +48,7 @@ impl Quantisation {
     }
 
     /// As [`Quantisation::new`], of steps of 16 bits. For one below zero (in libjpeg, they wrap), the limit is 0.
-    pub(in super::super) fn of(table: [i16; 64]) -> Self {
+    pub(crate) fn of(table: [i16; 64]) -> Self {
         let mut quantisation = Self { steps: [0; 64], limits: [0; 64] };
         for (step, at) in table.into_iter().zip(ZIGZAG) {
             quantisation.steps[usize::from(at)] = step;

@@ -85,7 +85,7 @@ impl Scan {
 
 /// Takes bits from the front of the data, up to 56 between two refills.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     /// What is not taken in yet.
     rest: &'a [u8],
@@ -98,18 +98,18 @@ pub(in super::super) struct Bits<'a> {
 
 impl<'a> Bits<'a> {
     /// The data of a scan from the byte `at` on, with its padding.
-    pub(in super::super) fn new(bytes: &'a [u8], at: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, rest: bytes.get(at..).unwrap_or_default(), window: 0, valid: 0 }
     }
 
     /// The same data from the byte `at` on.
-    pub(in super::super) fn at(&self, at: usize) -> Self {
+    pub(crate) fn at(&self, at: usize) -> Self {
         Self::new(self.bytes, at)
     }
 
     /// Makes at least 56 bits valid. Behind the data, they are zeros.
     #[inline(always)]
-    pub(in super::super) fn refill(&mut self) {
+    pub(crate) fn refill(&mut self) {
         // Without a branch on how many bits are needed: those that are there already are the same again. (Where eight
         // bytes are not left, more was consumed than there is, and that will be seen.)
         if let Some(bytes) = self.rest.first_chunk::<8>() {
@@ -121,35 +121,35 @@ impl<'a> Bits<'a> {
 
     /// The next bits, highest first.
     #[inline(always)]
-    pub(in super::super) fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
     /// The next `N` bits, not taken yet.
     #[inline(always)]
-    pub(in super::super) fn peek<const N: u32>(&self) -> usize {
+    pub(crate) fn peek<const N: u32>(&self) -> usize {
         (self.window >> (64 - N)) as usize
     }
 
     /// Takes as many bits as the low six bits of `count` say.
     #[inline(always)]
-    pub(in super::super) fn consume(&mut self, count: u32) {
+    pub(crate) fn consume(&mut self, count: u32) {
         self.window <<= count & 63;
         self.valid = self.valid.wrapping_sub(count);
     }
 
     /// Whether the data up to `end` was consumed but for the padding of its last byte.
-    pub(in super::super) fn is_at(&self, end: usize) -> bool {
+    pub(crate) fn is_at(&self, end: usize) -> bool {
         (8 * end).checked_sub(self.consumed()).is_some_and(|left| left < 8)
     }
 
     /// Whether more than the data up to `end` was consumed.
-    pub(in super::super) fn is_beyond(&self, end: usize) -> bool {
+    pub(crate) fn is_beyond(&self, end: usize) -> bool {
         self.consumed() > 8 * end
     }
 
     /// Bits taken since the scan began.
-    pub(in super::super) fn consumed(&self) -> usize {
+    pub(crate) fn consumed(&self) -> usize {
         8 * (self.bytes.len() - self.rest.len()) - (self.valid & 63) as usize
     }
 }
