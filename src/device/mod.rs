@@ -22,8 +22,10 @@ mod host;
 mod iterator;
 mod lane;
 mod measure;
+#[cfg(all(test, ringfeed_loom))]
+mod models;
 mod name;
-#[cfg(any(test, feature = "cuda"))]
+#[cfg(any(all(test, not(ringfeed_loom)), feature = "cuda"))]
 #[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
 mod plan;

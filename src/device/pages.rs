@@ -59,7 +59,7 @@ impl<L> fmt::Debug for LockedPages<L> {
     }
 }
 
-#[cfg(all(test, not(ringfeed_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::{Error, ErrorKind};

@@ -11,7 +11,7 @@ use super::delivery::Taken;
 use super::session::{Session, SessionParts, Step};
 use super::workers::Job;
 use crate::counters::Counters;
-use crate::dataset::{BadRecords, BatchPlan, Filler};
+use crate::dataset::{BadRecords, BatchPlan, Filler, PlanTerms};
 use crate::dtype::DType;
 use crate::error::{Location, Result};
 use crate::layout::Layout;
@@ -70,7 +70,7 @@ fn session(slots: usize, prefetch: usize) -> Arc<Session> {
         ring: ring.unwrap(),
         policy: BadRecords::Fail,
         first: Some(plan(0)),
-        most_rows: u64::MAX,
+        terms: PlanTerms { seed: 0, most_rows: None },
         runs_on: false,
         workers: 2,
         prefetch,

@@ -1,5 +1,5 @@
 //! The ring's hand-off, checked by loom in every interleaving of its threads:
-//! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --lib --release ring::models`.
+//! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib ring::models`.
 
 use loom::thread;
 
