@@ -14,6 +14,8 @@ type Next<I> = JoinHandle<(I, Option<Result<DataSet>>)>;
 pub struct DataSetStream<I> {
     iterator: Option<I>,
     next: Option<Next<I>>,
+    /// The epoch has ended: from here on there is nothing.
+    ended: bool,
 }
 
 /// Turns an iterator into a stream of the rest of its epoch, for a tokio runtime: each wait for a batch is a task on the
@@ -38,7 +40,7 @@ pub struct DataSetStream<I> {
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 pub fn into_stream<I: DataSetIterator + Unpin + 'static>(iterator: I) -> DataSetStream<I> {
-    DataSetStream { iterator: Some(iterator), next: None }
+    DataSetStream { iterator: Some(iterator), next: None, ended: false }
 }
 
 impl<I> DataSetStream<I> {
@@ -53,6 +55,9 @@ impl<I: DataSetIterator + Unpin + 'static> Stream for DataSetStream<I> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
         if let Some(mut iterator) = this.iterator.take() {
             this.next = Some(spawn_blocking(move || {
                 let item = iterator.next();
@@ -65,6 +70,7 @@ impl<I: DataSetIterator + Unpin + 'static> Stream for DataSetStream<I> {
         Poll::Ready(match joined {
             Ok((iterator, item)) => {
                 this.iterator = Some(iterator);
+                this.ended = item.is_none();
                 item
             }
             Err(error) if error.is_panic() => Some(Err(Error::from_panic(&*error.into_panic()))),
