@@ -95,3 +95,38 @@ fn a_bmp_that_ends_early_is_an_error() {
         }
     }
 }
+
+#[test]
+fn tiff_files_in_parts_are_what_numpy_and_pillow_read() {
+    let folder = folder("tiff-parts");
+    let expected: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(&fs::read(folder.join("expected.json")).unwrap()).unwrap();
+    assert_eq!(expected.len(), 24);
+    for (name, kind) in &expected {
+        let pixels = read(&folder.join(name), ImageColour::Rgb).unwrap();
+        if let Some(sum) = kind.get("exact") {
+            assert_eq!(crc32fast::hash(&pixels), sum.as_u64().unwrap() as u32, "{name}");
+        } else {
+            let near: Vec<u8> = serde_json::from_value(kind["near"].clone()).unwrap();
+            assert_eq!(pixels.len(), near.len(), "{name}");
+            let difference = pixels.iter().zip(&near).map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(difference <= Some(1), "{name}: {difference:?}");
+        }
+    }
+}
+
+#[test]
+fn tiff_files_in_parts_that_are_not_decoded_say_what_they_are() {
+    let messages = refused(&folder("tiff-parts"));
+    for (name, words) in [
+        ("planar-8-tiles", "a TIFF of RGB: 3 samples of 8 bits a pixel, each in a plane of its own, not compressed"),
+        ("planar-16-tiles", "a TIFF of RGB: 3 samples of 16 bits a pixel, each in a plane of its own, not compressed"),
+        ("jpeg-ycbcr", "a TIFF of YCbCr: 3 samples of 8 bits a pixel, compressed by JPEG"),
+        ("jpeg-subsampled", "a TIFF of RGB: 3 samples of 8 bits a pixel, compressed by JPEG"),
+    ] {
+        let message = &messages[&format!("refused-{name}")];
+        assert!(message.contains(words) && message.contains("convert it, as with `magick"), "{name}: {message}");
+    }
+    assert!(messages["refused-jpeg-cut"].contains("damaged tiff: JPEG data of part 0: truncated"), "{messages:?}");
+    assert_eq!(messages.len(), 5);
+}

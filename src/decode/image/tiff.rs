@@ -6,7 +6,7 @@ use tiff::decoder::{Decoder, DecodingResult};
 
 use super::map::Map;
 use super::samples::unpack;
-use super::{Header, ImageFormat, Orientation, Region};
+use super::{Header, ImageFormat, Orientation, Region, complete};
 use crate::error::{Error, ErrorKind, Result};
 
 const WHITE_IS_ZERO: u32 = 0;
@@ -45,11 +45,16 @@ impl<'a> Tags<'a> {
         Some(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
-    /// Where the values of a tag stand, and whether they have 16 bits.
-    fn place(&self, tag: u32) -> Option<(usize, bool)> {
+    /// Where a tag's entry stands.
+    fn entry(&self, tag: u32) -> Option<usize> {
         let (first, count) = self.entries;
         let mut entries = (0..count).map(|nth| first + 12 * nth);
-        let entry = entries.find(|at| self.short(*at) == Some(tag))?;
+        entries.find(|at| self.short(*at) == Some(tag))
+    }
+
+    /// Where the values of a tag stand, and whether they have 16 bits.
+    fn place(&self, tag: u32) -> Option<(usize, bool)> {
+        let entry = self.entry(tag)?;
         let is_short = self.short(entry + 2)? == 3;
         let bytes = u64::from(self.long(entry + 4)?) * if is_short { 2 } else { 4 };
         let at = if bytes <= 4 { entry + 8 } else { self.long(entry + 8)? as usize };
@@ -60,6 +65,24 @@ impl<'a> Tags<'a> {
     fn number(&self, tag: u32) -> Option<u32> {
         let (at, is_short) = self.place(tag)?;
         if is_short { self.short(at) } else { self.long(at) }
+    }
+
+    /// All values of a tag.
+    fn numbers(&self, tag: u32) -> impl Iterator<Item = usize> {
+        let count = self.entry(tag).and_then(|entry| self.long(entry + 4)).unwrap_or(0) as usize;
+        let place = self.place(tag);
+        (0..count).map_while(move |nth| {
+            let (at, is_short) = place?;
+            let value =
+                if is_short { self.short(at.checked_add(2 * nth)?) } else { self.long(at.checked_add(4 * nth)?) };
+            value.map(|value| value as usize)
+        })
+    }
+
+    /// The bytes that a tag holds.
+    fn bytes(&self, tag: u32) -> Option<&'a [u8]> {
+        let entry = self.entry(tag)?;
+        self.bytes.get(self.long(entry + 8)? as usize..)?.get(..self.long(entry + 4)? as usize)
     }
 
     fn photometric(&self) -> Option<u32> {
@@ -133,6 +156,38 @@ pub(super) fn unsupported(bytes: &[u8]) -> String {
     let kind = Tags::read(bytes)
         .map_or_else(|| "a TIFF that is damaged, or of a rare kind".to_owned(), |tags| tags.describe());
     format!("{kind}; this kind is not supported: convert it, as with `magick IN.tif -colorspace sRGB -depth 8 OUT.png`")
+}
+
+/// Refuses what the library panics at, and JPEG data that it passes over the faults of, or takes otherwise than libtiff.
+pub(super) fn check(bytes: &[u8]) -> Result<()> {
+    let Some(tags) = Tags::read(bytes) else { return Ok(()) };
+    let is_cut = |side, tile| {
+        let rest = tags.number(side).zip(tags.number(tile)).and_then(|(side, tile)| side.checked_rem(tile));
+        rest.is_some_and(|rest| rest != 0)
+    };
+    if tags.number(284) == Some(2) && tags.samples() > 1 && (is_cut(256, 322) || is_cut(257, 323)) {
+        return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
+    }
+    if tags.number(259) != Some(7) {
+        return Ok(());
+    }
+    const START: &[u8] = &[0xff, 0xd8];
+    const END: &[u8] = &[0xff, 0xd9];
+    let tables = tags.bytes(347).map_or(START, |tables| tables.strip_suffix(END).unwrap_or(tables));
+    let (starts, lengths) = if tags.entry(324).is_some() { (324, 325) } else { (273, 279) };
+    let mut left = bytes.len();
+    for (nth, (start, length)) in tags.numbers(starts).zip(tags.numbers(lengths)).enumerate() {
+        left = left.checked_sub(length).ok_or_else(|| damaged("its parts overlap, or are longer than the file"))?;
+        let part = bytes.get(start..).and_then(|rest| rest.get(..length));
+        let part = part.ok_or_else(|| damaged("a part of it lies beyond the end of the file"))?;
+        let whole = [tables, part.strip_prefix(START).unwrap_or(part)].concat();
+        let found = complete::survey(&whole)
+            .map_err(|error| damaged(&format!("JPEG data of part {nth}: {}", error.message())))?;
+        if found.is_subsampled {
+            return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
+        }
+    }
+    Ok(())
 }
 
 /// The header of a file that is decoded here.
