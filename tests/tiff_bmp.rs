@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// A file's pixels, row by row.
 fn read(path: &Path, colour: ImageColour) -> Result<Vec<u8>> {
-    let options = ImageOptions { order: PixelOrder::Nhwc, colour, ..ImageOptions::default() };
+    let options = ImageOptions { order: PixelOrder::Nhwc, colour, max_pixels: 1 << 20, ..ImageOptions::default() };
     let reader = ImageFolder::from_paths([path], ImageLabels::None, &options)?;
     let mut scratch = Scratch::default();
     let extents: Extents = reader.measure(0, &mut scratch)?;
@@ -91,6 +91,26 @@ fn a_bmp_that_ends_early_is_an_error() {
             fs::write(short.path(), &bytes[..len]).unwrap();
             for colour in [ImageColour::Rgb, ImageColour::Index] {
                 assert!(read(short.path(), colour).is_err(), "{name}, {len} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn headers_and_runs_of_a_bmp_may_say_anything() {
+    let changed = tempfile::Builder::new().suffix(".bmp").tempfile().unwrap();
+    for name in ["palette-4", "rle-8-skips", "rle-4-top-down", "masks-16-565-40", "os2-1-palette-1"] {
+        let bytes = fs::read(folder("bmp").join(format!("{name}.bmp"))).unwrap();
+        let places = (2..70.min(bytes.len())).chain(bytes.len() - 24..bytes.len());
+        for (at, value) in places.flat_map(|at| [0, 1, 0x80, 0xff].map(|value| (at, value))) {
+            let mut bytes = bytes.clone();
+            bytes[at] = value;
+            fs::write(changed.path(), bytes).unwrap();
+            for colour in [ImageColour::Rgb, ImageColour::Index] {
+                if let Err(error) = read(changed.path(), colour) {
+                    let is_caught_panic = error.message().contains("that its decoder can't take");
+                    assert!(!is_caught_panic, "{name}, byte {at} = {value}: {error}");
+                }
             }
         }
     }

@@ -44,7 +44,8 @@ pub enum ImageLabels<'a> {
 ///
 /// Formats are told by content: JPEG, PNG, WebP, BMP, GIF (its first frame), TIFF (its first page) and PNM. Pixels become 8-bit
 /// RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended, colour
-/// profiles are not applied. EXIF orientation is honoured. A damaged or truncated file is an error that names it.
+/// profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF orientation is honoured. A
+/// damaged or truncated file is an error that names it.
 ///
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
