@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::format::Format;
 use super::inference::Inference;
 use super::kind::{Kind, Seen};
-use super::options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
+use super::options::{ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
 use super::value::{Missings, holds, holds_integer, shown};
 
 /// Most elements of a one-hot label whose classes are counted in the data.
@@ -25,9 +25,9 @@ const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec<usize>> {
     let chosen = !options.features.is_empty() || !options.tensors.is_empty();
     if !options.labels.is_empty() || chosen {
-        return options.labels.iter().map(|column| format.column(column)).collect();
+        return format.columns(&options.labels);
     }
-    let ignored = columns(format, &options.ignore)?;
+    let ignored = ignored_columns(format, options)?;
     let named = |name: &&str| {
         format
             .names
@@ -38,8 +38,8 @@ pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec
     Ok(LABEL_NAMES.iter().find_map(named).into_iter().collect())
 }
 
-pub(crate) fn columns(format: &Format, wanted: &[ColumnRef]) -> Result<Vec<usize>> {
-    wanted.iter().map(|column| format.column(column)).collect()
+fn ignored_columns(format: &Format, options: &CsvOptions) -> Result<HashSet<usize>> {
+    Ok(format.columns(&options.ignore)?.into_iter().collect())
 }
 
 impl ColumnValues {
@@ -121,9 +121,9 @@ impl Plan {
             missing: options.missing,
             inferred: inferred(&wanted, options, inference),
         };
-        let ignored = columns(format, &options.ignore)?;
+        let ignored = ignored_columns(format, options)?;
         for tensor in &wanted {
-            let chosen = columns(format, &tensor.columns)?;
+            let chosen = format.columns(&tensor.columns)?;
             if let Some(column) = chosen.iter().find(|column| ignored.contains(column)) {
                 let message = format!("feeds tensor {:?}, but is to be ignored", tensor.name);
                 return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[*column]));
@@ -285,13 +285,14 @@ fn inferred(wanted: &[ColumnTensor], options: &CsvOptions, inference: Option<&In
 /// `features` and `labels` as tensors.
 fn short_form(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<ColumnTensor>> {
     let labels = label_columns(format, options)?;
-    let ignored = columns(format, &options.ignore)?;
     let features = if options.features.is_empty() {
         let number = |column: &usize| seen.is_some_and(|seen| seen[*column].is_number());
-        let free = |column: &usize| !labels.contains(column) && !ignored.contains(column);
+        let mut taken = ignored_columns(format, options)?;
+        taken.extend(&labels);
+        let free = |column: &usize| !taken.contains(column);
         (0..format.names.len()).filter(free).filter(number).collect()
     } else {
-        columns(format, &options.features)?
+        format.columns(&options.features)?
     };
     let mut tensors = Vec::new();
     if !features.is_empty() {

@@ -35,6 +35,9 @@ const HEAD_BYTES: u64 = 64 << 10;
 /// How many records decide on the header, after the first.
 const SAMPLED_RECORDS: usize = 1000;
 
+/// So many names are looked for one by one before a table of all names is made.
+const FEW_NAMES: usize = 16;
+
 /// How many records decide on the delimiter.
 const DELIMITER_RECORDS: usize = 100;
 
@@ -144,6 +147,32 @@ impl Format {
     fn difference(&self, names: &[String]) -> Option<String> {
         let (index, (expected, found)) = self.names.iter().zip(names).enumerate().find(|(_, (a, b))| a != b)?;
         Some(format!("expected the columns of the first file, whose {index} (from 0) is {expected:?}, found {found:?}"))
+    }
+
+    /// The indices of columns, as [`column`](Self::column) finds each: in time that grows with their number and that of all
+    /// columns, not with both multiplied.
+    ///
+    /// # Errors
+    ///
+    /// As [`column`](Self::column).
+    pub(crate) fn columns<'a>(&self, wanted: impl IntoIterator<Item = &'a ColumnRef>) -> Result<Vec<usize>> {
+        let mut positions = None;
+        let find = |(nth, column): (usize, &ColumnRef)| match column {
+            ColumnRef::Name(name) if nth >= FEW_NAMES => {
+                let positions = positions.get_or_insert_with(|| self.positions());
+                positions.get(name.as_str()).map_or_else(|| self.column(column), |position| Ok(*position))
+            }
+            _ => self.column(column),
+        };
+        wanted.into_iter().enumerate().map(find).collect()
+    }
+
+    /// Where the columns of all names are.
+    fn positions(&self) -> HashMap<&str, usize> {
+        // The last entry of a name counts: an exact name before a trimmed one, and the first of several columns.
+        let names = || self.names.iter().enumerate().rev();
+        let trimmed = names().map(|(position, name)| (name.trim(), position));
+        trimmed.chain(names().map(|(position, name)| (name.as_str(), position))).collect()
     }
 
     /// The index of a column; surrounding blanks in the header do not matter.
@@ -374,4 +403,28 @@ fn numbered(names: Vec<String>) -> Vec<String> {
         name
     };
     names.into_iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_columns_are_found_as_one_is() {
+        let header = (0..40).map(|nth| format!("{}n{}{}", " ".repeat(nth % 3), nth / 3, " ".repeat(nth % 2)));
+        let text = header.collect::<Vec<_>>().join(",") + "\n";
+        let options = CsvOptions { header: Header::Yes, ..CsvOptions::default() };
+        let open = || Ok(text.as_bytes());
+        let format = Format::detect(Path::new("memory"), open, &options, &Missings::new(&[])).unwrap();
+        let names = format.names.iter().flat_map(|name| [name.clone(), name.trim().to_owned()]);
+        let mut wanted: Vec<ColumnRef> = names.map(ColumnRef::Name).chain([39.into()]).collect();
+        for _ in 0..2 {
+            let one_by_one: Vec<usize> = wanted.iter().map(|column| format.column(column).unwrap()).collect();
+            assert_eq!(format.columns(&wanted).unwrap(), one_by_one);
+            wanted.reverse();
+        }
+        wanted.push(" n1 ?".into());
+        let error = |found: Result<Vec<usize>>| found.unwrap_err().to_string();
+        assert_eq!(error(format.columns(&wanted)), error(format.column(&" n1 ?".into()).map(|column| vec![column])));
+    }
 }

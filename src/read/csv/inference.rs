@@ -350,8 +350,7 @@ type Names = BTreeMap<usize, Kind>;
 fn open_columns(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<usize>> {
     let wanted = wanted_tensors(format, options, seen)?;
     let open = wanted.iter().filter(|tensor| tensor.values.are_open());
-    let mut columns =
-        open.flat_map(|tensor| &tensor.columns).map(|column| format.column(column)).collect::<Result<Vec<_>>>()?;
+    let mut columns = format.columns(open.flat_map(|tensor| &tensor.columns))?;
     columns.sort_unstable();
     columns.dedup();
     Ok(columns)

@@ -197,9 +197,8 @@ impl<'a> Figures<'a> {
 /// What each column is to the trainer under these options.
 fn roles(format: &Format, options: &CsvOptions, kinds: &[Kind]) -> Result<Vec<&'static str>> {
     let mut roles = vec!["ignored"; format.names.len()];
-    let all = options.tensors.iter().flat_map(|tensor| tensor.columns.iter().map(|column| (tensor.role, column)));
-    for (role, column) in all {
-        roles[format.column(column)?] = role_name(role);
+    for tensor in &options.tensors {
+        format.columns(&tensor.columns)?.into_iter().for_each(|column| roles[column] = role_name(tensor.role));
     }
     if !options.tensors.is_empty() {
         return Ok(roles);
@@ -207,14 +206,14 @@ fn roles(format: &Format, options: &CsvOptions, kinds: &[Kind]) -> Result<Vec<&'
     if options.features.is_empty() {
         roles.iter_mut().zip(kinds).filter(|(_, kind)| kind.is_number()).for_each(|(role, _)| *role = "feature");
     }
-    for column in &options.features {
-        roles[format.column(column)?] = "feature";
+    for column in format.columns(&options.features)? {
+        roles[column] = "feature";
     }
     for column in label_columns(format, options)? {
         roles[column] = "label";
     }
-    for column in &options.ignore {
-        roles[format.column(column)?] = "ignored";
+    for column in format.columns(&options.ignore)? {
+        roles[column] = "ignored";
     }
     Ok(roles)
 }

@@ -181,7 +181,7 @@ pub(super) fn open_grouped(
     let at_path = |error: Error| error.at_path(path);
     let group_column = format.column(column).map_err(at_path)?;
     let named = csv.features.iter().chain(&csv.labels).chain(csv.tensors.iter().flat_map(|tensor| &tensor.columns));
-    if !named.map(|column| format.column(column)).any(|column| column.is_ok_and(|column| column == group_column)) {
+    if !format.columns(named).map_err(at_path)?.contains(&group_column) {
         csv.ignore.push(ColumnRef::Position(group_column));
     }
     let mut inference = Inference::begin(&format, &csv, &missings).map_err(at_path)?;
