@@ -83,10 +83,7 @@ impl Stats {
             moved_rows: load(&counters.moved_rows),
             detached: load(&counters.detached),
             damaged: load(&counters.damaged),
-            damage: (Damage::ALL.iter().zip(&counters.damage))
-                .map(|(damage, counter)| DamageStats { kind: damage.as_str(), images: load(counter) })
-                .filter(|damage| damage.images > 0)
-                .collect(),
+            damage: DamageStats::of(counters.damage.each_ref().map(load)),
             trainer_wait_seconds: seconds(load(&counters.trainer_wait_ns)),
             stages: vec![
                 StageStats::read("plan", 1, &counters.plan),
@@ -146,6 +143,14 @@ impl Stats {
         } else {
             "decode"
         }
+    }
+}
+
+impl DamageStats {
+    /// The kinds that were met.
+    pub(crate) fn of(images: [u64; Damage::ALL.len()]) -> Vec<Self> {
+        let damage = Damage::ALL.iter().zip(images).map(|(damage, images)| Self { kind: damage.as_str(), images });
+        damage.filter(|damage| damage.images > 0).collect()
     }
 }
 

@@ -24,7 +24,10 @@ fn bad(args: &[&str]) -> Value {
     let report = object(&[&["verify", "--json"], args].concat(), 1);
     assert_eq!(report["ok"], json!(false), "{report}");
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["bad", "bad_samples", "ended_by", "format", "ok", "path", "samples", "seconds"]);
+    assert_eq!(
+        keys,
+        ["bad", "bad_samples", "damage", "damaged", "ended_by", "format", "ok", "path", "samples", "seconds"]
+    );
     for bad in report["bad"].as_array().unwrap() {
         let keys: Vec<&String> = bad.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["byte", "column", "kind", "line", "member", "message", "path", "record"]);
@@ -175,6 +178,28 @@ fn every_damaged_image_is_listed() {
     assert_eq!(report["bad"][3]["path"], json!(empty));
     let single = bad(&[&empty]);
     assert_eq!((&single["samples"], &single["bad_samples"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn images_that_are_loaded_in_spite_of_damage_are_counted() {
+    let scratch = Scratch::new();
+    let photo = std::fs::read(fixture("photos/china.jpg")).unwrap();
+    let first = 4 + usize::from(u16::from_be_bytes([photo[4], photo[5]]));
+    scratch.write("photos/a.jpg", &photo);
+    // A byte between the header's first two segments: libjpeg warns of it, and reads on.
+    scratch.write("photos/b.jpg", [&photo[..first], b"\0", &photo[first..]].concat());
+    let damage = json!([{ "kind": "stray bytes before a marker", "images": 1 }]);
+    let photos = scratch.path("photos");
+    let report = good(&[&photos]);
+    assert_eq!((&report["samples"], &report["damaged"], &report["damage"]), (&json!(2), &json!(1), &damage));
+    let measured = object(&["bench", "--json", &photos, "--size", "8"], 0);
+    assert_eq!((&measured["damaged"], &measured["damage"]), (&json!(1), &damage));
+    assert_eq!(good(&[&fixture("photos")])["damage"], json!([]));
+    let text = |args: &[&str]| String::from_utf8(run(args).stdout).unwrap();
+    let verified = text(&["verify", &photos]);
+    assert!(verified.contains("loaded in spite of damage: 1 image (1 stray bytes before a marker)\n"), "{verified}");
+    let measured = text(&["bench", &photos, "--size", "8"]);
+    assert!(measured.contains("damaged         1 image (1 stray bytes before a marker)\n"), "{measured}");
 }
 
 #[test]

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use ringfeed::{
-    BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Missing, RawOptions, Result, RingStats, Role,
-    SourceConfig, StageStats, TarOptions, TokenOptions,
+    BadLimits, BadRecords, DType, DamageStats, Error, ErrorKind, LoaderConfig, Missing, RawOptions, Result, RingStats,
+    Role, SourceConfig, StageStats, TarOptions, TokenOptions,
 };
 use serde::Serialize;
 
 use super::args::BenchArgs;
-use super::output::{Report, lossy, while_opening};
-use super::table::{Column, Table, count, figure, one_line, things};
+use super::output::{Report, lossy, while_working};
+use super::table::{Column, Table, count, damages, figure, one_line, things};
 use super::upload::{self, Batches, UploadMeasurement};
 use super::verify::style;
 
@@ -32,6 +32,8 @@ pub(crate) struct Measurement {
     first_batch_ms: f64,
     trainer_wait_seconds: f64,
     skipped: u64,
+    damaged: u64,
+    damage: Vec<DamageStats>,
     stages: Vec<StageStats>,
     bottleneck: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +53,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
     let loader = super::loader(config.clone());
-    let mut batches = while_opening(|| upload::batches(&loader, args.device, args.convert()))?;
+    let mut batches = while_working("opening", || upload::batches(&loader, args.device, args.convert()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;
     let mut epoch = |batches: &mut dyn Batches| -> Result<()> {
@@ -104,6 +106,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         first_batch_ms: first_batch.as_secs_f64() * 1e3,
         trainer_wait_seconds: stats.trainer_wait_seconds,
         skipped: stats.skipped,
+        damaged: stats.damaged,
+        damage: stats.damage,
         bottleneck,
         upload,
         stages: stats.stages,
@@ -289,6 +293,9 @@ impl Report for Measurement {
         }
         if self.skipped > 0 {
             line("skipped", things(self.skipped, "bad record"));
+        }
+        if self.damaged > 0 {
+            line("damaged", damages(self.damaged, &self.damage));
         }
         let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
         let slot = bytes(slot_bytes as f64);

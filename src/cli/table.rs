@@ -1,5 +1,7 @@
 //! Aligned columns of text.
 
+use ringfeed::DamageStats;
+
 use super::output::plain;
 
 /// Fewest characters that a column is shortened to.
@@ -100,10 +102,16 @@ pub(crate) fn count(number: u64) -> String {
 pub(crate) fn things(number: u64, name: &str) -> String {
     let plural = match number {
         1 => "",
-        _ if name.ends_with("ch") => "es",
+        _ if name.ends_with("tch") => "es",
         _ => "s",
     };
     format!("{} {name}{plural}", count(number))
+}
+
+/// How many images are damaged, and how: `2 images (1 surplus data, 1 wrong restart markers)`.
+pub(crate) fn damages(images: u64, kinds: &[DamageStats]) -> String {
+    let kinds: Vec<String> = kinds.iter().map(|damage| format!("{} {}", count(damage.images), damage.kind)).collect();
+    format!("{} ({})", things(images, "image"), kinds.join(", "))
 }
 
 /// A figure to six significant digits; whole numbers in full.
@@ -130,6 +138,16 @@ mod tests {
         let expected = ["876.5", "5.84333", "150", "-0.000123457", "1.50000e300", "123456789", "inf", "0"];
         assert_eq!(shown.map(figure), expected);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        let shown = [(0, "sample"), (1, "sample"), (1, "batch"), (2, "batch"), (1_234_567, "epoch")];
+        let expected = ["0 samples", "1 sample", "1 batch", "2 batches", "1,234,567 epochs"];
+        assert_eq!(shown.map(|(number, name)| things(number, name)), expected);
+        let kinds =
+            [("surplus data", 1), ("wrong scan headers", 1000)].map(|(kind, images)| DamageStats { kind, images });
+        assert_eq!(damages(1000, &kinds), "1,000 images (1 surplus data, 1,000 wrong scan headers)");
     }
 
     #[test]

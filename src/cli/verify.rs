@@ -7,14 +7,16 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use ringfeed::{Error, ErrorKind, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify};
+use ringfeed::{
+    DamageStats, Error, ErrorKind, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify,
+};
 use serde::{Serialize, Serializer};
 use signal_hook::consts::SIGINT;
 
 use super::args::VerifyArgs;
 use super::bench::{cores, find_in};
 use super::output::{ErrorParts, Report, lossy};
-use super::table::{count, figure, one_line, things};
+use super::table::{count, damages, figure, one_line, things};
 
 /// The exit status of what a person stopped (Ctrl-C), as shells have it: 128 and the signal's number.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -28,6 +30,8 @@ pub(crate) struct Verification {
     bad_samples: u64,
     #[serde(serialize_with = "all_parts")]
     bad: Vec<Error>,
+    damaged: u64,
+    damage: Vec<DamageStats>,
     #[serde(serialize_with = "parts")]
     ended_by: Option<Error>,
     ok: bool,
@@ -87,9 +91,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     };
     bar.finish_and_clear();
     let ok = report.is_ok();
-    let VerifyReport { samples, bad_samples, bad, ended_by } = report;
+    let VerifyReport { samples, bad_samples, bad, damaged, damage, ended_by } = report;
     let seconds = begin.elapsed().as_secs_f64();
-    Ok(Verification { path: lossy(&path), format, samples, bad_samples, bad, ended_by, ok, seconds })
+    let path = lossy(&path);
+    Ok(Verification { path, format, samples, bad_samples, bad, damaged, damage, ended_by, ok, seconds })
 }
 
 /// What the file says, of the data at PATH.
@@ -142,6 +147,9 @@ impl Report for Verification {
         match bad_samples - self.bad.len() as u64 {
             0 => {}
             more => text += &format!("  and {} more that are not listed\n", count(more)),
+        }
+        if self.damaged > 0 {
+            text += &format!("  loaded in spite of damage: {}\n", damages(self.damaged, &self.damage));
         }
         if self.status() == INTERRUPTED {
             text += "  stopped before the end\n";

@@ -408,12 +408,16 @@ impl Filler for ReaderFiller {
     ) -> Result<()> {
         let id = plan.samples[row];
         let sample = Sample { id, key: plan.key().with(id) };
-        let scratches = scratches(scratch, self.components.len());
-        for (component, scratch) in self.components.iter().zip(scratches) {
+        let mut damage = DamageTally::default();
+        let mut components = self.components.iter().zip(scratches(scratch, self.components.len()));
+        let decoded = components.try_for_each(|(component, scratch)| {
             let mut part = out.part(component.first, component.count);
             component.reader.decode(sample, nth, scratch, &mut part)?;
-        }
-        Ok(())
+            damage.add_all(scratch.take_damage());
+            Ok(())
+        });
+        scratch.note_all(damage);
+        decoded
     }
 
     fn any_sample(&self, bits: u64) -> Option<u64> {

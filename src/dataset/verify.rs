@@ -3,11 +3,13 @@ use std::ops::{ControlFlow, Range};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::read::{Job, Scratch};
 use crate::row::RowMut;
 use crate::schema::Extents;
+use crate::stats::DamageStats;
 use crate::sync::Mutex;
 
 use super::contract::{BatchPlan, Filler, Planner, Source};
@@ -20,7 +22,7 @@ const LISTED: usize = 100_000;
 const FETCHED: usize = 8;
 
 /// Every bad sample of a source.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct VerifyReport {
     /// Samples that were read, bad ones included.
     pub samples: u64,
@@ -28,6 +30,11 @@ pub struct VerifyReport {
     pub bad_samples: u64,
     /// The bad ones in the source's order, each with its place and reason: the first 100,000.
     pub bad: Vec<Error>,
+    /// Samples with damaged images that are loaded all the same, because libjpeg loads them with a warning: not bad, unless
+    /// [`ImageOptions::strict`](crate::ImageOptions::strict) says so.
+    pub damaged: u64,
+    /// What is wrong with them: only the kinds that were met.
+    pub damage: Vec<DamageStats>,
     /// What made it impossible to read on, if the source was not read to its end.
     pub ended_by: Option<Error>,
 }
@@ -106,7 +113,7 @@ pub(crate) fn verify_known<G: Proceed>(
     let run = Run {
         known: known.keys().copied().collect(),
         planning: bounded(1),
-        found: Mutex::new(Found { samples: 0, bad_samples: known.len() as u64, bad: known }),
+        found: Mutex::new(Found { bad_samples: known.len() as u64, bad: known, ..Found::default() }),
         filler: &*opened.filler,
         total: opened.samples,
         on_progress: &|progress| on_progress(progress).proceed(),
@@ -123,9 +130,10 @@ pub(crate) fn verify_known<G: Proceed>(
         }
         run.work();
     });
-    let Found { samples, bad_samples, bad } = std::mem::take(&mut *run.found.lock());
+    let Found { samples, bad_samples, bad, damage } = std::mem::take(&mut *run.found.lock());
     let ended_by = run.planning.1.recv().ok().and_then(|planning| planning.ended_by);
-    Ok(VerifyReport { samples, bad_samples, bad: bad.into_values().collect(), ended_by })
+    let (damaged, damage) = (damage.images, DamageStats::of(damage.kinds));
+    Ok(VerifyReport { samples, bad_samples, bad: bad.into_values().collect(), damaged, damage, ended_by })
 }
 
 struct Run<'a> {
@@ -151,6 +159,7 @@ struct Found {
     bad_samples: u64,
     /// By position.
     bad: BTreeMap<u64, Error>,
+    damage: DamageTally,
 }
 
 /// What a worker keeps from sample to sample.
@@ -161,6 +170,7 @@ struct Worker {
     /// Room for one sample, aligned as a slot is.
     memory: Vec<u64>,
     bad: Vec<(u64, Error)>,
+    damage: DamageTally,
 }
 
 impl Run<'_> {
@@ -177,7 +187,7 @@ impl Run<'_> {
                 let rows = start..padded_from.min(start + FETCHED);
                 worker.verify(self.filler, &plan, rows, &self.known, &faulty);
             }
-            let proceed = (self.on_progress)(self.report(padded_from as u64, &mut worker.bad));
+            let proceed = (self.on_progress)(self.report(padded_from as u64, &mut worker));
             plan.release_records();
             if !proceed {
                 self.stop();
@@ -212,11 +222,12 @@ impl Run<'_> {
         self.hand_on(planning);
     }
 
-    fn report(&self, samples: u64, bad: &mut Vec<(u64, Error)>) -> VerifyProgress {
+    fn report(&self, samples: u64, worker: &mut Worker) -> VerifyProgress {
         let mut found = self.found.lock();
         found.samples += samples;
-        found.bad_samples += bad.len() as u64;
-        for (position, error) in bad.drain(..) {
+        found.bad_samples += worker.bad.len() as u64;
+        found.damage.add_all(std::mem::take(&mut worker.damage));
+        for (position, error) in worker.bad.drain(..) {
             found.bad.insert(position, error);
             if found.bad.len() > LISTED {
                 found.bad.pop_last();
@@ -242,8 +253,11 @@ impl Worker {
             self.bad.push((plan.positions[row], located(filler, plan, row, error)));
         }
         for (nth, row) in rows.enumerate().filter(|(nth, _)| !job.is_bad(*nth)) {
-            if let Err(error) = self.decode(filler, plan, row, nth) {
-                self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+            let decoded = self.decode(filler, plan, row, nth);
+            let damage = self.scratch.take_damage();
+            match decoded {
+                Ok(()) => self.damage.add_all(damage),
+                Err(error) => self.bad.push((plan.positions[row], located(filler, plan, row, error))),
             }
         }
     }

@@ -33,6 +33,8 @@ const LARGE: usize = 8;
 ///   number.
 /// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
+/// Images that libjpeg loads with a warning are not bad: they are counted beside, in [`VerifyReport::damaged`].
+///
 /// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
 /// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
 /// is laid out, the damage is an error.
@@ -97,7 +99,7 @@ fn verify_idx_folder<G: Proceed>(
     workers: usize,
     on_progress: &(impl Fn(VerifyProgress) -> G + Sync),
 ) -> Result<VerifyReport> {
-    let mut all = VerifyReport { samples: 0, bad_samples: 0, bad: Vec::new(), ended_by: None };
+    let mut all = VerifyReport::default();
     for path in IdxFile::paths_in(folder)? {
         let (samples, bad) = (all.samples, all.bad_samples);
         let verified = verify_idx(&path, workers, |progress| {

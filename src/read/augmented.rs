@@ -289,7 +289,10 @@ impl<R: RecordReader> RecordReader for Augmented<R> {
     /// Record by record where there are operations: each must be applied once, also to a job that goes on after a panic.
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         if self.changes_nothing() {
-            return self.inner.decode_all(job, &mut scratch.of::<Worker>().inner, rows);
+            let inner = &mut scratch.of::<Worker>().inner;
+            self.inner.decode_all(job, inner, rows);
+            let damage = inner.take_damage();
+            return scratch.note_all(damage);
         }
         while let Some(nth) = job.advance() {
             job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
@@ -333,7 +336,10 @@ impl<D: RecordDecoder> RecordDecoder for Augmented<D> {
 
     fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         if self.changes_nothing() {
-            return self.inner.decode_all(records, job, &mut scratch.of::<Worker>().inner, rows);
+            let inner = &mut scratch.of::<Worker>().inner;
+            self.inner.decode_all(records, job, inner, rows);
+            let damage = inner.take_damage();
+            return scratch.note_all(damage);
         }
         while let Some(nth) = job.advance() {
             job.report(self.decode(job.sample(nth), &records[nth], scratch, &mut rows.row(nth)));
