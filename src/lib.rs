@@ -64,12 +64,12 @@ pub use random::RandomKey;
 pub use read::{
     Align, AlignedSequences, Array, ArraySummary, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor,
     ColumnValues, Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian,
-    FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, ImageRecord, ImageSummary, Job, Longer, MemberCount, MemoryReader, Missing, NpyOptions, NpyReader,
-    NumberAugment, RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream,
-    SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TarField,
-    TarOptions, TarReader, TarRecord, TarSummary, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets,
-    Unpaired, detect, summarise_image,
+    FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader,
+    IgnoredFiles, ImageFolder, ImageLabels, ImageRecord, ImageSummary, Job, Longer, MemberCount, MemoryReader, Missing,
+    NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream,
+    Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
+    StoredType, TarField, TarOptions, TarReader, TarRecord, TarSummary, TokenCut, TokenOptions, TokenPacking,
+    TokenReader, TokenTargets, Unpaired, detect, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, RowsMut, TensorMut};

@@ -27,6 +27,10 @@ fn error(args: &[&str]) -> Value {
     error
 }
 
+fn text(args: &[&str]) -> String {
+    String::from_utf8(run(args).stdout).unwrap()
+}
+
 /// A folder that is gone afterwards.
 struct Scratch(tempfile::TempDir);
 
@@ -227,6 +231,8 @@ fn folders_are_what_they_hold() {
     assert_eq!(found["fields"][1]["sum"], json!(2.0), "over the classes' indices");
     let flat = inspect(&fixture("photos"));
     assert_eq!((&flat["records"], &flat["classes"]), (&json!(6), &json!([])));
+    assert_eq!(found["ignored_files"], json!(["place/notes.txt"]));
+    assert!(text(&["inspect", &photos]).contains("1 ignored\nignored: place/notes.txt\n"));
     scratch.write("walks/a.csv", "x,y\n1,2\n3,4\n");
     scratch.write("walks/b.csv", "x,y\n5,6.5\n");
     let walks = inspect(&scratch.path("walks"));
@@ -237,9 +243,41 @@ fn folders_are_what_they_hold() {
         (&json!(12.5), &json!(3), &json!("f32"), &json!([0]))
     );
     assert_eq!(walks["last"], json!({"path": scratch.path("walks/b.csv"), "steps": 1}));
+    assert_eq!((&walks["ignored"], &walks["ignored_files"]), (&json!(0), &json!([])));
     scratch.write("walks/b.csv", "x,z\n5,6.5\n");
     let error = error(&["inspect", &scratch.path("walks")]);
     assert_eq!((&error["kind"], &error["path"]), (&json!("data"), &json!(scratch.path("walks/b.csv"))));
+}
+
+#[test]
+fn ignored_files_of_a_folder_are_named() {
+    let scratch = Scratch::new();
+    let idx = std::fs::read(fixture("mnist/t10k-labels-idx1-ubyte.gz")).unwrap();
+    let tar = std::fs::read(fixture("tar/wds-000.tar")).unwrap();
+    for (folder, name, bytes) in
+        [("walks", "a.csv", &b"x\n1\n"[..]), ("arrays", "a-idx1-ubyte.gz", &idx), ("tar", "a.tar", &tar)]
+    {
+        scratch.write(&format!("{folder}/{name}"), bytes);
+        scratch.write(&format!("{folder}/.hidden"), "x");
+        scratch.write(&format!("{folder}/notes\x1b.txt"), "x");
+        scratch.write(&format!("{folder}/more/b.csv"), "x\n1\n");
+        let path = scratch.path(folder);
+        let mut expected = vec!["more".to_owned(), "notes\u{1b}.txt".to_owned()];
+        assert_eq!(inspect(&path)["ignored_files"], json!(expected), "{folder}");
+        assert!(text(&["inspect", &path]).contains("\nignored: more, notes\\u{1b}.txt\n"), "{folder}");
+        for nth in 0..20 {
+            scratch.write(&format!("{folder}/a{nth:02}.md"), "x");
+        }
+        expected = (0..10).map(|nth| format!("a{nth:02}.md")).collect();
+        let found = inspect(&path);
+        assert_eq!(found["ignored_files"], json!(expected), "{folder}");
+        assert_eq!(
+            found["ignored"],
+            json!(if folder == "tar" { 0 } else { 22 }),
+            "members of archives, files otherwise"
+        );
+        assert!(text(&["inspect", &path]).contains("a08.md, a09.md, ...\n"), "{folder}");
+    }
 }
 
 #[test]
@@ -646,6 +684,28 @@ fn shells_learn_to_complete_the_command() {
         let output = run(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(String::from_utf8(output.stdout).unwrap().contains("skip-bad"), "{shell}");
+    }
+}
+
+#[test]
+fn verbose_says_on_standard_error_what_the_library_does() {
+    let scratch = Scratch::new();
+    let photos = scratch.photos();
+    let photo = std::fs::read(fixture("photos/china.jpg")).unwrap();
+    scratch.write("photos/cat/\x1b[31m.jpg", &photo[..photo.len() / 2]);
+    let args = ["bench", "--skip-bad", "--size", "8", "--json", &photos];
+    let quiet = run(&args);
+    assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");
+    for flag in ["-v", "--verbose"] {
+        for args in [[&[flag][..], &args].concat(), [&args[..], &[flag]].concat()] {
+            let output = run(&args);
+            let said = String::from_utf8(output.stderr).unwrap();
+            let format = format!("ringfeed: debug: the format was found out, path: {photos}, format: image_folder\n");
+            assert!(said.contains(&format), "{said}");
+            assert!(said.lines().any(|line| line.starts_with("ringfeed: warn: a bad record, epoch: 0")), "{said}");
+            assert!(!said.contains('\x1b') && said.contains("\\u{1b}[31m.jpg"), "{said}");
+            assert!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["skipped"] == json!(1));
+        }
     }
 }
 

@@ -11,6 +11,9 @@ use ringfeed::{CsvOptions, DType, DeviceName, Endian, FloatType, Header, PixelOr
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Say on standard error what the library does meanwhile, such as giving a slot larger memory
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -183,7 +186,7 @@ samples before it. What can't be opened at all, or is damaged in its first 64 Ki
 of these settings objects to before its first batch.
 
 Exit status: 0 if nothing is bad, 1 otherwise. With --json, standard output holds {path, format, samples, bad_samples, \
-bad: [{kind, path, record, line, member, column, byte, message}], ended_by, ok, seconds}, whatever the status.";
+bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}, whatever the status.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERIFY_EXAMPLES)]

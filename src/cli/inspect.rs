@@ -1,9 +1,9 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfeed::{
     ArraySummary, ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile,
-    IdxOptions, IdxReader, ImageFolder, ImageOptions, ImageRecord, MemberCount, NpyOptions, NpyReader, RawOptions,
-    RawReader, Result, SequenceOptions, SequenceRecord, SequenceSummary, TarRecord, TarSummary, detect,
+    IdxOptions, IdxReader, IgnoredFiles, ImageFolder, ImageOptions, ImageRecord, MemberCount, NpyOptions, NpyReader,
+    RawOptions, RawReader, Result, SequenceOptions, SequenceRecord, SequenceSummary, TarRecord, TarSummary, detect,
     summarise_image,
 };
 use serde::{Serialize, Serializer};
@@ -56,12 +56,14 @@ enum Details {
         header_reason: String,
         delimiter: char,
         encoding: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        steps: Option<u64>,
+        #[serde(flatten)]
+        sequences: Option<Sequences>,
     },
     Array {},
     Arrays {
         files: Vec<ArrayFile>,
+        #[serde(flatten)]
+        ignored: Ignored,
     },
     Image {
         width: u32,
@@ -73,15 +75,55 @@ enum Details {
     Images {
         classes: Vec<ClassCount>,
         formats: Vec<FormatCount>,
-        ignored: u64,
-        ignored_files: Vec<String>,
+        #[serde(flatten)]
+        ignored: Ignored,
     },
     Archives {
         archives: u64,
         members: Vec<MemberCount>,
         classes: Vec<ClassCount>,
+        /// Members; of files see there.
         ignored: u64,
+        #[serde(rename = "ignored_files", serialize_with = "names_alone")]
+        files: Ignored,
     },
+}
+
+#[derive(Serialize)]
+struct Sequences {
+    steps: u64,
+    #[serde(flatten)]
+    ignored: Ignored,
+}
+
+/// Files that are not read: how many, and the first.
+#[derive(Serialize)]
+struct Ignored {
+    #[serde(rename = "ignored")]
+    count: u64,
+    #[serde(rename = "ignored_files")]
+    first: Vec<String>,
+}
+
+impl Ignored {
+    fn of(count: u64, first: &[PathBuf]) -> Self {
+        Self { count, first: first.iter().map(|path| lossy(path)).collect() }
+    }
+
+    fn beside(format: Format, folder: &Path) -> Result<Self> {
+        let IgnoredFiles { count, first } = IgnoredFiles::beside(format, folder)?;
+        Ok(Self::of(count, &first))
+    }
+
+    fn text(&self) -> Option<String> {
+        let names: Vec<_> = self.first.iter().map(|name| one_line(name)).collect();
+        let more = if self.count > names.len() as u64 { ", ..." } else { "" };
+        (!names.is_empty()).then(|| format!("{}{more}", names.join(", ")))
+    }
+}
+
+fn names_alone<S: Serializer>(ignored: &Ignored, serializer: S) -> Result<S::Ok, S::Error> {
+    ignored.first.serialize(serializer)
 }
 
 #[derive(Serialize)]
@@ -135,7 +177,7 @@ fn table(path: &Path, options: &CsvOptions) -> Result<Inspection> {
             header_reason: summary.header_reason,
             delimiter: summary.delimiter,
             encoding: summary.encoding,
-            steps: None,
+            sequences: None,
         },
     })
 }
@@ -156,7 +198,7 @@ fn sequences(path: &Path, csv: &CsvOptions) -> Result<Inspection> {
             header_reason: summary.header_reason,
             delimiter: summary.delimiter,
             encoding: summary.encoding,
-            steps: Some(summary.steps),
+            sequences: Some(Sequences { steps: summary.steps, ignored: Ignored::beside(Format::CsvSequences, path)? }),
         },
     })
 }
@@ -196,7 +238,7 @@ fn arrays(path: &Path) -> Result<Inspection> {
         fields,
         first: Some(Entry::Numbers(first)),
         last: Some(Entry::Numbers(last)),
-        details: Details::Arrays { files },
+        details: Details::Arrays { files, ignored: Ignored::beside(Format::IdxFolder, path)? },
     })
 }
 
@@ -233,8 +275,7 @@ fn images(path: &Path) -> Result<Inspection> {
         details: Details::Images {
             classes: summary.classes,
             formats: summary.formats,
-            ignored: summary.ignored,
-            ignored_files: summary.ignored_files.iter().map(|path| lossy(path)).collect(),
+            ignored: Ignored::of(summary.ignored, &summary.ignored_files),
         },
     })
 }
@@ -255,6 +296,7 @@ fn archives(path: &Path) -> Result<Inspection> {
             members: summary.members,
             classes: summary.classes,
             ignored: summary.ignored,
+            files: Ignored::beside(Format::Tar, path)?,
         },
     })
 }
@@ -267,18 +309,18 @@ impl Report for Inspection {
         let mut text = format!("{}: {}, {}\n", one_line(&self.path), self.format, things(self.records, "record"));
         let mut line = |name: &str, value: String| text += &format!("{name}: {value}\n");
         match &self.details {
-            Details::Table { header, header_reason, delimiter, encoding, steps } => {
+            Details::Table { header, header_reason, delimiter, encoding, sequences } => {
                 let decided = if header_reason == "as given" { "" } else { "detected: " };
                 let header = if *header { "yes" } else { "no" };
                 line("header", format!("{header} ({decided}{})", one_line(header_reason)));
                 line("delimiter", format!("{delimiter:?}"));
                 line("encoding", encoding.clone());
-                if let Some(steps) = steps {
+                if let Some(Sequences { steps, .. }) = sequences {
                     line("steps of all sequences", count(*steps));
                 }
             }
             Details::Array {} => {}
-            Details::Arrays { files } => {
+            Details::Arrays { files, .. } => {
                 for file in files {
                     line(&one_line(&file.name), things(file.records, "record"));
                 }
@@ -290,14 +332,9 @@ impl Report for Inspection {
                 );
                 line("channel means", format!("{}, {}, {}", figure(*red), figure(*green), figure(*blue)));
             }
-            Details::Images { formats, ignored, ignored_files, .. } => {
+            Details::Images { formats, ignored, .. } => {
                 let formats: Vec<_> = formats.iter().map(|f| format!("{} {}", count(f.count), f.format)).collect();
-                line("files", format!("{}; {} ignored", formats.join(", "), count(*ignored)));
-                if !ignored_files.is_empty() {
-                    let names: Vec<_> = ignored_files.iter().map(|name| one_line(name)).collect();
-                    let more = if *ignored > names.len() as u64 { ", ..." } else { "" };
-                    line("ignored", format!("{}{more}", names.join(", ")));
-                }
+                line("files", format!("{}; {} ignored", formats.join(", "), count(ignored.count)));
             }
             Details::Archives { archives, members, ignored, .. } => {
                 line("archives", count(*archives));
@@ -307,6 +344,15 @@ impl Report for Inspection {
                 members.push(format!("{} ignored", count(*ignored)));
                 line("members", members.join(", "));
             }
+        }
+        let ignored = match &self.details {
+            Details::Table { sequences, .. } => sequences.as_ref().map(|sequences| &sequences.ignored),
+            Details::Arrays { ignored, .. } | Details::Images { ignored, .. } => Some(ignored),
+            Details::Archives { files, .. } => Some(files),
+            Details::Array {} | Details::Image { .. } => None,
+        };
+        if let Some(names) = ignored.and_then(Ignored::text) {
+            line("ignored", names);
         }
         text += "\n";
         text += &self.field_table().render(width);

@@ -1,4 +1,4 @@
-//! The command's way: `args` (what was typed), `inspect`, `verify`, `plan` and `bench` (the work, by the library's public API alone, to a
+//! The command's way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan` and `bench` (the work, by the library's public API alone, to a
 //! report), `table` and `output` (a report or an error, for a person or as JSON).
 
 mod args;
@@ -8,6 +8,7 @@ mod output;
 mod plan;
 mod table;
 mod upload;
+mod verbose;
 mod verify;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,10 +29,15 @@ pub(crate) fn run() -> ExitCode {
     // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
-    match Args::parse().command {
+    let Args { command, verbose } = Args::parse();
+    if verbose {
+        verbose::begin();
+    }
+    match command {
         Command::Inspect(args) => {
             let (csv, raw) = (args.options(), args.raw.options());
-            output::finish(caught(|| inspect::inspect(&args.path, &csv, raw.as_ref())), args.json)
+            let inspect = || inspect::inspect(&args.path, &csv, raw.as_ref());
+            output::finish(caught(|| output::while_working("reading", inspect)), args.json)
         }
         Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
         Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),

@@ -1,6 +1,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -134,17 +135,34 @@ fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     std::error::Error::source(error)?.downcast_ref::<io::Error>().map(io::Error::kind)
 }
 
-/// Shows on a terminal that `work` goes on, and for how long: opening a large file takes its time.
-pub(crate) fn while_opening<T>(work: impl FnOnce() -> T) -> T {
-    let style = ProgressStyle::with_template("{spinner} opening, {elapsed}");
-    let bar = match io::stderr().is_terminal() {
-        true => ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())),
-        false => ProgressBar::hidden(),
+/// How long a command may be silent.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Shows on a terminal that `work` goes on, and for how long, if it takes its time: opening or reading a large file.
+pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    let (working, ended) = mpsc::channel::<()>();
+    let show = move || {
+        if ended.recv_timeout(SILENCE) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+        let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        let bar = bar.with_message(doing).with_elapsed(SILENCE);
+        while ended.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
+            bar.tick();
+        }
+        bar.finish_and_clear();
     };
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let result = work();
-    bar.finish_and_clear();
-    result
+    std::thread::scope(|scope| {
+        // Without a thread for it, the work is done in silence.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, show);
+        let result = work();
+        drop(working);
+        result
+    })
 }
 
 /// Text from data without the control characters that a terminal would obey.
@@ -157,4 +175,20 @@ pub(crate) fn plain(text: &str) -> String {
         }
     }
     plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_comes_with_its_own_advice() {
+        let said = |kind: io::ErrorKind| person(&Error::io("data/a.csv", io::Error::from(kind)));
+        let refused = said(io::ErrorKind::PermissionDenied);
+        assert!(refused.starts_with("data/a.csv: ") && refused.contains("to do: see who may read it"), "{refused}");
+        assert!(!refused.contains("room on the disk"), "{refused}");
+        assert!(said(io::ErrorKind::StorageFull).ends_with("to do: make room on the disk"));
+        assert!(said(io::ErrorKind::ReadOnlyFilesystem).contains("write somewhere else"));
+        assert!(!said(io::ErrorKind::ConnectionReset).contains("to do:"), "nothing is said where nothing is known");
+    }
 }

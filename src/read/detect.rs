@@ -98,15 +98,17 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Format> {
         std::io::ErrorKind::NotFound => missing_path(path),
         _ => Error::io(path, error),
     })?;
-    if metadata.is_dir() {
-        folder(path)
+    let format = if metadata.is_dir() {
+        folder(path)?
     } else if metadata.is_file() {
-        file(path)
+        file(path)?
     } else {
         // Formats are found by looking into a file before it is read: a pipe would lose what was looked at.
         let message = "is not an ordinary file; save what it gives to a file first";
-        Err(Error::new(ErrorKind::Unsupported, message).at_path(path))
-    }
+        return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+    };
+    tracing::debug!(path = %path.display(), %format, "the format was found out");
+    Ok(format)
 }
 
 fn file(path: &Path) -> Result<Format> {

@@ -10,6 +10,7 @@ mod detect;
 mod fixed;
 mod foreign;
 mod idx;
+mod ignored;
 mod images;
 mod job;
 mod memory;
@@ -46,6 +47,7 @@ pub use csv::{
 pub use detect::{Format, detect};
 pub use fixed::{ArraySummary, Endian, StoredType};
 pub use idx::{IdxFile, IdxOptions, IdxReader};
+pub use ignored::IgnoredFiles;
 pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
