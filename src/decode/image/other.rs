@@ -78,7 +78,7 @@ impl ImageCrate {
         if let Some(read) = tiff::read_map(bytes, header, map) {
             return read;
         }
-        tiff::check(bytes)?;
+        tiff::check(bytes, header)?;
         let decoder = open(bytes, header.format, u64::MAX)?;
         let sample = match (decoder.original_color_type(), decoder.color_type()) {
             (ExtendedColorType::L8, ColorType::L8) => 1,
@@ -102,7 +102,7 @@ impl DecodeImage for ImageCrate {
         {
             return decoded;
         }
-        tiff::check(bytes)?;
+        tiff::check(bytes, header)?;
         if region != Region::whole(header) {
             let mut whole = std::mem::take(&mut self.whole);
             let pixels = resize_buffer(&mut whole, Region::whole(header).bytes());

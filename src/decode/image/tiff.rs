@@ -6,7 +6,7 @@ use tiff::decoder::{Decoder, DecodingResult};
 
 use super::map::Map;
 use super::samples::unpack;
-use super::{Header, ImageFormat, Orientation, Region, complete};
+use super::{Header, ImageFormat, Orientation, Region, complete, container};
 use crate::error::{Error, ErrorKind, Result};
 
 const WHITE_IS_ZERO: u32 = 0;
@@ -159,7 +159,7 @@ pub(super) fn unsupported(bytes: &[u8]) -> String {
 }
 
 /// Refuses what the library panics at, and JPEG data that it passes over the faults of, or takes otherwise than libtiff.
-pub(super) fn check(bytes: &[u8]) -> Result<()> {
+pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
     let Some(tags) = Tags::read(bytes) else { return Ok(()) };
     let is_cut = |side, tile| {
         let rest = tags.number(side).zip(tags.number(tile)).and_then(|(side, tile)| side.checked_rem(tile));
@@ -176,13 +176,24 @@ pub(super) fn check(bytes: &[u8]) -> Result<()> {
     let tables = tags.bytes(347).map_or(START, |tables| tables.strip_suffix(END).unwrap_or(tables));
     let (starts, lengths) = if tags.entry(324).is_some() { (324, 325) } else { (273, 279) };
     let mut left = bytes.len();
+    let mut decoder = complete::Decoder::default();
     for (nth, (start, length)) in tags.numbers(starts).zip(tags.numbers(lengths)).enumerate() {
         left = left.checked_sub(length).ok_or_else(|| damaged("its parts overlap, or are longer than the file"))?;
         let part = bytes.get(start..).and_then(|rest| rest.get(..length));
         let part = part.ok_or_else(|| damaged("a part of it lies beyond the end of the file"))?;
         let whole = [tables, part.strip_prefix(START).unwrap_or(part)].concat();
-        let found = complete::survey(&whole)
-            .map_err(|error| damaged(&format!("JPEG data of part {nth}: {}", error.message())))?;
+        let faulty = |error: Error| damaged(&format!("JPEG data of part {nth}: {}", error.message()));
+        let found = complete::survey(&whole).map_err(faulty)?;
+        let part = container::header(&whole).map_err(faulty)?;
+        if Region::whole(&part).pixels() > Region::whole(header).pixels().max(1 << 20) {
+            return Err(damaged("JPEG data of more pixels than the picture has"));
+        }
+        // The last pixel needs all that stands before it.
+        let last = Region { x: part.width.saturating_sub(1), y: part.height.saturating_sub(1), width: 1, height: 1 };
+        let damages = decoder.decode(&whole, (part.width, part.height), last, &mut [0; 3]).map_err(faulty)?;
+        if let Some(damage) = damages.iter().next() {
+            return Err(damaged(&format!("JPEG data of part {nth}: {}", damage.as_str())));
+        }
         if found.is_subsampled {
             return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
         }
