@@ -8,6 +8,7 @@ use ringfeed::{
 };
 use serde::{Serialize, Serializer};
 
+use super::entry::Entry;
 use super::output::{Report, lossy};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
@@ -22,29 +23,6 @@ pub(crate) struct Inspection {
     last: Option<Entry>,
     #[serde(flatten)]
     details: Details,
-}
-
-/// A record.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Entry {
-    #[serde(serialize_with = "as_map")]
-    Columns(Vec<(String, String)>),
-    #[serde(serialize_with = "as_map")]
-    Numbers(Vec<(String, Option<Vec<f64>>)>),
-    Image {
-        path: String,
-        label: Option<String>,
-    },
-    Sequence {
-        path: String,
-        steps: u64,
-    },
-    Member {
-        path: String,
-        key: String,
-        label: Option<String>,
-    },
 }
 
 /// What there is to say of one format only.
@@ -130,10 +108,6 @@ fn names_alone<S: Serializer>(ignored: &Ignored, serializer: S) -> Result<S::Ok,
 struct ArrayFile {
     name: String,
     records: u64,
-}
-
-fn as_map<V: Serialize, S: Serializer>(entries: &[(String, V)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 /// Reads whatever lies at `path`; `csv` says how, if it is CSV, and `raw`, if it has no header.
@@ -410,35 +384,5 @@ impl Inspection {
             ]);
         }
         table
-    }
-}
-
-/// Most numbers of a record that are listed for a person.
-const NUMBERS_SHOWN: usize = 8;
-
-impl Entry {
-    fn text(&self) -> String {
-        match self {
-            Self::Columns(columns) => {
-                let columns = columns.iter().map(|(name, field)| format!("{}={}", one_line(name), one_line(field)));
-                columns.collect::<Vec<_>>().join(", ")
-            }
-            Self::Numbers(arrays) => {
-                let array = |values: &Option<Vec<f64>>| {
-                    let values = values.as_deref().unwrap_or_default();
-                    let shown = values.iter().take(NUMBERS_SHOWN).map(|value| figure(*value)).collect::<Vec<_>>();
-                    format!("{}{}", shown.join(" "), if values.len() > NUMBERS_SHOWN { " …" } else { "" })
-                };
-                let arrays = arrays.iter().map(|(name, values)| format!("{}={}", one_line(name), array(values)));
-                arrays.collect::<Vec<_>>().join(", ")
-            }
-            Self::Image { path, label: None } => one_line(path),
-            Self::Image { path, label: Some(label) } => format!("{} ({})", one_line(path), one_line(label)),
-            Self::Member { path, key, label: None } => format!("{} in {}", one_line(key), one_line(path)),
-            Self::Member { path, key, label: Some(label) } => {
-                format!("{} ({}) in {}", one_line(key), one_line(label), one_line(path))
-            }
-            Self::Sequence { path, steps } => format!("{} ({})", one_line(path), things(*steps, "step")),
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod entry;
 mod inspect;
 mod output;
 mod plan;
