@@ -1,16 +1,44 @@
 //! Batches in other libraries' hands, as those see them: through the structures of DLPack's specification alone.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::undocumented_unsafe_blocks, reason = "every pointer is of a tensor that was not deleted yet")]
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "every pointer is of a tensor that was not deleted yet; the allocator is the system's"
+)]
 
 mod common;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::mpsc;
 
 use common::{Flaky, Trouble, Waves, workspace};
 use ringfeed::{
-    AsyncDataSetIterator, Conversion, Device, DlpackTensor, FloatType, HostDevice, ReaderSource, Upload, Workspace,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, Conversion, Device, DlpackTensor, FloatType, HostDevice,
+    ReaderSource, Upload, Workspace,
 };
+
+struct Counting;
+
+thread_local! {
+    /// What this thread has allocated and not freed.
+    static ALIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALIVE.set(ALIVE.get() + 1);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALIVE.set(ALIVE.get() - 1);
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// `DLManagedTensor`, written down from the specification.
 #[repr(C)]
@@ -136,6 +164,24 @@ fn tensors_that_nobody_takes_give_their_slot_back() {
     let batch = waves(&workspace).next().unwrap().unwrap();
     drop(batch.into_dlpack());
     assert_eq!(workspace.ring().leased, 0);
+}
+
+#[test]
+fn tensors_that_were_taken_over_leave_nothing_behind() {
+    const BATCHES: i64 = 12;
+    let source = ReaderSource::new(Waves::new(100, 9)).batch_size(4);
+    // All of its work is done on this thread.
+    let mut iterator = AsyncShieldDataSetIterator::new(source, &workspace(1, 1)).unwrap();
+    let mut alive_after = || {
+        for _ in 0..BATCHES {
+            let tensors = iterator.next().unwrap().unwrap().into_dlpack();
+            tensors.into_iter().for_each(|tensor| drop(Taken::new(tensor)));
+        }
+        ALIVE.get()
+    };
+    let before = alive_after();
+    let more = alive_after() - before;
+    assert!(more < BATCHES, "{more} for {BATCHES} batches");
 }
 
 #[test]

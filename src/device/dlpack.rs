@@ -1,5 +1,6 @@
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -81,9 +82,9 @@ impl DlpackTensor {
     /// The `DLManagedTensor`, which is the caller's now: its deleter must be called once. For Python, it goes into a capsule
     /// called `dltensor`.
     pub fn into_raw(self) -> *mut c_void {
-        let raw = self.manager.as_ptr().cast();
-        std::mem::forget(self);
-        raw
+        let mut given = ManuallyDrop::new(self);
+        given.name = String::new();
+        given.manager.as_ptr().cast()
     }
 }
 
