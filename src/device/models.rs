@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom::thread;
+use loom::{cell::Cell, thread};
 
 use super::exchange::Exchange;
 use crate::dataset::State;
 use crate::error::ErrorKind;
-use crate::sync::UnsafeCell;
 
 /// How often a thread that could go on is made to wait instead. With three threads, one more is out of reach.
 const PREEMPTIONS: usize = 2;
@@ -19,7 +18,7 @@ const PREEMPTIONS: usize = 2;
 const LONG: Duration = Duration::from_secs(1 << 20);
 
 /// Memory of which loom sees whether two threads use it at once.
-struct Slot(UnsafeCell<u64>);
+struct Slot(Cell<u64>);
 
 /// A batch on the device: brings its slot home when it drops.
 struct Batch {
@@ -32,8 +31,7 @@ type Hands = Exchange<Slot, u64, Batch>;
 
 impl Batch {
     fn number(&self) -> u64 {
-        // SAFETY: the batch has the slot for itself; loom tells if that is not so.
-        self.slot.as_ref().unwrap().0.with(|number| unsafe { *number })
+        self.slot.as_ref().unwrap().0.get()
     }
 }
 
@@ -44,7 +42,7 @@ impl Drop for Batch {
 }
 
 fn hands(slots: u64) -> Arc<Hands> {
-    let home: VecDeque<_> = (0..slots).map(|_| Slot(UnsafeCell::new(u64::MAX))).collect();
+    let home: VecDeque<_> = (0..slots).map(|_| Slot(Cell::new(u64::MAX))).collect();
     Arc::new(Exchange::new("model".to_owned(), home, LONG))
 }
 
@@ -64,8 +62,7 @@ fn upload(hands: &Arc<Hands>) {
         let item = match item {
             Some((Ok(number), state)) => {
                 let Some(slot) = hands.take(run) else { continue };
-                // SAFETY: a slot in one hand; loom tells if that is not so.
-                slot.0.with_mut(|memory| unsafe { *memory = number });
+                slot.0.set(number);
                 Some((Ok(Batch { slot: Some(slot), home: hands.clone(), is_held: false }), state))
             }
             Some((Err(error), state)) => Some((Err(error), state)),
