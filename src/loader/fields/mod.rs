@@ -1,0 +1,290 @@
+//! Fields: what each tensor of a sample is made of, in one language for every format. `compile` makes options of sources of
+//! them, `written` is their form in settings.
+
+mod compile;
+mod written;
+
+use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder};
+use crate::dtype::DType;
+use crate::read::{ColumnRef, Longer};
+use crate::schema::Role;
+
+pub(super) use compile::compile;
+pub(super) use written::by_name;
+
+/// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
+///
+/// Made by [`Image`], [`Class`], [`Category`], [`Numbers`] and [`Text`]; [`from`](Field::from) names the field where it is
+/// not called as the tensor, and [`file`](Field::file) says that it names a file, whose bytes are meant.
+///
+/// ```
+/// use ringfeed::field::{Class, Field, Image, Numbers};
+///
+/// let photo: Field = Image::rgb(224, 224).from("path").file();
+/// let fields: Vec<Field> = toml::from_str::<std::collections::BTreeMap<String, Field>>(r#"
+///     photo = { from = "path", file = { image = [224, 224] } }
+///     label = "class"
+///     price = { numbers = "f64" }
+/// "#).expect("the example is valid").into_values().collect();
+/// assert_eq!(fields, [Class.into(), photo, Numbers::f64().into()]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    from: Vec<ColumnRef>,
+    role: Option<Role>,
+    is_file: bool,
+    codec: Codec,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Codec {
+    Image(Image),
+    Class { names: Option<Vec<String>>, one_hot: bool },
+    Category { names: Option<Vec<Vec<String>>>, missing: Option<i64> },
+    Numbers { dtype: DType, shape: Option<Vec<usize>> },
+    Text { max_len: usize, longer: Longer },
+}
+
+/// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image(ImageOptions);
+
+/// A class by its name or index, as an `i64` without a dimension. The names are those that are found, sorted, unless they
+/// are [listed](Class::of).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class;
+
+/// Codes of one or several columns of names, each with names of its own: `i64 [columns]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Category {
+    missing: Option<i64>,
+}
+
+/// Numbers of one or several fields: `[fields]`, or another [shape](Numbers::shape) of as many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbers {
+    dtype: DType,
+    shape: Option<Vec<usize>>,
+}
+
+/// UTF-8 text of at most so many bytes: `u8 [max_len]` with zeros behind it, and its length in a tensor called the same with
+/// `_len` behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    max_len: usize,
+    longer: Longer,
+}
+
+impl Image {
+    /// Red, green and blue, resized to this many pixels.
+    pub fn rgb(height: u32, width: u32) -> Self {
+        Self(ImageOptions { size: Some((height, width)), dtype: DType::F32, ..ImageOptions::default() })
+    }
+
+    /// One channel of grey, resized to this many pixels.
+    pub fn grey(height: u32, width: u32) -> Self {
+        let Self(options) = Self::rgb(height, width);
+        Self(ImageOptions { colour: ImageColour::Grey, ..options })
+    }
+
+    /// A segmentation map: a label of `i64 [height, width]` with the index that the file stores for each pixel. Nearest, never
+    /// mixed, and untouched by operations on colour.
+    pub fn index_map(height: u32, width: u32) -> Self {
+        let Self(options) = Self::rgb(height, width);
+        Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
+    }
+
+    /// Everything that images have options for.
+    pub fn with(options: ImageOptions) -> Self {
+        Self(options)
+    }
+
+    /// Random operations, in this order; leave them out for evaluation.
+    #[must_use]
+    pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
+        self.0.augment = operations.into_iter().collect();
+        self
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.0.dtype = dtype;
+        self
+    }
+
+    /// What becomes of images of another shape.
+    #[must_use]
+    pub fn fit(mut self, fit: CropFit) -> Self {
+        self.0.fit = fit;
+        self
+    }
+
+    /// Order of the dimensions.
+    #[must_use]
+    pub fn order(mut self, order: PixelOrder) -> Self {
+        self.0.order = order;
+        self
+    }
+
+    /// Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way.
+    #[must_use]
+    pub fn geometry(mut self, name: impl Into<String>) -> Self {
+        self.0.geometry = Some(name.into());
+        self
+    }
+
+    /// The field that it comes from.
+    #[must_use]
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
+}
+
+impl Class {
+    /// The classes in the order of their indices.
+    pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Field {
+        let names = Some(names.into_iter().map(Into::into).collect());
+        Field::new(Codec::Class { names, one_hot: false })
+    }
+
+    /// The field that it comes from.
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
+}
+
+impl Category {
+    /// Names are those that are found, sorted.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The code of a missing value, such as -1; without it, a missing value is an error.
+    #[must_use]
+    pub fn missing(mut self, code: i64) -> Self {
+        self.missing = Some(code);
+        self
+    }
+}
+
+impl Numbers {
+    /// Of this element type.
+    pub fn of(dtype: DType) -> Self {
+        Self { dtype, shape: None }
+    }
+
+    /// Of `f32`.
+    pub fn f32() -> Self {
+        Self::of(DType::F32)
+    }
+
+    /// Of `f64`.
+    pub fn f64() -> Self {
+        Self::of(DType::F64)
+    }
+
+    /// Of `i64`: read exactly, never by way of a fraction.
+    pub fn i64() -> Self {
+        Self::of(DType::I64)
+    }
+
+    /// Another shape of as many elements: `[]` for a single number.
+    #[must_use]
+    pub fn shape(mut self, shape: &[usize]) -> Self {
+        self.shape = Some(shape.to_vec());
+        self
+    }
+
+    /// The fields that they come from, in the order of the elements.
+    pub fn from<C: Into<ColumnRef>>(self, fields: impl IntoIterator<Item = C>) -> Field {
+        Field { from: fields.into_iter().map(Into::into).collect(), ..self.into() }
+    }
+}
+
+impl Text {
+    /// A longer text makes its record bad.
+    pub fn new(max_len: usize) -> Self {
+        Self { max_len, longer: Longer::Error }
+    }
+
+    /// A longer text loses its end, in whole characters.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.longer = Longer::Cut;
+        self
+    }
+}
+
+impl Field {
+    fn new(codec: Codec) -> Self {
+        Self { from: Vec::new(), role: None, is_file: false, codec }
+    }
+
+    /// The field that it comes from, where that is not called as the tensor: a column by name or position, a member by its
+    /// extension (`"left.jpg"`), a value in a JSON member by its extension and pointer (`"json:/label"`).
+    #[must_use]
+    pub fn from(mut self, field: impl Into<ColumnRef>) -> Self {
+        self.from = vec![field.into()];
+        self
+    }
+
+    /// The field names a file, whose bytes are meant. A relative path starts at the folder of the file that names it.
+    #[must_use]
+    pub fn file(mut self) -> Self {
+        self.is_file = true;
+        self
+    }
+
+    /// What the tensor is to the trainer. By default a class or a segmentation map is a label, and everything else a feature.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = Some(role);
+        self
+    }
+
+    /// A feature or label, unless told otherwise.
+    fn role_or_default(&self) -> Role {
+        let is_label = match &self.codec {
+            Codec::Class { .. } => true,
+            Codec::Image(Image(options)) => options.colour == ImageColour::Index,
+            _ => false,
+        };
+        self.role.unwrap_or(if is_label { Role::Label } else { Role::Feature })
+    }
+
+    /// The columns of tensor `name`: those that are named, or the one that is called as the tensor.
+    fn columns(&self, name: &str) -> Vec<ColumnRef> {
+        if self.from.is_empty() { vec![name.into()] } else { self.from.clone() }
+    }
+}
+
+impl From<Image> for Field {
+    fn from(image: Image) -> Self {
+        Self::new(Codec::Image(image))
+    }
+}
+
+impl From<Class> for Field {
+    fn from(_: Class) -> Self {
+        Self::new(Codec::Class { names: None, one_hot: false })
+    }
+}
+
+impl From<Category> for Field {
+    fn from(category: Category) -> Self {
+        Self::new(Codec::Category { names: None, missing: category.missing })
+    }
+}
+
+impl From<Numbers> for Field {
+    fn from(Numbers { dtype, shape }: Numbers) -> Self {
+        Self::new(Codec::Numbers { dtype, shape })
+    }
+}
+
+impl From<Text> for Field {
+    fn from(Text { max_len, longer }: Text) -> Self {
+        Self::new(Codec::Text { max_len, longer })
+    }
+}
