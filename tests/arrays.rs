@@ -9,9 +9,9 @@ use std::io::Write;
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, Endian, Error,
-    ErrorKind, IdxOptions, IdxReader, Loader, LoaderConfig, NpyOptions, NpyReader, RawOptions, RawReader, ReaderSource,
-    RecordReader, Result, SourceConfig, StoredType, TokenOptions, verify,
+    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator,
+    Endian, Error, ErrorKind, IdxOptions, IdxReader, Loader, LoaderConfig, NpyOptions, NpyReader, RawOptions,
+    RawReader, ReaderSource, RecordReader, Result, SourceConfig, StoredType, TokenOptions, verify,
 };
 use serde::Deserialize;
 
@@ -389,4 +389,49 @@ fn nothing_is_mapped_without_a_promise() {
     }
     let Access::Map(promise) = MAPPED else { unreachable!() };
     asked.mapping(promise).build().unwrap();
+}
+
+/// Records that are longer than what is gathered are read straight into their rows.
+#[test]
+fn long_records_are_the_same_however_they_are_reached_and_converted() {
+    let numbers: Vec<u8> =
+        (0..40 * 3000u32).flat_map(|at| (at.wrapping_mul(2_654_435_761) as u16).to_be_bytes()).collect();
+    let file = bytes_of(numbers);
+    for (endian, dtype) in [(Endian::Little, None), (Endian::Big, None), (Endian::Little, Some(DType::F32))] {
+        let source = |access| {
+            let options = RawOptions { endian, dtype, access, ..RawOptions::features(StoredType::U16, &[3000]) };
+            let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap()).batch_size(7).shuffle(5);
+            let halve =
+                ringfeed::Normaliser::Channels { axis: None, mean: vec![1.0; 3000], deviation: vec![2.0; 3000] };
+            if dtype.is_some() { source.normalise("features", halve) } else { source }
+        };
+        let seen = |access, workspace: &ringfeed::Workspace| {
+            see_all(&mut AsyncDataSetIterator::new(source(access), workspace).unwrap())
+        };
+        let expected = seen(MAPPED, &workspace(2, 2));
+        assert_eq!(seen(Access::Read, &workspace(2, 2)), expected);
+        let limit = ringfeed::FetchLimit { time_ms: 60_000, replacements: 0 };
+        let limited = ringfeed::Workspace::builder().workers(2).fetch_limit(limit).build().unwrap();
+        assert_eq!(seen(Access::Read, &limited), expected);
+        let mut shielded = AsyncShieldDataSetIterator::new(source(Access::Read), &workspace(1, 1)).unwrap();
+        assert_eq!(see_all(&mut shielded), expected);
+        let stats = shielded.stats();
+        let read = stats.stages.iter().find(|stage| stage.name == "read").unwrap();
+        assert!(read.busy_seconds > 0.0);
+    }
+}
+
+#[test]
+fn long_records_that_are_gone_are_bad_by_themselves() {
+    let file = bytes_of(vec![7; 20 * 6000]);
+    let options = RawOptions::features(StoredType::U8, &[6000]);
+    let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap()).batch_size(4);
+    let source = source.bad_records(BadRecords::Skip(BadLimits::default()));
+    file.as_file().set_len(17 * 6000 + 100).unwrap();
+    let mut batches = AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap();
+    let ids: Vec<u64> = batches.by_ref().flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect();
+    assert_eq!(ids, (0..17).collect::<Vec<_>>());
+    let bad = batches.bad_records();
+    assert_eq!(bad.iter().map(|bad| bad.sample).collect::<Vec<_>>(), [17, 18, 19]);
+    assert!(bad[0].error.contains("byte 102000: the file ends here"), "{}", bad[0].error);
 }

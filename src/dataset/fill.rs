@@ -47,8 +47,9 @@ pub(crate) fn fill_rows(
         report(batch, filler, rows.start + nth, error);
     }
     note_damage(batch, scratch);
-    counters.read.busy(fetched - begin, rows.len());
-    counters.decode.busy(fetched.elapsed(), rows.len());
+    let late = job.read_late();
+    counters.read.busy(fetched - begin + late, rows.len());
+    counters.decode.busy(fetched.elapsed().saturating_sub(late), rows.len());
     !stop.load(Ordering::Acquire)
 }
 

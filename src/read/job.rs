@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
@@ -15,12 +17,22 @@ pub struct Job<'a> {
     next: usize,
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
+    read_late: Duration,
 }
 
 impl<'a> Job<'a> {
     /// A job of the records `samples`, to be read; `key` is that of the epoch.
     pub fn new(samples: &'a [u64], key: RandomKey) -> Self {
-        Self { samples, key, stop: None, reading: true, next: 0, bad: Vec::new(), faults: Vec::new() }
+        Self {
+            samples,
+            key,
+            stop: None,
+            reading: true,
+            next: 0,
+            bad: Vec::new(),
+            faults: Vec::new(),
+            read_late: Duration::ZERO,
+        }
     }
 
     /// Ends early once `stop` is set.
@@ -85,6 +97,16 @@ impl<'a> Job<'a> {
     /// Begins again with the first record, to decode it.
     pub(crate) fn decode_again(&mut self) {
         (self.next, self.reading) = (0, false);
+    }
+
+    /// Counts time for reading that passes while the job is decoded: that of a reader which reads straight into rows.
+    pub(crate) fn read_for(&mut self, time: Duration) {
+        self.read_late += time;
+    }
+
+    /// The time for reading that passed while the job was decoded.
+    pub(crate) fn read_late(&self) -> Duration {
+        self.read_late
     }
 
     #[inline]

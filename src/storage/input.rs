@@ -219,6 +219,11 @@ impl Input {
         }
     }
 
+    /// Whether it is a file of this machine that is read, not mapped or kept in memory.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.held, Held::File(..))
+    }
+
     /// Whether its bytes should be asked for ahead.
     pub(crate) fn is_slow(&self) -> bool {
         matches!(self.held, Held::Stored(..))

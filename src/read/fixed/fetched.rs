@@ -19,6 +19,8 @@ pub(crate) struct Fetched {
     /// Something of the job can't be read; only what it is shall be missing.
     one_by_one: bool,
     samples: Vec<u64>,
+    /// The job's records are not read yet.
+    late: bool,
 }
 
 /// How many records ahead of the one that is decoded the processor is asked to bring near: in random order it can't see
@@ -38,6 +40,25 @@ const AHEAD_BYTES: usize = 512;
 const MAX_BYTES: usize = 64 << 10;
 
 impl Fetched {
+    /// The records of the next job are read when they are decoded.
+    pub(crate) fn read_late(&mut self) {
+        self.late = true;
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.late
+    }
+
+    /// The bytes in `range` of `input`, read now.
+    pub(crate) fn read_one(&mut self, input: &Input, range: Range<u64>) -> Result<&[u8]> {
+        let len = (range.end - range.start) as usize;
+        if self.bytes.len() < len {
+            self.bytes.resize(len, 0);
+        }
+        input.read_at(range.start, &mut self.bytes[..len])?;
+        Ok(&self.bytes[..len])
+    }
+
     /// Reads record `samples[nth]` of `input`, of `largest` bytes at most, and its neighbours in the file with it;
     /// `place` says where a record lies.
     pub(crate) fn fetch(
@@ -48,6 +69,7 @@ impl Fetched {
         nth: usize,
         place: impl Fn(u64) -> Range<u64>,
     ) -> Result<()> {
+        self.late = false;
         if let Some(held) = input.slice() {
             if nth == 0 {
                 self.samples.clear();

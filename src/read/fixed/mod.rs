@@ -6,16 +6,17 @@ mod summary;
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::decode::converts;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{MAX_RANK, Role, TensorSpec};
 
 use crate::storage::{Input, Needs};
 
-use super::{Fingerprint, Sample, Scratch, check_record};
+use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(crate) use fetched::Fetched;
 pub use stored::{Endian, StoredType};
@@ -125,6 +126,9 @@ impl Wanted<'_> {
     }
 }
 
+/// Records longer than this are read straight into their rows.
+const LATE_BYTES: usize = 4 << 10;
+
 impl FixedRecords {
     /// The records of `input`, whose length has been compared with the header.
     pub(crate) fn new(input: Input, header: &ArrayHeader, wanted: &Wanted<'_>) -> Result<Self> {
@@ -162,6 +166,36 @@ impl FixedRecords {
         samples.iter().for_each(|sample| self.input.need(self.bytes_of(*sample), needs));
     }
 
+    /// Reads the records of a job; longer ones later, straight into their rows.
+    pub(crate) fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        if !self.reads_late() {
+            while let Some(nth) = job.advance() {
+                job.report(self.fetch(job.samples(), nth, scratch));
+            }
+            return;
+        }
+        scratch.of::<Fetched>().read_late();
+        while let Some(nth) = job.advance() {
+            let known = check_record(job.samples()[nth], self.count);
+            job.report(known.map_err(|error| error.at_path(self.path())));
+        }
+    }
+
+    pub(crate) fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let begin = Instant::now();
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+        }
+        if scratch.of::<Fetched>().is_late() {
+            job.read_for(begin.elapsed());
+        }
+    }
+
+    /// Whether a record is read when its row is written: one copy less. Smaller ones are gathered, many with one call.
+    fn reads_late(&self) -> bool {
+        self.record_bytes > LATE_BYTES && self.input.is_read()
+    }
+
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         check_record(samples[nth], self.count).map_err(|error| error.at_path(self.path()))?;
         scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
@@ -170,6 +204,14 @@ impl FixedRecords {
     /// Writes the record's values to the row's only tensor.
     pub(crate) fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let fetched = scratch.of::<Fetched>();
+        if fetched.is_late() {
+            let mut tensor = row.tensor(0);
+            if self.stored.is_plain(&tensor) {
+                return self.input.read_at(self.offset(sample.id), tensor.bytes_mut());
+            }
+            let bytes = fetched.read_one(&self.input, self.bytes_of(sample.id))?;
+            return self.stored.write(bytes, self.offset(sample.id), &mut tensor);
+        }
         let bytes = fetched.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
         self.stored.write(bytes, self.offset(sample.id), &mut row.tensor(0))
     }
@@ -202,6 +244,19 @@ macro_rules! read_fixed_records {
 
             fn need(&self, samples: &[u64], needs: &mut crate::storage::Needs) {
                 self.records.need(samples, needs);
+            }
+
+            fn fetch_all(&self, job: &mut crate::read::Job<'_>, scratch: &mut crate::read::Scratch) {
+                self.records.fetch_all(job, scratch);
+            }
+
+            fn decode_all(
+                &self,
+                job: &mut crate::read::Job<'_>,
+                scratch: &mut crate::read::Scratch,
+                rows: &mut crate::row::RowsMut<'_>,
+            ) {
+                self.records.decode_all(job, scratch, rows);
             }
 
             fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut crate::read::Scratch) -> crate::error::Result<()> {

@@ -138,7 +138,7 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Whether the file's bytes are those of the tensor without a transformation.
-    fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
+    pub(crate) fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
         let same_type = match self.kind {
             StoredType::F16 => DType::F16,
             StoredType::Bf16 => DType::Bf16,
