@@ -26,7 +26,19 @@ fn bad(args: &[&str]) -> Value {
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["bad", "bad_samples", "damage", "damaged", "ended_by", "format", "ok", "path", "samples", "seconds"]
+        [
+            "bad",
+            "bad_samples",
+            "checked",
+            "damage",
+            "damaged",
+            "ended_by",
+            "format",
+            "ok",
+            "path",
+            "samples",
+            "seconds"
+        ]
     );
     for bad in report["bad"].as_array().unwrap() {
         let keys: Vec<&String> = bad.as_object().unwrap().keys().collect();
@@ -251,7 +263,13 @@ fn a_person_reads_one_line_for_each_bad_sample() {
     assert!(text.contains("1,000 samples read, 3 bad") && text.lines().count() == 4, "{text}");
     assert!(output.stderr.is_empty());
     let output = run(&["verify", &fixture("iris.csv")]);
-    assert!(String::from_utf8(output.stdout).unwrap().contains("150 samples read, none bad"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("150 samples read, none bad") && text.contains("what values a loader takes"), "{text}");
+    let empty = scratch.write("e.csv", "label,height\n3,1.5\n,1.6\n1,1.7\n");
+    assert_eq!(good(&[&empty])["checked"], json!("form"));
+    let settings = scratch.write("e.toml", "[[sources]]\nformat = \"csv\"\npath = \"e.csv\"\n");
+    let report = bad(&["--config", &settings]);
+    assert_eq!((&report["checked"], &report["bad"][0]["record"]), (&json!("values"), &json!(1)));
 }
 
 #[test]

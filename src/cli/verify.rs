@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use ringfeed::{
-    DamageStats, Error, ErrorKind, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect, verify,
+    DamageStats, Error, ErrorKind, Format, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect,
+    verify,
 };
 use serde::{Serialize, Serializer};
 use signal_hook::consts::SIGINT;
@@ -26,6 +27,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Verification {
     path: String,
     format: String,
+    /// `values`, or of a table without settings, whose columns may hold anything, `form`.
+    checked: &'static str,
     samples: u64,
     bad_samples: u64,
     #[serde(serialize_with = "all_parts")]
@@ -75,6 +78,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         }
         if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
+    let mut checked = "values";
     let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {
         Some(config) => {
             let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
@@ -84,9 +88,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
             let path = args.path.clone().unwrap_or_default();
-            let format = detect(&path)?.to_string();
+            let format = detect(&path)?;
+            if format == Format::Csv {
+                checked = "form";
+            }
             let report = verify(&path, args.workers.unwrap_or_else(cores), show)?;
-            (path, format, report)
+            (path, format.to_string(), report)
         }
     };
     bar.finish_and_clear();
@@ -94,7 +101,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     let VerifyReport { samples, bad_samples, bad, damaged, damage, ended_by } = report;
     let seconds = begin.elapsed().as_secs_f64();
     let path = lossy(&path);
-    Ok(Verification { path, format, samples, bad_samples, bad, damaged, damage, ended_by, ok, seconds })
+    Ok(Verification { path, format, checked, samples, bad_samples, bad, damaged, damage, ended_by, ok, seconds })
 }
 
 /// What the file says, of the data at PATH.
@@ -141,6 +148,9 @@ impl Report for Verification {
             bad => format!("{path}: {format}, {} read, {} bad", things(*samples, "sample"), count(*bad)),
         };
         text += &format!(" ({} s)\n", figure(self.seconds));
+        if self.checked == "form" && self.ok {
+            text += "  of each record, the number of fields and the text; what values a loader takes, a --config file says\n";
+        }
         for error in &self.bad {
             text += &format!("  {}\n", one_line(&error.to_string()));
         }
