@@ -438,7 +438,12 @@ impl Shared {
             state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
             drop(state);
             let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&path, key.1..end, &mut buffer)))
-                .unwrap_or_else(|panic| Err(Error::from_panic(&*panic)));
+                .unwrap_or_else(|panic| {
+                    let error = Error::from_panic(&*panic);
+                    // It is the user's, too: if it panicked as it drops, nobody would answer those who wait.
+                    std::mem::forget(panic);
+                    Err(error)
+                });
             state = self.state.lock();
             state.arrive(key, read, buffer);
             self.arrived.notify_all();
