@@ -60,12 +60,18 @@ impl Simulated {
     }
 }
 
+/// The repository's root, from the packages in it.
+pub fn root() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("tests/cuda_driver").is_dir()).unwrap()
+}
+
 /// The folder of the driver, which is built if its sources have changed.
 fn driver() -> Result<PathBuf, String> {
     if !cfg!(target_os = "linux") {
         return Err("it is for Linux".to_owned());
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda_driver");
+    let sources = root().join("tests/cuda_driver");
     let inputs = ["lib.rs", "driver.rs", "kernels.rs", "memory.rs", "queues.rs"].map(|name| sources.join(name));
     built("libcuda.so.1", &inputs, |to| {
         let mut rustc = rustc();
@@ -84,8 +90,7 @@ pub fn rustc() -> Command {
 
 /// The library of kernels for the processor.
 fn kernels() -> Result<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let inputs = [root.join("tests/cuda_driver/kernels.cpp"), root.join("src/device/cuda/kernels.cu")];
+    let inputs = [root().join("tests/cuda_driver/kernels.cpp"), root().join("src/device/cuda/kernels.cu")];
     let folder = built("libkernels.so", &inputs, |to| {
         let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
         compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-Wno-sign-compare"]);

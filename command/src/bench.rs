@@ -9,11 +9,11 @@ use ringfeed::{
 };
 use serde::Serialize;
 
-use super::args::BenchArgs;
-use super::output::{Report, lossy, while_working};
-use super::table::{Column, Table, count, damages, figure, one_line, things};
-use super::upload::{self, Batches, UploadMeasurement};
-use super::verify::style;
+use crate::args::BenchArgs;
+use crate::output::{Report, lossy, while_working};
+use crate::table::{Column, Table, count, damages, figure, one_line, things};
+use crate::upload::{self, Batches, UploadMeasurement};
+use crate::verify::style;
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let config = settings(args)?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let loader = super::loader(config.clone());
+    let loader = crate::loader(config.clone());
     let mut batches = while_working("opening", || upload::batches(&loader, args.device, args.convert()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;

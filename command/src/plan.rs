@@ -1,9 +1,9 @@
 use ringfeed::{LastBatch, LoaderConfig, Remainder, Result, RunPlan, Shard};
 use serde::Serialize;
 
-use super::args::PlanArgs;
-use super::output::{Report, lossy, while_working};
-use super::table::{Column, Table, count, one_line};
+use crate::args::PlanArgs;
+use crate::output::{Report, lossy, while_working};
+use crate::table::{Column, Table, count, one_line};
 
 /// What a run will do.
 #[derive(Serialize)]
@@ -22,7 +22,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || super::loader(config).plan())? })
+    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || crate::loader(config).plan())? })
 }
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {

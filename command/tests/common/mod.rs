@@ -16,7 +16,7 @@ pub(crate) fn run(args: &[&str]) -> Output {
 }
 
 pub(crate) fn fixture(name: &str) -> String {
-    format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// One JSON object on standard output, nothing on standard error.

@@ -1,14 +1,13 @@
 //! The `ringfeed` command: its JSON, its texts and its exit statuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "common/command.rs"]
-mod command;
+mod common;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use command::{command, fixture, object, run};
+use common::{command, fixture, object, run};
 use serde_json::{Value, json};
 
 fn inspect(path: &str) -> Value {

@@ -2,14 +2,13 @@
 //! their exit statuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "common/command.rs"]
-mod command;
+mod common;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use command::{command, fixture, object, run};
+use common::{command, fixture, object, run};
 use serde_json::{Value, json};
 
 /// The report on what has nothing bad.

@@ -14,10 +14,10 @@ use ringfeed::{
 use serde::{Serialize, Serializer};
 use signal_hook::consts::SIGINT;
 
-use super::args::VerifyArgs;
-use super::bench::{cores, find_in};
-use super::output::{ErrorParts, Report, lossy};
-use super::table::{count, damages, figure, one_line, things};
+use crate::args::VerifyArgs;
+use crate::bench::{cores, find_in};
+use crate::output::{ErrorParts, Report, lossy};
+use crate::table::{count, damages, figure, one_line, things};
 
 /// The exit status of what a person stopped (Ctrl-C), as shells have it: 128 and the signal's number.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         Some(config) => {
             let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
             let path = args.path.as_deref().unwrap_or(config.sources[0].path()).to_owned();
-            (path, formats.join(" + "), super::loader(config).verify(show)?)
+            (path, formats.join(" + "), crate::loader(config).verify(show)?)
         }
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.

@@ -1,5 +1,8 @@
-//! The command's way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan` and `bench` (the work, by the library's public API alone, to a
-//! report), `table` and `output` (a report or an error, for a person or as JSON).
+//! The `ringfeed` command: look into data sets, and measure how fast they can be read.
+//!
+//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan` and `bench`
+//! (the work, by the library's public interface alone, to a report), `table` and `output` (a report or an error, for a
+//! person or as JSON).
 
 mod args;
 mod bench;
@@ -24,9 +27,9 @@ use args::{Args, Command};
 use output::lossy;
 use table::one_line;
 
-/// Runs the command. Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
+/// Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
 /// time, 2 for wrong usage (which clap reports).
-pub(crate) fn run() -> ExitCode {
+fn main() -> ExitCode {
     // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());

@@ -8,9 +8,9 @@ use ringfeed::{
 };
 use serde::{Serialize, Serializer};
 
-use super::entry::Entry;
-use super::output::{Report, lossy};
-use super::table::{Column, Table, count, figure, one_line, shorten, things};
+use crate::entry::Entry;
+use crate::output::{Report, lossy};
+use crate::table::{Column, Table, count, figure, one_line, shorten, things};
 
 /// What a file or folder holds.
 #[derive(Serialize)]

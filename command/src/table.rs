@@ -2,7 +2,7 @@
 
 use ringfeed::DamageStats;
 
-use super::output::plain;
+use crate::output::plain;
 
 /// Fewest characters that a column is shortened to.
 const MIN_WIDTH: usize = 8;

@@ -1,7 +1,7 @@
 use ringfeed::Result;
 use serde::{Serialize, Serializer};
 
-use super::table::{figure, one_line, things};
+use crate::table::{figure, one_line, things};
 
 /// A record.
 #[derive(Serialize)]

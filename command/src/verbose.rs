@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::table::one_line;
+use crate::table::one_line;
 
 /// Has events down to those for debugging written to standard error from now on.
 pub(crate) fn begin() {
