@@ -54,6 +54,51 @@ fn holding_every_slot_is_a_named_error_that_takes_no_ticket() {
 }
 
 #[test]
+fn a_workspace_may_have_slots_for_batches_that_are_held() {
+    for shielded in [false, true] {
+        let workspace = Workspace::builder().workers(1).prefetch(1).hold(2).lease_wait(Duration::ZERO).build().unwrap();
+        let mut iterator =
+            if shielded { wrap(shield(numbers(100)), &workspace) } else { wrap(numbers(100), &workspace) }.unwrap();
+        let held: Vec<_> = iterator.by_ref().take(5).map(Result::unwrap).collect();
+        assert_eq!(workspace.ring().slots, 5);
+        assert_eq!(iterator.next().unwrap().unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(held.iter().flat_map(xs).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn waiting_for_a_batch_may_end_before_it_comes_and_loses_none() {
+    let reader = Flaky::new(40, &[0, 20, 39], Trouble::Stall);
+    let gate = reader.gate.clone();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(10), &workspace(1, 1)).unwrap();
+    let soon = Duration::from_millis(1);
+    for _ in 0..3 {
+        assert!(!iterator.ready_within(soon));
+    }
+    assert!(iterator.stats().trainer_wait_seconds > 0.0);
+    gate.open();
+    for batch in 0..4 {
+        assert!(iterator.ready_within(Duration::MAX));
+        assert_eq!(xs(&iterator.next().unwrap().unwrap()), (10 * batch..10 * batch + 10).collect::<Vec<_>>());
+    }
+    assert!(iterator.ready_within(Duration::MAX), "the end is an answer");
+    assert!(iterator.next().is_none());
+    assert!(iterator.ready_within(soon), "so is what comes behind it");
+    assert!(iterator.next().is_some_and(|answer| answer.is_err()));
+}
+
+#[test]
+fn whoever_holds_every_slot_is_not_kept_waiting_for_the_answer() {
+    let mut iterator = AsyncDataSetIterator::new(numbers(100), &workspace(1, 1)).unwrap();
+    let held: Vec<_> = iterator.by_ref().take(3).map(Result::unwrap).collect();
+    assert!(iterator.ready_within(Duration::MAX));
+    assert_eq!(iterator.next().unwrap().unwrap_err().kind(), ErrorKind::Exhausted);
+    drop(held);
+    assert!(iterator.ready_within(Duration::MAX));
+    assert_eq!(xs(&iterator.next().unwrap().unwrap()), (30..40).collect::<Vec<_>>());
+}
+
+#[test]
 fn collecting_a_stream_meets_the_message() {
     let iterator = AsyncDataSetIterator::new(numbers(1000), &workspace(2, 2)).unwrap();
     let error = iterator.collect::<Result<Vec<_>, _>>().unwrap_err();

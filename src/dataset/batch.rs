@@ -122,9 +122,10 @@ impl DataSet {
         &self.bytes()[..self.batch().layout.bytes()]
     }
 
-    /// The slot's first byte. What it points to may be written for as long as the batch lives, and nothing reads it
-    /// otherwise.
-    pub(crate) fn start(&mut self) -> NonNull<u8> {
+    /// The first byte of the batch's memory, in which its tensors lie as its [`layout`](Self::layout) says: for those who hand
+    /// it to another library. It may be written for as long as the batch lives, but not while anything that was borrowed from
+    /// the batch is read.
+    pub fn start(&mut self) -> NonNull<u8> {
         match &mut self.memory {
             Memory::Leased(lease) => lease.start(),
             Memory::Detached { block, .. } => block.start(),

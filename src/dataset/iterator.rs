@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::schema::Schema;
@@ -49,6 +50,14 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
         Epochs::new(self.as_dyn(), count)
     }
 
+    /// Waits at most `time` until [`next`](Iterator::next) has an answer, an error or the end included, and says whether it has. For
+    /// callers that must look up from waiting, as for a key that was pressed. An iterator that makes batches in `next` itself
+    /// says so at once.
+    fn ready_within(&mut self, time: Duration) -> bool {
+        let _ = time;
+        true
+    }
+
     /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing where nothing was asked for since the last reset or
     /// seek, and resets otherwise.
     ///
@@ -92,6 +101,10 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
 }
 
 impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
+    fn ready_within(&mut self, time: Duration) -> bool {
+        (**self).ready_within(time)
+    }
+
     fn begin_epoch(&mut self) -> Result<()> {
         (**self).begin_epoch()
     }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crate::counters::Counters;
 use crate::dataset::{BadRecord, DataSet, DataSetIterator, Source, State};
@@ -94,6 +95,17 @@ impl Iterator for AsyncDataSetIterator {
 }
 
 impl DataSetIterator for AsyncDataSetIterator {
+    fn ready_within(&mut self, time: Duration) -> bool {
+        if self.delivery.is_done() {
+            return true;
+        }
+        match self.workspace.lend(&self.session) {
+            Ok(_loan) => self.session.is_ready_within(time),
+            // `next` says what stands in the way.
+            Err(_) => true,
+        }
+    }
+
     fn begin_epoch(&mut self) -> Result<()> {
         if self.delivery.is_at_beginning() { Ok(()) } else { self.reset() }
     }

@@ -14,6 +14,7 @@ use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 use super::delivery::Taken;
 use super::fetch_limit::{FetchLimit, Fetchers};
+use super::workspace::LONGEST_WAIT;
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
@@ -242,6 +243,33 @@ impl Session {
             Some(Entry::Failed(error)) => Taken::Failed(error),
             Some(Entry::End | Entry::Filling) | None => Taken::End,
         }
+    }
+
+    /// Waits at most `time` for something that [`take`](Self::take) gives at once, and says whether there is. Where all slots
+    /// are in the caller's hands, `take` is the one that waits.
+    pub(super) fn is_ready_within(&self, time: Duration) -> bool {
+        let since = Instant::now();
+        let deadline = since + time.min(LONGEST_WAIT);
+        let mut window = self.window.lock();
+        let mut has_waited = false;
+        let is_ready = loop {
+            let is_coming = match window.entries.front() {
+                Some(Entry::Filling) => true,
+                Some(_) => false,
+                None if window.exited => false,
+                None => !window.waiting_for_slot || self.ring.leased() < self.ring.slots(),
+            };
+            if !is_coming || Instant::now() >= deadline {
+                break !is_coming;
+            }
+            has_waited = true;
+            window = self.ready.wait_until(window, deadline);
+        };
+        drop(window);
+        if has_waited {
+            self.counters.trainer_waited(since);
+        }
+        is_ready
     }
 
     /// Lets planning and filling go on. Where a pause ended in its time limit, what it left undone is done first.

@@ -15,7 +15,7 @@ use super::session::Session;
 use super::workers::Pool;
 
 /// What a clock can be moved on by: for ever, in effect.
-const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
 ///
@@ -64,6 +64,7 @@ impl Drop for Turn<'_> {
 pub struct WorkspaceBuilder {
     workers: usize,
     prefetch: usize,
+    hold: usize,
     budget: MemoryBudget,
     pages: Arc<dyn PageSource>,
     overflow: Overflow,
@@ -87,6 +88,7 @@ impl Workspace {
         WorkspaceBuilder {
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             prefetch: 2,
+            hold: 0,
             budget: MemoryBudget::unlimited(),
             pages: Arc::new(AnonymousPages),
             overflow: Overflow::Fail,
@@ -160,7 +162,7 @@ impl Workspace {
             none => {
                 let config = &self.0.config;
                 let made = Ring::new(RingConfig {
-                    slots: config.prefetch + 2,
+                    slots: config.prefetch + 2 + config.hold,
                     slot_bytes: layout.bytes(),
                     pages: config.pages.clone(),
                     budget: config.budget.clone(),
@@ -272,6 +274,14 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// How many batches the trainer may hold while it has another one in hand, without keeping any from being made: so many slots
+    /// the ring has more. Default: none.
+    #[must_use]
+    pub fn hold(mut self, batches: usize) -> Self {
+        self.hold = batches;
+        self
+    }
+
     /// The byte budget that the ring draws on. Default: unlimited.
     #[must_use]
     pub fn budget(mut self, budget: MemoryBudget) -> Self {
@@ -339,11 +349,11 @@ impl WorkspaceBuilder {
         if let Some(fault) = self.fetch_limit.and_then(FetchLimit::fault) {
             return Err(Error::new(ErrorKind::Config, fault));
         }
-        if self.workers == 0 || self.workers > 4096 || self.prefetch > 4096 {
+        if self.workers == 0 || self.workers > 4096 || self.prefetch > 4096 || self.hold > 4096 {
             let message = format!(
-                "{} workers, {} batches ahead: there are 1 to 4096 workers, and at most 4096 batches ahead (to make \
-                 batches without prefetch use the shield)",
-                self.workers, self.prefetch
+                "{} workers, {} batches ahead, {} to hold: there are 1 to 4096 workers, and at most 4096 batches ahead or to \
+                 hold (to make batches without prefetch use the shield)",
+                self.workers, self.prefetch, self.hold
             );
             return Err(Error::new(ErrorKind::Config, message));
         }

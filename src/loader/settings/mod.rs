@@ -26,6 +26,18 @@ enum Step {
     Index(usize),
 }
 
+impl LoaderConfig {
+    /// The settings that a text of JSON says, in the same language as a file: what stands short there may stand short here.
+    /// Relative paths are taken from the current folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for what is no such setting, with the key, what is allowed there, and the line.
+    pub fn from_json(text: &str) -> Result<Self> {
+        parse(text, Language::Json)
+    }
+}
+
 /// The settings that `text` says.
 pub(super) fn parse(text: &str, language: Language) -> Result<LoaderConfig> {
     let mut node = match language {
@@ -277,6 +289,14 @@ mod tests {
             fault("{\n\"workers\":\n-1}", Language::Json),
             (2, "workers: expected a whole number, 0 or more, found -1".into())
         );
+    }
+
+    #[test]
+    fn a_text_of_settings_is_read_like_a_file() {
+        let config = LoaderConfig::from_json(r#"{"source": {"path": "x"}, "bad_records": "skip"}"#).unwrap();
+        assert_eq!(config, parse("bad_records = \"skip\"\n[source]\npath = \"x\"", Language::Toml).unwrap());
+        let error = LoaderConfig::from_json(r#"{"batchsize": 3}"#).unwrap_err();
+        assert!(error.message().contains("did you mean \"batch_size\"?"), "{error}");
     }
 
     #[test]
