@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use bytemuck::cast_slice;
@@ -152,6 +153,45 @@ impl<'a> Numbers<'a> {
             DType::Bf16 => Self::Bf16(cast_slice(bytes)),
             DType::F32 => Self::F32(cast_slice(bytes)),
             DType::F64 => Self::F64(cast_slice(bytes)),
+        }
+    }
+
+    /// Their type.
+    pub const fn dtype(&self) -> DType {
+        match self {
+            Self::U8(_) => DType::U8,
+            Self::I8(_) => DType::I8,
+            Self::U16(_) => DType::U16,
+            Self::I16(_) => DType::I16,
+            Self::U32(_) => DType::U32,
+            Self::I32(_) => DType::I32,
+            Self::I64(_) => DType::I64,
+            Self::F16(_) => DType::F16,
+            Self::Bf16(_) => DType::Bf16,
+            Self::F32(_) => DType::F32,
+            Self::F64(_) => DType::F64,
+        }
+    }
+
+    /// Those in this range.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    #[must_use]
+    pub fn range(self, range: Range<usize>) -> Self {
+        match self {
+            Self::U8(values) => Self::U8(&values[range]),
+            Self::I8(values) => Self::I8(&values[range]),
+            Self::U16(values) => Self::U16(&values[range]),
+            Self::I16(values) => Self::I16(&values[range]),
+            Self::U32(values) => Self::U32(&values[range]),
+            Self::I32(values) => Self::I32(&values[range]),
+            Self::I64(values) => Self::I64(&values[range]),
+            Self::F16(values) => Self::F16(&values[range]),
+            Self::Bf16(values) => Self::Bf16(&values[range]),
+            Self::F32(values) => Self::F32(&values[range]),
+            Self::F64(values) => Self::F64(&values[range]),
         }
     }
 

@@ -50,7 +50,7 @@ pub use loader::{
 
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
-    pub use crate::loader::{Category, Class, Field, Image, Numbers, Text};
+    pub use crate::read::fields::{Array, Category, Class, Field, Image, Numbers, Text, Tokens};
 }
 pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
 pub use normalise::{Normaliser, NormaliserFit};
@@ -63,13 +63,14 @@ pub use prefetch::{DataSetStream, into_stream};
 pub use random::RandomKey;
 pub use read::{
     Align, AlignedSequences, Array, ArraySummary, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor,
-    ColumnValues, Concat, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary, Endian,
-    FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header, IdxFile, IdxOptions, IdxReader,
-    IgnoredFiles, ImageFolder, ImageLabels, ImageRecord, ImageSummary, Job, Longer, MemberCount, MemoryReader, Missing,
-    NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream,
-    Sample, SampleStream, SavedIndex, Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
-    StoredType, TarField, TarOptions, TarReader, TarRecord, TarSummary, TokenCut, TokenOptions, TokenPacking,
-    TokenReader, TokenTargets, Unpaired, detect, summarise_image,
+    ColumnValues, Concat, Container, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary,
+    Endian, FieldInfo, FieldKind, FieldReader, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header,
+    IdxFile, IdxOptions, IdxReader, IgnoredFiles, ImageFolder, ImageLabels, ImageRecord, ImageSummary, Job,
+    LineOptions, Lines, List, Longer, MemberCount, MemoryReader, Missing, NpyOptions, NpyReader, NumberAugment,
+    RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, SavedIndex,
+    Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TarField, TarOptions,
+    TarReader, TarRecord, TarSummary, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets, Unpaired, Value,
+    Visit, detect, find_field, summarise_image,
 };
 pub use ring::{Overflow, RingStats};
 pub use row::{RowMut, RowsMut, TensorMut};

@@ -14,6 +14,7 @@ use crate::files;
 use crate::normalise::Normaliser;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
+use crate::read::fields::Field;
 use crate::read::{
     Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SavedIndex,
     SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
@@ -21,7 +22,7 @@ use crate::read::{
 use crate::ring::Overflow;
 use crate::storage::{Access, Files, NO_PROMISE};
 
-use super::fields::{Field, compile};
+use super::compile::compile;
 use super::settings::{self, Language};
 
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
@@ -64,7 +65,7 @@ pub struct LoaderConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourcePath>,
     /// The tensors of a sample by name, and what each is made of. Without any, what the source gives by itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "super::fields::by_name")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::read::fields::by_name")]
     pub fields: Vec<(String, Field)>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]

@@ -1,7 +1,7 @@
 //! One builder for everything, over plain-data configuration.
 
+mod compile;
 mod config;
-mod fields;
 mod plan;
 mod settings;
 mod verify;
@@ -19,6 +19,7 @@ use crate::memory::{MemoryBudget, TempFilePages};
 use crate::normalise::Normaliser;
 use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
+use crate::read::fields::Field;
 use crate::read::{
     Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
     ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader, SavedIndex,
@@ -29,7 +30,6 @@ use crate::schema::{Schema, TensorSpec};
 use crate::storage::{Access, Files, Mapping};
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
-pub use fields::{Category, Class, Field, Image, Numbers, Text};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::verify;
 

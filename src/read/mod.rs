@@ -4,15 +4,21 @@
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
 mod augmented;
+mod codec;
 mod concat;
+mod container;
 mod csv;
 mod detect;
+mod field_reader;
+pub(crate) mod fields;
 mod fixed;
 mod foreign;
 mod idx;
 mod ignored;
 mod images;
 mod job;
+mod lines;
+mod listed;
 mod memory;
 mod npy;
 mod packed;
@@ -39,12 +45,14 @@ use crate::storage::Needs;
 
 pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
+pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
 pub(crate) use csv::foretold_tensors;
 pub use csv::{
     ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
     Missing,
 };
 pub use detect::{Format, detect};
+pub use field_reader::FieldReader;
 pub use fixed::{ArraySummary, Endian, StoredType};
 pub use idx::{IdxFile, IdxOptions, IdxReader};
 pub use ignored::IgnoredFiles;
@@ -52,6 +60,7 @@ pub use images::{
     ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
 };
 pub use job::Job;
+pub use lines::{LineOptions, Lines};
 pub use memory::MemoryReader;
 pub use npy::{NpyOptions, NpyReader};
 pub use raw::{RawOptions, RawReader};

@@ -149,7 +149,7 @@ impl Chunk {
     fn new(lines: &Lines<'_>, dialect: &Dialect, limit: usize) -> Option<Self> {
         let bytes = lines.bytes;
         let len = u32::try_from(bytes.len()).ok()?;
-        let first_quote = memchr(dialect.quote, bytes);
+        let first_quote = if dialect.has_quotes { memchr(dialect.quote, bytes) } else { None };
         let mut fresh = Vec::new();
         if first_quote.is_none() && dialect.comment.is_none() {
             // Every line is a record. A vector that grows as it must costs as much as finding them.

@@ -8,6 +8,8 @@ use memchr::{memchr, memchr2};
 pub(crate) struct Dialect {
     pub(crate) delimiter: u8,
     pub(crate) quote: u8,
+    /// Whether there are quotes at all: without them every line is a record.
+    pub(crate) has_quotes: bool,
     pub(crate) comment: Option<u8>,
     /// LF (a CR before it belongs to the line end), or CR alone.
     pub(crate) terminator: u8,
@@ -42,6 +44,11 @@ pub(crate) struct Found {
 impl Dialect {
     /// The index of the terminator that ends the record at the start of `bytes`; `None` if it is not in there.
     pub(super) fn find_end(&self, bytes: &[u8], progress: &mut Progress) -> Option<usize> {
+        if !self.has_quotes {
+            let end = memchr(self.terminator, &bytes[progress.at..]).map(|found| progress.at + found);
+            progress.at = end.map_or(bytes.len(), |end| end + 1);
+            return end;
+        }
         loop {
             let rest = &bytes[progress.at..];
             if progress.open.is_some() {

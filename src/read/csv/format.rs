@@ -65,6 +65,7 @@ impl Format {
         let mut dialect = Dialect {
             delimiter: b',',
             quote: options.quote as u8,
+            has_quotes: true,
             comment: options.comment.map(|mark| mark as u8),
             terminator: if lone_cr { b'\r' } else { b'\n' },
         };
@@ -242,7 +243,7 @@ fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> 
 pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let terminator = if memchr(b'\n', head).is_none() { b'\r' } else { b'\n' };
-    let mut dialect = Dialect { delimiter: b',', quote: b'"', comment: None, terminator };
+    let mut dialect = Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, terminator };
     dialect.delimiter = detect_delimiter(path, head, whole, dialect);
     let missings = Missings::new(&CsvOptions::default().missing_tokens);
     let mut records = dialect.records(head).take(DELIMITER_RECORDS).peekable();

@@ -50,15 +50,15 @@ pub(crate) use dialect::Dialect;
 pub(crate) use fields::Fields;
 pub(crate) use format::{Format, looks_like_table};
 pub(crate) use inference::Inference;
-pub(crate) use open::foretold_tensors;
 use open::open_rows;
+pub(crate) use open::{foretold_tensors, open_lines};
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::{RowBytes, Rows};
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use summary::Figures;
 pub(crate) use text::Text;
-pub(crate) use value::Missings;
+pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, with_element};
 
 /// The records of a CSV file at random.
 ///

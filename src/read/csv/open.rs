@@ -10,10 +10,11 @@ use crate::memory::MemoryBudget;
 use crate::read::parallel::thread_count;
 use crate::read::saved::{self, Guard};
 use crate::schema::TensorSpec;
-use crate::storage::Input;
+use crate::storage::{Files, Input};
 
 use super::chunks::find_records;
 use super::columns::Plan;
+use super::dialect::Dialect;
 use super::format::Format;
 use super::index::RowIndex;
 use super::inference::{Inference, Learnt};
@@ -58,6 +59,28 @@ pub(super) fn open_rows(
         kept.save(rows.index(), learnt.as_ref())?;
     }
     Ok(rows)
+}
+
+/// The lines of a file, blank ones left out, each of them a record. Of `options` those count that say how a file is read.
+///
+/// # Errors
+///
+/// As [`CsvReader::open`](crate::CsvReader::open).
+pub(crate) fn open_lines(
+    files: &Files,
+    path: &Path,
+    options: &CsvOptions,
+    budget: &MemoryBudget,
+) -> Result<(Rows, u64)> {
+    let text = Text::open_in(files, path, options.encoding.as_deref())?;
+    let format = Format {
+        dialect: Dialect { delimiter: b'\n', quote: b'"', has_quotes: false, comment: None, terminator: b'\n' },
+        header: false,
+        header_reason: String::new(),
+        names: Vec::new(),
+    };
+    let rows = open_rows(&text, &format, options, budget, None)?;
+    Ok((rows, text.stored_bytes()))
 }
 
 /// The rows from front to back: where something is wrong with one, it is told exactly.

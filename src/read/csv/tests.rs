@@ -9,7 +9,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::read::csv::rows::RowBytes;
 
-const DIALECT: Dialect = Dialect { delimiter: b',', quote: b'"', comment: None, terminator: b'\n' };
+const DIALECT: Dialect = Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, terminator: b'\n' };
 
 /// A reader that gives a few bytes at a time.
 struct Drip<'a>(&'a [u8], usize);

@@ -11,7 +11,7 @@ use crate::read::parallel;
 
 /// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
 #[derive(Default)]
-pub(super) struct PathList {
+pub(in crate::read) struct PathList {
     root: PathBuf,
     bytes: Vec<u8>,
     /// Where each path ends in `bytes`.
@@ -34,7 +34,7 @@ impl PathList {
     }
 
     /// The folder that the paths are below.
-    pub(super) fn set_root(&mut self, root: &Path) {
+    pub(in crate::read) fn set_root(&mut self, root: &Path) {
         root.clone_into(&mut self.root);
     }
 
@@ -56,7 +56,7 @@ impl PathList {
     }
 
     /// Bytes of memory.
-    pub(super) fn held_bytes(&self) -> u64 {
+    pub(in crate::read) fn held_bytes(&self) -> u64 {
         (self.bytes.capacity() + 8 * self.ends.capacity()) as u64
     }
 
@@ -87,12 +87,12 @@ impl PathList {
         Ok(hash)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::read) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Adds a path relative to the root.
-    pub(super) fn push(&mut self, path: &Path) -> Result<()> {
+    pub(in crate::read) fn push(&mut self, path: &Path) -> Result<()> {
         self.bytes.extend_from_slice(path_bytes(path)?);
         self.ends.push(self.bytes.len() as u64);
         Ok(())
@@ -103,7 +103,7 @@ impl PathList {
     /// # Panics
     ///
     /// If there is no such file.
-    pub(super) fn relative(&self, index: usize) -> &Path {
+    pub(in crate::read) fn relative(&self, index: usize) -> &Path {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         bytes_path(&self.bytes[start as usize..self.ends[index] as usize])
     }
@@ -113,14 +113,14 @@ impl PathList {
     /// # Panics
     ///
     /// If there is no such file.
-    pub(super) fn write(&self, index: u64, into: &mut PathBuf) {
+    pub(in crate::read) fn write(&self, index: u64, into: &mut PathBuf) {
         into.as_mut_os_string().clear();
         into.push(&self.root);
         into.push(self.relative(index as usize));
     }
 
     /// A hash of all paths below the root, and their order.
-    pub(super) fn hash(&self) -> u64 {
+    pub(in crate::read) fn hash(&self) -> u64 {
         let text = self.bytes.chunks(8).fold(0, |hash, chunk| {
             let mut word = [0u8; 8];
             word[..chunk.len()].copy_from_slice(chunk);

@@ -21,8 +21,9 @@ use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 use crate::storage::{Files, Needs};
+use listing::Found;
+pub(super) use listing::PathList;
 pub(crate) use listing::has_class_folders;
-use listing::{Found, PathList};
 use saved::Way;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 use tensors::sort_classes;

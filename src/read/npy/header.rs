@@ -24,11 +24,44 @@ pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
 }
 
 fn parse(input: &Input) -> Result<ArrayHeader> {
-    let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
-    let ends = || format("the file ends inside its NPY header".to_owned(), input.len());
     let mut start = [0u8; 12];
     let known = &mut start[..input.len().min(12) as usize];
     input.read_at(0, known)?;
+    let (begin, len) = text_in(known, input.len())?;
+    let mut text = vec![0; len as usize];
+    input.read_at(begin, &mut text)?;
+    let header = Parser { text: &text, at: 0 }.header().map_err(|fault| located(fault, begin))?;
+    Ok(ArrayHeader { start: begin + len, ..header })
+}
+
+/// An array whose file is all of `bytes`: how its elements are stored, all its dimensions, and the elements' bytes.
+///
+/// # Errors
+///
+/// As those of a file.
+pub(crate) fn array_in(bytes: &[u8]) -> Result<(Stored, Vec<usize>, &[u8])> {
+    let (begin, len) = text_in(&bytes[..bytes.len().min(12)], bytes.len() as u64)?;
+    let (text, elements) = bytes[begin as usize..].split_at(len as usize);
+    let (stored, dims) = Parser { text, at: 0 }.array().map_err(|fault| located(fault, begin))?;
+    let sizes = dims.iter().try_fold(stored.kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
+    if sizes != Some(elements.len() as u64) {
+        let message =
+            format!("an array of shape {dims:?} of {}, and {} bytes of elements", stored.kind, elements.len());
+        return Err(Error::new(ErrorKind::Format, message).at_byte(begin + len));
+    }
+    // They fit: as many bytes are there.
+    Ok((stored, dims.iter().map(|dim| *dim as usize).collect(), elements))
+}
+
+fn located((message, at): (Message, usize), begin: u64) -> Error {
+    let kind = if message.is_unsupported { ErrorKind::Unsupported } else { ErrorKind::Format };
+    Error::new(kind, message.text).at_byte(begin + at as u64)
+}
+
+/// Where the header's text begins in a file of `file_bytes` that begins with `known`, and how long it is.
+fn text_in(known: &[u8], file_bytes: u64) -> Result<(u64, u64)> {
+    let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
+    let ends = || format("the file ends inside its NPY header".to_owned(), file_bytes);
     if known.len() >= MAGIC.len() && !begins_as_npy(known) {
         return Err(format(r#"not an NPY file: it must begin with "\x93NUMPY""#.to_owned(), 0));
     }
@@ -43,18 +76,10 @@ fn parse(input: &Input) -> Result<ArrayHeader> {
     if len > MAX_HEADER_BYTES {
         return Err(format(format!("an NPY header of {len} bytes; at most {MAX_HEADER_BYTES} make sense"), 8));
     }
-    if begin + len > input.len() {
+    if begin + len > file_bytes {
         return Err(ends());
     }
-    let mut text = vec![0; len as usize];
-    input.read_at(begin, &mut text)?;
-    let header = Parser { text: &text, at: 0 }.header();
-    header
-        .map_err(|(message, at)| {
-            let kind = if message.is_unsupported { ErrorKind::Unsupported } else { ErrorKind::Format };
-            Error::new(kind, message.text).at_byte(begin + at as u64)
-        })
-        .map(|header| ArrayHeader { start: begin + len, ..header })
+    Ok((begin, len))
 }
 
 /// What is wrong, and whether it is only that Ringfeed can't read it.
@@ -73,6 +98,19 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn header(mut self) -> Parsed<ArrayHeader> {
+        let (stored, dims) = self.array()?;
+        let [records, shape @ ..] = dims.as_slice() else {
+            let text = "a single number, which has no records: save an array of at least one dimension";
+            return self.unsupported(text.to_owned());
+        };
+        let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
+            return self.fault(format!("a shape of {dims:?}"));
+        };
+        Ok(ArrayHeader { stored, records: *records, shape, start: 0 })
+    }
+
+    /// The type of the elements, and all dimensions.
+    fn array(&mut self) -> Parsed<(Stored, Vec<u64>)> {
         let (mut stored, mut is_fortran, mut dims) = (None, None, None);
         self.expect(b'{')?;
         while !self.take(b'}') {
@@ -97,20 +135,13 @@ impl<'a> Parser<'a> {
         let (Some(stored), Some(is_fortran), Some(dims)) = (stored, is_fortran, dims) else {
             return self.fault("an NPY header has `descr`, `fortran_order` and `shape`".to_owned());
         };
-        let [records, shape @ ..] = dims.as_slice() else {
-            let text = "a single number, which has no records: save an array of at least one dimension";
-            return self.unsupported(text.to_owned());
-        };
         // Of an array with at most one dimension longer than one, both orders are the same.
         if is_fortran && dims.iter().filter(|dim| **dim != 1).count() > 1 {
             let text = "in Fortran order, in which a record's numbers do not lie together: save \
                         `numpy.ascontiguousarray(array)`";
             return self.unsupported(text.to_owned());
         }
-        let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
-            return self.fault(format!("a shape of {dims:?}"));
-        };
-        Ok(ArrayHeader { stored, records: *records, shape, start: 0 })
+        Ok((stored, dims))
     }
 
     /// A type's description, such as `'<f4'`: byte order, kind, bytes.

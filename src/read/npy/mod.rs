@@ -11,7 +11,7 @@ use crate::schema::Role;
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
 use crate::storage::{Access, Files};
 
-pub(super) use header::{begins_as_npy, header_of};
+pub(super) use header::{array_in, begins_as_npy, header_of};
 
 /// How an NPY file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,8 @@
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::SourceConfig;
+use crate::read::fields::{Codec, Field, Image, Numbers};
 use crate::read::{ClassBy, ColumnRef, ColumnTensor, ColumnValues, TarField};
-
-use super::{Codec, Field, Image};
 
 /// The sources that give these fields of `source`: itself, and another one for each field that it can't give together with
 /// the others.
@@ -11,7 +10,7 @@ use super::{Codec, Field, Image};
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for a field that such a source does not have, or that can't become what is asked for.
-pub(in crate::loader) fn compile(source: &SourceConfig, fields: &[(String, Field)]) -> Result<Vec<SourceConfig>> {
+pub(super) fn compile(source: &SourceConfig, fields: &[(String, Field)]) -> Result<Vec<SourceConfig>> {
     let mut compiled = match source {
         SourceConfig::Images { .. } => of_images(source, fields),
         SourceConfig::Csv { .. } => of_csv(source, fields),
@@ -47,7 +46,7 @@ fn image_options(name: &str, image: &Image, base: &ImageOptions) -> ImageOptions
         classes: None,
         max_pixels: base.max_pixels,
         max_file_bytes: base.max_file_bytes,
-        ..image.0.clone()
+        ..image.options().clone()
     }
 }
 
@@ -112,7 +111,11 @@ fn of_csv(source: &SourceConfig, fields: &[(String, Field)]) -> Result<Vec<Sourc
             Codec::Category { names, missing } => {
                 tensor(ColumnValues::Categories { names: names.clone(), missing: *missing }, None, None)
             }
-            Codec::Numbers { dtype, shape } => tensor(ColumnValues::Numbers, Some(*dtype), shape.clone()),
+            Codec::Numbers(numbers) => {
+                let shape = numbers.shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
+                tensor(ColumnValues::Numbers, Some(numbers.dtype), shape)
+            }
+            Codec::Array { .. } => return fault(name, "a column holds no array"),
             Codec::Text { max_len, longer } => {
                 tensor(ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None)
             }
@@ -167,14 +170,15 @@ fn of_tar(source: &SourceConfig, fields: &[(String, Field)]) -> Result<Vec<Sourc
                 longer: *longer,
             }),
             Codec::Text { .. } => return fault(name, "the text of a tar archive is a whole member"),
-            Codec::Numbers { dtype, shape: None } => first.fields.push(TarField::Number {
+            Codec::Numbers(Numbers { dtype, shape: None, .. }) => first.fields.push(TarField::Number {
                 extension: member.extension,
                 pointer: member.pointer,
                 name: Some(name.clone()),
                 role: field.role_or_default(),
                 dtype: *dtype,
             }),
-            Codec::Numbers { .. } => return fault(name, "a member holds one number, which has no shape"),
+            Codec::Numbers(_) => return fault(name, "a member holds one number, which has no shape"),
+            Codec::Array { .. } => return fault(name, "not yet"),
             Codec::Category { .. } => return fault(name, "the members of tar archives hold a class, not categories"),
         }
     }
@@ -207,7 +211,7 @@ fn of_numbers(source: &SourceConfig, fields: &[(String, Field)]) -> Result<Vec<S
     let [(name, field)] = fields else {
         return fault(&fields[1].0, format!("{} holds one field; add a source for each other", source.format()));
     };
-    let Codec::Numbers { dtype, shape: None } = &field.codec else {
+    let Codec::Numbers(Numbers { dtype, shape: None, .. }) = &field.codec else {
         return fault(name, format!("{} holds numbers", source.format()));
     };
     let target = match &mut named {

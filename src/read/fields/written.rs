@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::decode::{CropFit, ImageAugment, ImageColour, PixelOrder};
 use crate::dtype::DType;
-use crate::read::{ColumnRef, Longer};
+use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{Category, Class, Codec, Field, Image};
+use super::{Category, Class, Codec, Field, Image, Numbers};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -33,7 +33,11 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<DType>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     augment: Option<Vec<ImageAugment>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,9 +55,47 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     one_hot: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    missing: Option<i64>,
+    missing: Option<Instead>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_len: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pad: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     longer: Option<Longer>,
+}
+
+/// What stands for a missing value.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or \"nan\"")]
+enum Instead {
+    Code(i64),
+    Number(f64),
+    Word(Word),
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Nan,
+}
+
+impl Instead {
+    fn of(missing: Missing) -> Option<Self> {
+        match missing {
+            Missing::Error => None,
+            Missing::Nan => Some(Self::Word(Word::Nan)),
+            Missing::Value(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(Self::Code(value as i64)),
+            Missing::Value(value) => Some(Self::Number(value)),
+        }
+    }
+
+    fn missing(self) -> Missing {
+        match self {
+            Self::Code(code) => Missing::Value(code as f64),
+            Self::Number(number) => Missing::Value(number),
+            Self::Word(Word::Nan) => Missing::Nan,
+        }
+    }
 }
 
 /// One field, or several.
@@ -65,31 +107,36 @@ enum Origin {
 }
 
 /// What a field may become, as settings call it.
-const CODECS: &str = "image, index_map, class, category, numbers or text";
+const CODECS: &str = "image, index_map, class, category, numbers, tokens, text or array";
 
 impl Written {
     fn field(self) -> Result<Field, String> {
         if let Some(inner) = self.file {
             let mut field = inner.field()?;
-            (field.is_file, field.from) = (true, fields_of(self.from));
+            field.is_file = true;
+            (field.from, field.several) = fields_of(self.from);
             field.role = self.role.or(field.role);
             return Ok(field);
         }
-        let of_images = [
-            self.augment.is_some(),
-            self.geometry.is_some(),
-            self.dtype.is_some(),
-            self.fit.is_some(),
-            self.order.is_some(),
-            self.colour.is_some(),
+        let wanted = [
+            ("image", self.image.is_some()),
+            ("index_map", self.index_map.is_some()),
+            ("class", self.class.is_some()),
+            ("category", self.category.is_some()),
+            ("numbers", self.numbers.is_some()),
+            ("tokens", self.tokens.is_some()),
+            ("text", self.text.is_some()),
+            ("array", self.array.is_some()),
         ];
-        let is_image = self.image.is_some() || self.index_map.is_some();
-        if !is_image && of_images.contains(&true) {
-            return Err("augment, geometry, dtype, fit, order and colour belong to image = [height, width]".to_owned());
-        }
-        let codec = match (self.image.or(self.index_map), self.class, self.category, self.numbers, self.text) {
-            (Some((height, width)), None, None, None, None) if self.image.is_none() || self.index_map.is_none() => {
-                let is_map = self.index_map.is_some();
+        let mut chosen = wanted.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name);
+        let (Some(codec), None) = (chosen.next(), chosen.next()) else {
+            return Err(format!("says not exactly one of what it becomes: {CODECS}"));
+        };
+        self.check_keys(codec)?;
+        let codec = match codec {
+            "image" | "index_map" => {
+                let is_map = codec == "index_map";
+                let (height, width) = self.image.or(self.index_map).unwrap_or_default();
                 let Image(mut options) =
                     if is_map { Image::index_map(height, width) } else { Image::rgb(height, width) };
                 options.augment = self.augment.unwrap_or_default();
@@ -100,18 +147,56 @@ impl Written {
                 options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
                 Codec::Image(Image(options))
             }
-            (None, Some(names), None, None, None) => Codec::Class {
-                names: Some(names).filter(|names| !names.is_empty()),
+            "class" => Codec::Class {
+                names: self.class.filter(|names| !names.is_empty()),
                 one_hot: self.one_hot.unwrap_or(false),
             },
-            (None, None, Some(names), None, None) => {
-                Codec::Category { names: Some(names).filter(|names| !names.is_empty()), missing: self.missing }
-            }
-            (None, None, None, Some(dtype), None) => Codec::Numbers { dtype, shape: self.shape },
-            (None, None, None, None, Some(max_len)) => Codec::Text { max_len, longer: self.longer.unwrap_or_default() },
-            _ => return Err(format!("says not exactly one of what it becomes: {CODECS}")),
+            "category" => Codec::Category {
+                names: self.category.filter(|names| !names.is_empty()),
+                missing: match self.missing {
+                    None => None,
+                    Some(Instead::Code(code)) => Some(code),
+                    Some(_) => return Err("missing: a category is missing as a whole number, such as -1".to_owned()),
+                },
+            },
+            "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
+            "array" => Codec::Array { dtype: self.dtype, shape: self.array.filter(|shape| !shape.is_empty()) },
+            _ => Codec::Numbers(Numbers {
+                shape: self.shape,
+                missing: self.missing.map_or(Missing::Error, Instead::missing),
+                max_len: self.tokens.or(self.max_len),
+                longer: self.longer.unwrap_or_default(),
+                pad: self.pad.unwrap_or_default(),
+                ..Numbers::of(self.numbers.unwrap_or(DType::I64))
+            }),
         };
-        Ok(Field { from: fields_of(self.from), role: self.role, is_file: false, codec })
+        let (from, several) = fields_of(self.from);
+        Ok(Field { from, several, role: self.role, is_file: false, codec })
+    }
+
+    /// Whether every other key belongs to this codec.
+    fn check_keys(&self, codec: &str) -> Result<(), String> {
+        const IMAGES: &[&str] = &["image", "index_map"];
+        const NUMBERS: &[&str] = &["numbers", "tokens"];
+        let keys: [(&str, bool, &[&str]); 13] = [
+            ("augment", self.augment.is_some(), IMAGES),
+            ("geometry", self.geometry.is_some(), IMAGES),
+            ("fit", self.fit.is_some(), IMAGES),
+            ("order", self.order.is_some(), IMAGES),
+            ("colour", self.colour.is_some(), IMAGES),
+            ("dtype", self.dtype.is_some(), &["image", "index_map", "array"]),
+            ("shape", self.shape.is_some(), &["numbers"]),
+            ("one_hot", self.one_hot.is_some(), &["class"]),
+            ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
+            ("max_len", self.max_len.is_some(), &["numbers"]),
+            ("pad", self.pad.is_some(), NUMBERS),
+            ("longer", self.longer.is_some(), &["numbers", "tokens", "text"]),
+            ("file", self.file.is_some(), &[]),
+        ];
+        match keys.iter().find(|(_, is_given, of)| *is_given && !of.contains(&codec)) {
+            None => Ok(()),
+            Some((key, _, of)) => Err(format!("{key} does not belong to {codec}, but to {}", of.join(" or "))),
+        }
     }
 
     fn of(field: &Field) -> Self {
@@ -134,12 +219,21 @@ impl Written {
                 written.one_hot = one_hot.then_some(true);
             }
             Codec::Category { names, missing } => {
-                (written.category, written.missing) = (Some(names.clone().unwrap_or_default()), *missing);
+                written.category = Some(names.clone().unwrap_or_default());
+                written.missing = missing.map(Instead::Code);
             }
-            Codec::Numbers { dtype, shape } => (written.numbers, written.shape) = (Some(*dtype), shape.clone()),
+            Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad }) => {
+                (written.numbers, written.shape) = (Some(*dtype), shape.clone());
+                (written.missing, written.max_len) = (Instead::of(*missing), *max_len);
+                written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
+                written.pad = Some(*pad).filter(|pad| *pad != 0.0);
+            }
             Codec::Text { max_len, longer } => {
                 (written.text, written.longer) =
                     (Some(*max_len), Some(*longer).filter(|longer| *longer != Longer::Error));
+            }
+            Codec::Array { dtype, shape } => {
+                (written.dtype, written.array) = (*dtype, Some(shape.clone().unwrap_or_default()));
             }
         }
         if field.is_file {
@@ -148,18 +242,18 @@ impl Written {
         written.role = field.role;
         written.from = match field.from.as_slice() {
             [] => None,
-            [one] => Some(Origin::One(one.clone())),
+            [one] if !field.several => Some(Origin::One(one.clone())),
             several => Some(Origin::Several(several.to_vec())),
         };
         written
     }
 }
 
-fn fields_of(from: Option<Origin>) -> Vec<ColumnRef> {
+fn fields_of(from: Option<Origin>) -> (Vec<ColumnRef>, bool) {
     match from {
-        None => Vec::new(),
-        Some(Origin::One(one)) => vec![one],
-        Some(Origin::Several(several)) => several,
+        None => (Vec::new(), false),
+        Some(Origin::One(one)) => (vec![one], false),
+        Some(Origin::Several(several)) => (several, true),
     }
 }
 
@@ -177,13 +271,14 @@ impl<'de> Deserialize<'de> for Field {
             type Value = Field;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "\"class\", \"category\", or a table with one of {CODECS}")
+                write!(f, "\"class\", \"category\", \"array\", or a table with one of {CODECS}")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
                 match text {
                     "class" => Ok(Class.into()),
                     "category" => Ok(Category::new().into()),
+                    "array" => Ok(super::Array::new().into()),
                     other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
                 }
             }
@@ -199,13 +294,10 @@ impl<'de> Deserialize<'de> for Field {
 }
 
 /// Fields by the names of their tensors, in their order.
-pub(in crate::loader) mod by_name {
+pub(crate) mod by_name {
     use super::*;
 
-    pub(in crate::loader) fn serialize<S: Serializer>(
-        fields: &[(String, Field)],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(fields: &[(String, Field)], serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(fields.len()))?;
         for (name, field) in fields {
             map.serialize_entry(name, field)?;
@@ -213,9 +305,7 @@ pub(in crate::loader) mod by_name {
         map.end()
     }
 
-    pub(in crate::loader) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<(String, Field)>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Field)>, D::Error> {
         struct ByName;
 
         impl<'de> Visitor<'de> for ByName {

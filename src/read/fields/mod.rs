@@ -1,16 +1,14 @@
-//! Fields: what each tensor of a sample is made of, in one language for every format. `compile` makes options of sources of
-//! them, `written` is their form in settings.
+//! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
-mod compile;
 mod written;
 
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder};
 use crate::dtype::DType;
-use crate::read::{ColumnRef, Longer};
 use crate::schema::Role;
 
-pub(super) use compile::compile;
-pub(super) use written::by_name;
+use super::{ColumnRef, Longer, Missing};
+
+pub(crate) use written::by_name;
 
 /// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
 ///
@@ -30,19 +28,23 @@ pub(super) use written::by_name;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    from: Vec<ColumnRef>,
-    role: Option<Role>,
-    is_file: bool,
-    codec: Codec,
+    pub(crate) from: Vec<ColumnRef>,
+    /// Whether a list was named, even if of one: its tensor has a dimension for it.
+    pub(crate) several: bool,
+    pub(crate) role: Option<Role>,
+    pub(crate) is_file: bool,
+    pub(crate) codec: Codec,
 }
 
+/// What the values of a field become.
 #[derive(Clone, Debug, PartialEq)]
-enum Codec {
+pub(crate) enum Codec {
     Image(Image),
     Class { names: Option<Vec<String>>, one_hot: bool },
     Category { names: Option<Vec<Vec<String>>>, missing: Option<i64> },
-    Numbers { dtype: DType, shape: Option<Vec<usize>> },
+    Numbers(Numbers),
     Text { max_len: usize, longer: Longer },
+    Array { dtype: Option<DType>, shape: Option<Vec<usize>> },
 }
 
 /// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
@@ -60,10 +62,30 @@ pub struct Category {
     missing: Option<i64>,
 }
 
-/// Numbers of one or several fields: `[fields]`, or another [shape](Numbers::shape) of as many.
+/// Numbers: of one field `[]`, of several `[fields]`, or another [shape](Numbers::shape) of as many; and lists of numbers, of
+/// one shape or [padded](Numbers::max_len).
+///
+/// An integer type takes whole numbers that it holds, exactly; a floating point type rounds to the nearest, once, and refuses
+/// what is too large for it. True and false are 1 and 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
-    dtype: DType,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Option<Vec<usize>>,
+    pub(crate) missing: Missing,
+    pub(crate) max_len: Option<usize>,
+    pub(crate) longer: Longer,
+    pub(crate) pad: f64,
+}
+
+/// Lists of tokens: `i64 [max_len]` with padding behind them, and a mask, `u8`, called the same with `_mask` behind it. Made
+/// into [`Numbers`].
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens;
+
+/// An array from the bytes of an NPY file: of the shape and element type of the first record's, which all must have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Array {
+    dtype: Option<DType>,
     shape: Option<Vec<usize>>,
 }
 
@@ -97,6 +119,15 @@ impl Image {
     /// Everything that images have options for.
     pub fn with(options: ImageOptions) -> Self {
         Self(options)
+    }
+
+    pub(crate) fn options(&self) -> &ImageOptions {
+        &self.0
+    }
+
+    /// Calls its geometry `name`, unless it has one.
+    pub(crate) fn name_geometry(&mut self, name: &str) {
+        self.0.geometry.get_or_insert_with(|| name.to_owned());
     }
 
     /// Random operations, in this order; leave them out for evaluation.
@@ -171,7 +202,7 @@ impl Category {
 impl Numbers {
     /// Of this element type.
     pub fn of(dtype: DType) -> Self {
-        Self { dtype, shape: None }
+        Self { dtype, shape: None, missing: Missing::Error, max_len: None, longer: Longer::Error, pad: 0.0 }
     }
 
     /// Of `f32`.
@@ -196,9 +227,69 @@ impl Numbers {
         self
     }
 
-    /// The fields that they come from, in the order of the elements.
+    /// What becomes of a missing value: by default its record is bad.
+    #[must_use]
+    pub fn missing(mut self, missing: Missing) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Lists of at most so many numbers, padded behind them, with a mask that is 1 where there are any: a tensor of `u8` called
+    /// the same with `_mask` behind it. Without it, and without a shape, lists of different lengths are as long as the
+    /// longest in their batch.
+    #[must_use]
+    pub fn max_len(mut self, max_len: usize) -> Self {
+        self.max_len = Some(max_len);
+        self
+    }
+
+    /// A longer list loses its end; by default its record is bad.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.longer = Longer::Cut;
+        self
+    }
+
+    /// What stands behind a padded list. By default 0.
+    #[must_use]
+    pub fn pad(mut self, value: f64) -> Self {
+        self.pad = value;
+        self
+    }
+
+    /// The fields that they come from, in the order of the elements: `[fields]`, also of a single one. For one field without a
+    /// dimension there is [`Field::from`].
     pub fn from<C: Into<ColumnRef>>(self, fields: impl IntoIterator<Item = C>) -> Field {
-        Field { from: fields.into_iter().map(Into::into).collect(), ..self.into() }
+        Field { from: fields.into_iter().map(Into::into).collect(), several: true, ..self.into() }
+    }
+}
+
+impl Tokens {
+    /// Lists of at most so many tokens; a longer one makes its record bad, unless it is [cut](Numbers::cut).
+    #[expect(clippy::new_ret_no_self, reason = "tokens are numbers")]
+    pub fn new(max_len: usize) -> Numbers {
+        Numbers::i64().max_len(max_len)
+    }
+}
+
+impl Array {
+    /// Of the type and shape of the first record's array.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Element type in the batch.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+
+    /// Shape of every array.
+    #[must_use]
+    pub fn shape(mut self, shape: &[usize]) -> Self {
+        self.shape = Some(shape.to_vec());
+        self
     }
 }
 
@@ -218,14 +309,24 @@ impl Text {
 
 impl Field {
     fn new(codec: Codec) -> Self {
-        Self { from: Vec::new(), role: None, is_file: false, codec }
+        Self { from: Vec::new(), several: false, role: None, is_file: false, codec }
+    }
+
+    /// Whether it has a dimension for the fields that it comes from.
+    pub(crate) fn is_several(&self) -> bool {
+        self.several
+    }
+
+    /// How many fields it comes from.
+    pub(crate) fn from_len(&self) -> usize {
+        self.from.len().max(1)
     }
 
     /// The field that it comes from, where that is not called as the tensor: a column by name or position, a member by its
     /// extension (`"left.jpg"`), a value in a JSON member by its extension and pointer (`"json:/label"`).
     #[must_use]
     pub fn from(mut self, field: impl Into<ColumnRef>) -> Self {
-        self.from = vec![field.into()];
+        (self.from, self.several) = (vec![field.into()], false);
         self
     }
 
@@ -244,7 +345,7 @@ impl Field {
     }
 
     /// A feature or label, unless told otherwise.
-    fn role_or_default(&self) -> Role {
+    pub(crate) fn role_or_default(&self) -> Role {
         let is_label = match &self.codec {
             Codec::Class { .. } => true,
             Codec::Image(Image(options)) => options.colour == ImageColour::Index,
@@ -254,7 +355,7 @@ impl Field {
     }
 
     /// The columns of tensor `name`: those that are named, or the one that is called as the tensor.
-    fn columns(&self, name: &str) -> Vec<ColumnRef> {
+    pub(crate) fn columns(&self, name: &str) -> Vec<ColumnRef> {
         if self.from.is_empty() { vec![name.into()] } else { self.from.clone() }
     }
 }
@@ -278,8 +379,14 @@ impl From<Category> for Field {
 }
 
 impl From<Numbers> for Field {
-    fn from(Numbers { dtype, shape }: Numbers) -> Self {
-        Self::new(Codec::Numbers { dtype, shape })
+    fn from(numbers: Numbers) -> Self {
+        Self::new(Codec::Numbers(numbers))
+    }
+}
+
+impl From<Array> for Field {
+    fn from(Array { dtype, shape }: Array) -> Self {
+        Self::new(Codec::Array { dtype, shape })
     }
 }
 

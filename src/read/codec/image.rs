@@ -1,0 +1,68 @@
+//! Pictures and segmentation maps, from the bytes of an image file.
+
+use crate::decode::image::write_image;
+use crate::error::Result;
+use crate::read::fields::Image;
+use crate::read::images::{image_tensors, upright_size, write_mask};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents};
+
+use super::{Context, Decode, Made, Value, Varying, unexpected};
+
+struct ImageCodec {
+    options: crate::decode::ImageOptions,
+    /// The extents that height and width are, if images keep their sizes.
+    extents: Option<(usize, usize)>,
+}
+
+pub(super) fn make(name: &str, image: &Image, varying: &mut Varying) -> Result<Made> {
+    let options = crate::decode::ImageOptions { image_name: name.to_owned(), ..image.options().clone() };
+    let mut tensors = image_tensors(&options);
+    let mut extents = None;
+    if options.size.is_none() {
+        let own = (varying.take(name)?, varying.take(name)?);
+        for dim in tensors.iter_mut().flat_map(|tensor| &mut tensor.shape) {
+            match dim {
+                Dim::Extent(0) => *dim = Dim::Extent(own.0),
+                Dim::Extent(_) => *dim = Dim::Extent(own.1),
+                Dim::Fixed(_) => {}
+            }
+        }
+        extents = Some(own);
+    }
+    Ok(Made { codec: Box::new(ImageCodec { options, extents }), tensors })
+}
+
+fn file_of<'a>(value: &Value<'a>) -> Result<&'a [u8]> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        value => Err(unexpected("the bytes of an image (if it names a file, say `file`)", value)),
+    }
+}
+
+impl Decode for ImageCodec {
+    fn write(&self, _: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let bytes = file_of(&value)?;
+        let written = write_image(bytes, &self.options, context.key, &mut row.tensor(0), context.budget)?;
+        let ((width, height), damages) = written;
+        if self.extents.is_some() {
+            write_mask(row, 1, width, height);
+        }
+        damages.iter().for_each(|damage| context.damages.add(damage));
+        Ok(())
+    }
+
+    fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
+        if let Some((height, width)) = self.extents {
+            let bytes = file_of(&value)?;
+            let mut start = Vec::new();
+            let read = |start: &mut Vec<u8>, wanted: u64| {
+                start.clear();
+                start.extend_from_slice(&bytes[..usize::try_from(wanted).map_or(bytes.len(), |n| n.min(bytes.len()))]);
+                Ok(bytes.len() as u64)
+            };
+            (extents.0[width], extents.0[height]) = upright_size(&self.options, &mut start, read)?;
+        }
+        Ok(())
+    }
+}

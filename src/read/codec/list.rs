@@ -1,0 +1,160 @@
+//! Lists of numbers: of one shape, or padded, with a mask.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::container::FieldInfo;
+use crate::read::fields::Numbers;
+use crate::read::{Longer, Missing};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, TensorSpec};
+
+use super::number::{check_missing, write_array, write_number};
+use super::{Context, Decode, Made, Value, Varying};
+
+/// Whether the field's values are lists, as far as that can be told: by what is asked for, or by what the container says.
+pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldInfo>]) -> bool {
+    let is_list = |info: &&FieldInfo| !info.shape.is_empty();
+    let shaped = numbers.shape.as_ref().is_some_and(|shape| shape.iter().any(|dim| *dim != 1));
+    !several
+        && (numbers.max_len.is_some() || infos.first().copied().flatten().is_some_and(|info| is_list(&info)) || shaped)
+}
+
+struct ListCodec {
+    missing: Missing,
+    /// How many numbers a list has; otherwise it is padded.
+    elements: Option<usize>,
+    longer: Longer,
+    /// The extent that its length is, unless that is fixed.
+    extent: Option<usize>,
+    pad: f64,
+}
+
+/// Lists: of the shape that is asked for or that all have, or of any length, padded behind it: `[max_len]`, or as long as the
+/// longest in the batch; then a mask of u8 is 1 where there are numbers.
+pub(super) fn make(
+    name: &str,
+    role: Role,
+    numbers: &Numbers,
+    infos: &[Option<&FieldInfo>],
+    varying: &mut Varying,
+) -> Result<Made> {
+    check_missing(numbers)?;
+    let known = infos.first().copied().flatten().map(|info| info.shape.as_slice()).unwrap_or_default();
+    let known = Some(known).filter(|shape| !shape.is_empty() && !shape.contains(&0));
+    let fixed = match (&numbers.shape, numbers.max_len) {
+        (Some(_), Some(_)) => {
+            return Err(Error::new(ErrorKind::Config, "either a shape or a max_len, not both"));
+        }
+        (Some(shape), None) => Some(shape.as_slice()),
+        (None, None) => known,
+        (None, Some(_)) => None,
+    };
+    let mut codec =
+        ListCodec { missing: numbers.missing, elements: None, longer: numbers.longer, extent: None, pad: numbers.pad };
+    if let Some(shape) = fixed {
+        codec.elements = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
+        if codec.elements.is_none() {
+            return Err(Error::new(ErrorKind::Config, format!("shape {shape:?} has too many elements")));
+        }
+        let tensors = vec![TensorSpec::new(name, role, numbers.dtype, shape)];
+        return Ok(Made { codec: Box::new(codec), tensors });
+    }
+    let dim = match numbers.max_len {
+        Some(most) => Dim::Fixed(most),
+        None => varying.dim(name)?,
+    };
+    codec.extent = match dim {
+        Dim::Extent(extent) => Some(extent),
+        Dim::Fixed(_) => None,
+    };
+    let tensors = vec![
+        TensorSpec::with_dims(name, role, numbers.dtype, vec![dim]),
+        TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![dim]),
+    ];
+    Ok(Made { codec: Box::new(codec), tensors })
+}
+
+/// Gives the numbers of a list one after another, lists of lists row-major.
+fn each(value: Value<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+    match value {
+        Value::List(list) => list.each(&mut |value| each(value, visit)),
+        value => visit(value),
+    }
+}
+
+fn len_of(value: Value<'_>) -> Result<usize> {
+    let mut len = 0;
+    each(value, &mut |value| {
+        len += match value {
+            Value::Numbers(numbers) => numbers.len(),
+            Value::Missing => 0,
+            _ => 1,
+        };
+        Ok(())
+    })?;
+    Ok(len)
+}
+
+impl Decode for ListCodec {
+    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let mut tensor = row.tensor(0);
+        let room = tensor.shape().iter().product::<usize>();
+        let mut at = 0;
+        if let (Value::Missing, Some(elements)) = (value, self.elements) {
+            (0..elements).try_for_each(|at| write_number(&mut tensor, at, Value::Missing, self.missing))?;
+            return Ok(());
+        }
+        if !matches!(value, Value::Missing) {
+            each(value, &mut |value| {
+                if let Value::Numbers(numbers) = value {
+                    let left = room.saturating_sub(at).min(numbers.len());
+                    write_array(&mut tensor, at, numbers.range(0..left))?;
+                    at += numbers.len();
+                } else {
+                    if at < room {
+                        write_number(&mut tensor, at, value, self.missing)?;
+                    }
+                    at += 1;
+                }
+                Ok(())
+            })?;
+        }
+        if self.elements.is_some_and(|elements| elements != at) {
+            let message = format!("a list of {at} numbers; the tensor has {room} elements");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        if at > room && self.longer == Longer::Error {
+            let message =
+                format!("a list of {at} numbers; at most {room} fit; raise max_len, or set `longer` to \"cut\"");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        if self.elements.is_none() {
+            let len = at.min(room);
+            for at in len..room {
+                write_padding(&mut tensor, at, self.pad)?;
+            }
+            let mut mask = row.tensor(1);
+            let (present, absent) = mask.bytes_mut().split_at_mut(len);
+            present.fill(1);
+            absent.fill(0);
+        }
+        Ok(())
+    }
+
+    fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
+        if let Some(extent) = self.extent {
+            extents.0[extent] = u32::try_from(len_of(value)?)
+                .map_err(|_| Error::new(ErrorKind::Data, "a list of more than 4,294,967,295 numbers"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Padding is what it is, whatever the values are transformed by.
+fn write_padding(tensor: &mut crate::row::TensorMut<'_>, at: usize, pad: f64) -> Result<()> {
+    use crate::read::csv::{FieldNumber, with_element};
+    with_element!(tensor.dtype(), T => {
+        tensor.as_mut_slice::<T>()?[at] = <T as FieldNumber>::from_f64(pad).unwrap_or_default();
+    });
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! Classes and categories: names as numbers.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::row::RowMut;
+use crate::schema::{Role, TensorSpec};
+
+use super::number::whole;
+use super::text::text_of;
+use super::{Context, Decode, Made, Value, unexpected};
+
+/// Most distinct names of one field.
+const MAX_NAMES: usize = 1 << 16;
+
+/// The distinct values of a field in all records.
+#[derive(Debug, Default)]
+pub(in crate::read) struct Names {
+    texts: BTreeSet<String>,
+    /// The largest integer, if there are any.
+    largest: Option<i64>,
+    /// Whether numbers are names, too.
+    of_category: bool,
+}
+
+impl Names {
+    /// Those of a class, which may be numbers already, or of a category.
+    pub(in crate::read) fn new(of_category: bool) -> Self {
+        Self { of_category, ..Self::default() }
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a value that is no name, and for too many.
+    pub(in crate::read) fn add(&mut self, value: Value<'_>) -> Result<()> {
+        let class = match class_of(&value)? {
+            Some(Class::Index(index)) if self.of_category => Some(Class::Name(index.to_string().into())),
+            class => class,
+        };
+        match class {
+            None => {}
+            Some(Class::Index(index)) => self.largest = self.largest.max(Some(index)),
+            Some(Class::Name(name)) if self.texts.contains(&*name) => {}
+            Some(Class::Name(name)) => {
+                if self.texts.len() == MAX_NAMES {
+                    let message = format!("more than {MAX_NAMES} different names: this is no class");
+                    return Err(Error::new(ErrorKind::Data, message));
+                }
+                self.texts.insert(name.into_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// As if all that `other` was given had been given here.
+    pub(in crate::read) fn merge(&mut self, other: Self) -> Result<()> {
+        self.largest = self.largest.max(other.largest);
+        self.texts.extend(other.texts);
+        if self.texts.len() > MAX_NAMES {
+            let message = format!("more than {MAX_NAMES} different names: this is no class");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        Ok(())
+    }
+
+    fn sorted(self) -> Result<Vec<String>> {
+        match (self.texts.is_empty(), self.largest) {
+            (false, Some(index)) => {
+                let message = format!(
+                    "names and numbers ({:?} and {index}); list the names that there are",
+                    self.texts.first().map_or("", String::as_str)
+                );
+                Err(Error::new(ErrorKind::Data, message))
+            }
+            _ => Ok(self.texts.into_iter().collect()),
+        }
+    }
+}
+
+enum Class<'a> {
+    Name(Cow<'a, str>),
+    Index(i64),
+}
+
+/// What a value says of a class; `None` where it is missing.
+fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
+    let refused = || unexpected("a class: a name, or an index from 0", value);
+    Ok(Some(match value {
+        Value::Missing => return Ok(None),
+        Value::Bool(flag) => Class::Index((*flag).into()),
+        Value::I64(index) => Class::Index(*index),
+        Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
+        Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
+        Value::Numbers(numbers) if numbers.len() == 1 => Class::Index(numbers.at(0) as i64),
+        Value::Decimal(text) => Class::Index(whole(text).ok_or_else(refused)?),
+        Value::Text(text) => Class::Name((*text).into()),
+        Value::Bytes(_) => {
+            let text = text_of(value)?.trim();
+            text.parse().map_or_else(|_| Class::Name(text.to_owned().into()), Class::Index)
+        }
+        _ => return Err(refused()),
+    }))
+}
+
+/// Names in the order of their numbers.
+struct Codes {
+    codes: HashMap<String, u32>,
+    names: Arc<[String]>,
+    /// Whether an integer may be the number of a class itself, not its name.
+    has_indices: bool,
+}
+
+impl Codes {
+    fn new(names: Vec<String>, of_category: bool) -> Result<Self> {
+        let codes: HashMap<String, u32> = names.iter().cloned().zip(0..).collect();
+        if codes.len() < names.len() {
+            return Err(Error::new(ErrorKind::Config, "a name stands twice among the classes"));
+        }
+        let has_indices = !of_category && !names.iter().any(|name| name.parse::<i64>().is_ok());
+        Ok(Self { codes, names: names.into(), has_indices })
+    }
+
+    /// The number of a class; `None` where it is missing.
+    fn of(&self, value: &Value<'_>) -> Result<Option<i64>> {
+        let index = match class_of(value)? {
+            None => return Ok(None),
+            Some(Class::Index(index)) if self.has_indices => index,
+            Some(Class::Index(index)) => return self.named(&index.to_string()).map(Some),
+            Some(Class::Name(name)) => return self.named(&name).map(Some),
+        };
+        let count = self.names.len() as i64;
+        if index < 0 || count > 0 && index >= count {
+            let message = match count {
+                0 => format!("the class is {index}; classes are counted from 0"),
+                count => format!("the class is {index}, but there are {count}, counted from 0"),
+            };
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        Ok(Some(index))
+    }
+
+    fn named(&self, name: &str) -> Result<i64> {
+        self.codes.get(name).map(|code| i64::from(*code)).ok_or_else(|| {
+            let near = nearest(name, self.names.iter().map(String::as_str));
+            let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+            Error::new(ErrorKind::Data, format!("{name:?} is none of the {} names{advice}", self.names.len()))
+        })
+    }
+}
+
+fn found(listed: Option<Vec<String>>, names: Option<Names>, of_category: bool) -> Result<Codes> {
+    let names = match (listed, names) {
+        (Some(listed), _) => listed,
+        (None, Some(names)) => names.sorted()?,
+        (None, None) => Vec::new(),
+    };
+    Codes::new(names, of_category)
+}
+
+struct ClassCodec {
+    codes: Codes,
+    one_hot: bool,
+}
+
+/// The index of a class: `i64 []`, or `f32 [classes]` with a single 1.
+pub(super) fn classes(
+    name: &str,
+    role: Role,
+    listed: Option<&[String]>,
+    names: Vec<Names>,
+    one_hot: bool,
+) -> Result<Made> {
+    let largest = names.first().and_then(|names| names.largest);
+    let codes = found(listed.map(<[String]>::to_vec), names.into_iter().next(), false)?;
+    let mut spec = if one_hot {
+        let count = if codes.names.is_empty() { largest.map_or(0, |largest| largest.saturating_add(1)) } else { 0 };
+        let count = codes.names.len().max(usize::try_from(count).unwrap_or(0));
+        if count == 0 || count > MAX_NAMES {
+            let message = format!("{count} classes; one-hot needs between 1 and {MAX_NAMES}: list them");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        TensorSpec::new(name, role, DType::F32, &[count])
+    } else {
+        TensorSpec::new(name, role, DType::I64, &[])
+    };
+    spec.classes = (!codes.names.is_empty()).then(|| codes.names.clone());
+    Ok(Made { codec: Box::new(ClassCodec { codes, one_hot }), tensors: vec![spec] })
+}
+
+impl Decode for ClassCodec {
+    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let Some(index) = self.codes.of(&value)? else {
+            return Err(Error::new(ErrorKind::Data, "there is no class"));
+        };
+        let mut tensor = row.tensor(0);
+        if !self.one_hot {
+            tensor.as_mut_slice::<i64>()?[0] = index;
+            return Ok(());
+        }
+        let classes = tensor.as_mut_slice::<f32>()?;
+        classes.fill(0.0);
+        match usize::try_from(index).ok().and_then(|index| classes.get_mut(index)) {
+            Some(class) => *class = 1.0,
+            None => {
+                return Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are")));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct CategoryCodec {
+    codes: Vec<Codes>,
+    missing: Option<i64>,
+}
+
+/// Codes of one or several fields, each with names of its own: `i64 [fields]`.
+pub(super) fn categories(
+    name: &str,
+    role: Role,
+    listed: Option<&[Vec<String>]>,
+    names: Vec<Names>,
+    missing: Option<i64>,
+    fields: usize,
+) -> Result<Made> {
+    if let Some(listed) = listed.filter(|listed| listed.len() != fields) {
+        let message = format!("{} lists of names for {fields} fields", listed.len());
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    let mut names = names.into_iter();
+    let codes = (0..fields).map(|nth| found(listed.map(|listed| listed[nth].clone()), names.next(), true));
+    let codes = codes.collect::<Result<Vec<_>>>()?;
+    let mut spec = TensorSpec::new(name, role, DType::I64, &[fields]);
+    spec.categories = Some(codes.iter().map(|codes| codes.names.to_vec()).collect());
+    Ok(Made { codec: Box::new(CategoryCodec { codes, missing }), tensors: vec![spec] })
+}
+
+impl Decode for CategoryCodec {
+    fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let code = match self.codes[nth].of(&value)?.or(self.missing) {
+            Some(code) => code,
+            None => {
+                let message = "there is no value; `missing` gives such records a code";
+                return Err(Error::new(ErrorKind::Data, message));
+            }
+        };
+        row.tensor(0).as_mut_slice::<i64>()?[nth] = code;
+        Ok(())
+    }
+}

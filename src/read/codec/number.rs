@@ -1,0 +1,192 @@
+//! Single numbers: exact, or rounded once.
+
+use std::borrow::Cow;
+
+use crate::decode::{compare_decimals, write_numbers};
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Missing;
+use crate::read::csv::{BeforeHalf, FieldElement, FieldNumber, with_element};
+use crate::read::fields::{self, Field};
+use crate::row::{RowMut, TensorMut};
+use crate::schema::{Role, TensorSpec};
+
+use super::{Context, Decode, Made, Value, unexpected};
+
+struct NumberCodec {
+    missing: Missing,
+}
+
+/// One number of each field: `[]` of a single one, `[fields]` of several, or another shape of as many.
+pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Field) -> Result<Made> {
+    let count = field.from_len();
+    let shape = match &numbers.shape {
+        Some(shape) if shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim)) == Some(count) => {
+            shape.clone()
+        }
+        Some(shape) => {
+            let message = format!("shape {shape:?} has not as many elements as there are fields, {count}");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        None if field.is_several() => vec![count],
+        None => Vec::new(),
+    };
+    check_missing(numbers)?;
+    let tensors = vec![TensorSpec::new(name, role, numbers.dtype, &shape)];
+    Ok(Made { codec: Box::new(NumberCodec { missing: numbers.missing }), tensors })
+}
+
+/// Whether what stands for a missing value is one of the tensor's.
+pub(super) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
+    let dtype = numbers.dtype;
+    let fault = match numbers.missing {
+        Missing::Value(value) if !with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some()) => {
+            format!("missing values become {value}, which is no {dtype}")
+        }
+        Missing::Nan if !dtype.is_float() => format!("missing values become NaN, which is no {dtype}"),
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Config, fault))
+}
+
+impl Decode for NumberCodec {
+    fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        write_number(&mut row.tensor(0), nth, value, self.missing)
+    }
+}
+
+/// Writes a value as element `at` of a tensor, transformed as its values are.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for what is no number, or none that the tensor's type has: an integer type takes whole numbers that it
+/// holds, a floating point type rounds to the nearest, and refuses what is too large for it unless it was infinite before.
+#[inline]
+pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'_>, missing: Missing) -> Result<()> {
+    match value {
+        Value::I64(number) => write_integer(tensor, at, number),
+        Value::F64(number) => write_float(tensor, at, number),
+        Value::Decimal(text) => write_decimal(tensor, at, text),
+        Value::Bytes(bytes) => match std::str::from_utf8(bytes).map(str::trim) {
+            Ok(text) if looks_like_number(text) => write_decimal(tensor, at, text),
+            _ => Err(unexpected(tensor.dtype(), &value)),
+        },
+        Value::Bool(flag) => write_integer(tensor, at, flag.into()),
+        Value::U64(number) => match i64::try_from(number) {
+            Ok(number) => write_integer(tensor, at, number),
+            Err(_) => write_decimal(tensor, at, &number.to_string()),
+        },
+        Value::Numbers(numbers) if numbers.len() == 1 => write_array(tensor, at, numbers),
+        Value::Missing => match missing {
+            Missing::Error => {
+                Err(Error::new(ErrorKind::Data, "there is no value; `missing` says what becomes of such records"))
+            }
+            Missing::Nan => write_float(tensor, at, f64::NAN),
+            Missing::Value(value) => write_float(tensor, at, value),
+        },
+        Value::Numbers(_) | Value::List(_) => {
+            let message =
+                format!("{}, where one number was expected; give the field a shape or a max_len", value.describe());
+            Err(Error::new(ErrorKind::Data, message))
+        }
+        Value::Text(_) => Err(unexpected(tensor.dtype(), &value)),
+    }
+}
+
+/// Writes numbers of one type from element `at` on.
+pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Numbers<'_>) -> Result<()> {
+    match numbers {
+        Numbers::I64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::I64 => {
+            integers.iter().zip(at..).try_for_each(|(number, at)| write_integer(tensor, at, *number))
+        }
+        Numbers::F32(_) | Numbers::F64(_) | Numbers::F16(_) | Numbers::Bf16(_) if !tensor.dtype().is_float() => {
+            (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index)))
+        }
+        numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_numbers(tensor, at, numbers),
+        // Every type but f64 and i64 (see above) is exact as f64.
+        numbers => (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index))),
+    }
+}
+
+#[inline]
+fn write_integer(tensor: &mut TensorMut<'_>, at: usize, number: i64) -> Result<()> {
+    let dtype = tensor.dtype();
+    if dtype.is_float() || dtype == DType::I64 {
+        return write_numbers(tensor, at, Numbers::I64(&[number]));
+    }
+    with_element!(dtype, T => {
+        match <T as FieldElement>::from_i64(number) {
+            Some(element) => tensor.as_mut_slice::<T>()?[at] = element,
+            None => return Err(unexpected(dtype, &Value::I64(number))),
+        }
+    });
+    Ok(())
+}
+
+fn write_float(tensor: &mut TensorMut<'_>, at: usize, number: f64) -> Result<()> {
+    let dtype = tensor.dtype();
+    if dtype.is_float() {
+        return write_numbers(tensor, at, Numbers::F64(&[number]));
+    }
+    with_element!(dtype, T => {
+        match <T as FieldNumber>::from_f64(number) {
+            Some(element) => tensor.as_mut_slice::<T>()?[at] = element,
+            None => return Err(unexpected(dtype, &Value::F64(number))),
+        }
+    });
+    Ok(())
+}
+
+/// Digits, not a word such as "nan" or "inf": nobody means to train on them.
+fn looks_like_number(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[inline]
+fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()> {
+    let refused = || unexpected(tensor_type(text), &Value::Decimal(text));
+    match tensor.dtype() {
+        DType::F32 => match parsed::<f32>(text).filter(|number| number.is_finite()) {
+            Some(number) => write_numbers(tensor, at, Numbers::F32(&[number])),
+            None => Err(refused()),
+        },
+        DType::F64 => match parsed::<f64>(text).filter(|number| number.is_finite()) {
+            Some(number) => write_numbers(tensor, at, Numbers::F64(&[number])),
+            None => Err(refused()),
+        },
+        DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
+            Some(number) if number.is_finite() => write_numbers(tensor, at, Numbers::F32(&[number])),
+            _ => Err(refused()),
+        },
+        dtype => match whole(text) {
+            Some(number) => write_integer(tensor, at, number),
+            None => Err(unexpected(dtype, &Value::Decimal(text))),
+        },
+    }
+}
+
+/// What a text could have been, for a message.
+fn tensor_type(text: &str) -> Cow<'static, str> {
+    match parsed::<f64>(text) {
+        Some(number) if number.is_infinite() => "a number that is not too large".into(),
+        _ => "a number".into(),
+    }
+}
+
+#[inline]
+fn parsed<T: FieldNumber>(text: &str) -> Option<T> {
+    match T::plain(text.as_bytes()) {
+        Some((number, len)) if len == text.len() => Some(number),
+        _ => T::exact(text.as_bytes()),
+    }
+}
+
+/// The integer that a text is, also where some writers put 3.0 or 3e0 for 3.
+pub(super) fn whole(text: &str) -> Option<i64> {
+    let plain = text.trim_end_matches('0').strip_suffix('.').and_then(parsed::<i64>);
+    if let Some(number) = parsed::<i64>(text).or(plain) {
+        return Some(number);
+    }
+    let near = text.parse::<f64>().ok().filter(|near| near.is_finite())? as i64;
+    compare_decimals(text.as_bytes(), near.to_string().as_bytes()).is_eq().then_some(near)
+}

@@ -1,0 +1,243 @@
+//! Codecs by way of a container that has any values.
+
+use proptest::prelude::*;
+
+use super::super::container::{Container, FieldInfo, FieldKind, List, Value, Visit};
+use super::super::fields::{Array, Category, Class, Field, Numbers, Text, Tokens};
+use super::super::{FieldReader, Job, Missing, RecordReader, Scratch};
+use crate::dtype::DType;
+use crate::error::{Location, Result};
+use crate::layout::Layout;
+use crate::memory::MemoryBudget;
+use crate::random::RandomKey;
+use crate::row::RowMut;
+use crate::schema::{Extents, Schema};
+
+/// A value that is owned.
+#[derive(Clone, Debug)]
+enum Own {
+    Missing,
+    Bool(bool),
+    I64(i64),
+    U64(u64),
+    F64(f64),
+    Decimal(String),
+    Text(&'static str),
+    Bytes(Vec<u8>),
+    F32s(Vec<f32>),
+    List(Vec<Own>),
+}
+
+impl List for Vec<Own> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|own| visit(own.value()))
+    }
+}
+
+impl Own {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Missing => Value::Missing,
+            Self::Bool(flag) => Value::Bool(*flag),
+            Self::I64(number) => Value::I64(*number),
+            Self::U64(number) => Value::U64(*number),
+            Self::F64(number) => Value::F64(*number),
+            Self::Decimal(text) => Value::Decimal(text),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::F32s(numbers) => Value::Numbers(crate::dtype::Numbers::F32(numbers)),
+            Self::List(list) => Value::List(list),
+        }
+    }
+}
+
+/// Records with a field `x`, and a field `y` that is never given.
+struct Records(Vec<Own>, [FieldInfo; 2]);
+
+impl Records {
+    fn of(values: Vec<Own>) -> Self {
+        Self(values, [FieldInfo::new("x", FieldKind::Other), FieldInfo::new("y", FieldKind::Other)])
+    }
+}
+
+impl Container for Records {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.1
+    }
+
+    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, record: u64, _: usize, _: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        visit(0, self.0[record as usize].value())
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location { record: Some(record), line: Some(record + 1), ..Location::default() }
+    }
+}
+
+/// What becomes of each record, in the bytes of its first tensor; and the reader.
+fn decoded(values: Vec<Own>, field: impl Into<Field>) -> Result<(FieldReader, Vec<Result<Vec<u8>>>)> {
+    let fields = [("x".to_owned(), field.into())];
+    let reader = FieldReader::new(Records::of(values), &fields, &MemoryBudget::unlimited())?;
+    let schema = Schema::new(reader.tensors().to_vec())?;
+    let (mut scratch, mut rows) = (Scratch::default(), Vec::new());
+    for record in 0..reader.len() {
+        let samples = [record];
+        let job = Job::new(&samples, RandomKey::new(1));
+        let extents = if schema.is_variable() { reader.measure(record, &mut scratch)? } else { Extents::default() };
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, extents)?;
+        let mut slot = vec![0xaau64; layout.bytes().div_ceil(8)];
+        let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
+        let written = reader
+            .fetch(&samples, 0, &mut scratch)
+            .and_then(|()| reader.decode(job.sample(0), 0, &mut scratch, &mut row));
+        rows.push(written.map(|()| row.tensor(0).bytes_mut().to_vec()));
+    }
+    Ok((reader, rows))
+}
+
+fn numbers<T: bytemuck::Pod>(value: Own, field: impl Into<Field>) -> Result<Vec<T>> {
+    let (_, rows) = decoded(vec![value], field)?;
+    rows.into_iter().next().expect("one record").map(|bytes| bytemuck::pod_collect_to_vec(&bytes))
+}
+
+#[test]
+fn numbers_are_exact_or_rounded_once_or_refused() {
+    let i64s = |value| numbers::<i64>(value, Numbers::i64()).ok().map(|numbers| numbers[0]);
+    let decimal = |text: &str| Own::Decimal(text.to_owned());
+    assert_eq!(i64s(decimal("9223372036854775807")), Some(i64::MAX));
+    assert_eq!(i64s(decimal("9223372036854775808")), None);
+    assert_eq!(i64s(decimal("1E5")), Some(100_000));
+    assert_eq!(i64s(decimal("3.0")), Some(3));
+    assert_eq!(i64s(decimal("3.5")), None);
+    assert_eq!(i64s(decimal("-0.0")), Some(0));
+    assert_eq!(i64s(Own::U64(1 << 63)), None);
+    assert_eq!(i64s(Own::F64(1e18)), Some(1_000_000_000_000_000_000));
+    assert_eq!(i64s(Own::F64(0.5)), None);
+    assert_eq!(i64s(Own::F64(f64::NAN)), None);
+    assert_eq!(i64s(Own::Bool(true)), Some(1));
+    assert_eq!(i64s(Own::Text("3")), None);
+    assert_eq!(i64s(Own::Bytes(b" 17\n".to_vec())), Some(17));
+    assert_eq!(i64s(Own::Bytes(b"inf".to_vec())), None);
+    assert_eq!(numbers::<u8>(Own::I64(255), Numbers::of(DType::U8)).unwrap(), [255]);
+    assert!(numbers::<u8>(Own::I64(256), Numbers::of(DType::U8)).is_err());
+    let f32s = |value| numbers::<f32>(value, Numbers::f32()).ok().map(|numbers| numbers[0]);
+    assert_eq!(f32s(decimal("1e400")), None);
+    assert_eq!(f32s(decimal("1e39")), None);
+    assert_eq!(f32s(Own::U64(u64::MAX)), Some(u64::MAX as f32));
+    assert_eq!(f32s(Own::I64(16_777_217)), Some(16_777_216.0));
+    assert_eq!(f32s(decimal("-0.0")).map(f32::to_bits), Some((-0.0f32).to_bits()));
+    // Rounding to f32 on the way would give 734.0.
+    let halves = numbers::<half::f16>(decimal("734.25001"), Numbers::of(DType::F16)).unwrap();
+    assert_eq!(halves[0].to_f32(), 734.5);
+    let halves = numbers::<half::f16>(Own::F64(734.25001), Numbers::of(DType::F16)).unwrap();
+    assert_eq!(halves[0].to_f32(), 734.5);
+}
+
+proptest! {
+    #[test]
+    fn decimals_are_those_of_the_standard_library(number in any::<f64>(), digits in 0usize..20) {
+        prop_assume!(number.is_finite());
+        for text in [format!("{number}"), format!("{number:e}"), format!("{number:.digits$}")] {
+            let found = numbers::<f64>(Own::Decimal(text.clone()), Numbers::f64()).unwrap()[0];
+            prop_assert_eq!(found.to_bits(), text.parse::<f64>().unwrap().to_bits());
+            let near = text.parse::<f32>().unwrap();
+            let found = numbers::<f32>(Own::Decimal(text.clone()), Numbers::f32());
+            prop_assert_eq!(found.ok().map(|found| found[0].to_bits()), near.is_finite().then_some(near.to_bits()));
+        }
+    }
+
+    #[test]
+    fn integers_of_any_kind_are_exact(number in any::<i64>()) {
+        let forms = [Own::I64(number), Own::Decimal(number.to_string()), Own::Decimal(format!("{number}.00"))];
+        for form in forms {
+            prop_assert_eq!(numbers::<i64>(form, Numbers::i64()).unwrap(), [number]);
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_an_error_with_its_place_or_what_is_asked_for() {
+    let (_, rows) = decoded(vec![Own::I64(1), Own::Missing], Numbers::f32()).unwrap();
+    let error = rows[1].as_ref().unwrap_err();
+    assert!(error.message().contains("`missing`"), "{error}");
+    let location = error.location();
+    assert_eq!((location.record, location.line, location.column.as_deref()), (Some(1), Some(2), Some("x")));
+    assert!(numbers::<f32>(Own::Missing, Numbers::f32().missing(Missing::Nan)).unwrap()[0].is_nan());
+    assert_eq!(numbers::<i64>(Own::Missing, Numbers::i64().missing(Missing::Value(-1.0))).unwrap(), [-1]);
+    assert!(numbers::<i64>(Own::Missing, Numbers::i64().missing(Missing::Nan)).is_err());
+    // A field that the record does not give at all is as one without a value.
+    assert!(numbers::<f32>(Own::I64(1), Numbers::f32().missing(Missing::Nan).from(["y"])).unwrap()[0].is_nan());
+    let error = decoded(vec![Own::I64(1)], Field::from(Numbers::f32().into(), "xx")).err().unwrap();
+    assert!(error.message().contains("did you mean \"x\"?"), "{error}");
+}
+
+#[test]
+fn lists_have_a_shape_or_are_padded_with_a_mask() {
+    let list = |items: &[i64]| Own::List(items.iter().map(|item| Own::I64(*item)).collect());
+    let nested = Own::List(vec![list(&[1, 2]), list(&[3, 4])]);
+    assert_eq!(numbers::<f32>(nested, Numbers::f32().shape(&[2, 2])).unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    assert!(numbers::<f32>(list(&[1, 2, 3]), Numbers::f32().shape(&[2, 2])).is_err());
+    assert_eq!(numbers::<i64>(list(&[5, 6]), Tokens::new(4).pad(-1.0)).unwrap(), [5, 6, -1, -1]);
+    assert_eq!(numbers::<i64>(list(&[5, 6, 7]), Tokens::new(2).cut()).unwrap(), [5, 6]);
+    let error = numbers::<i64>(list(&[5, 6, 7]), Tokens::new(2)).unwrap_err();
+    assert!(error.message().contains("3 numbers; at most 2 fit"), "{error}");
+    assert_eq!(numbers::<f64>(Own::F32s(vec![0.5, 2.0]), Numbers::f64().shape(&[2])).unwrap(), [0.5, 2.0]);
+    assert_eq!(numbers::<i64>(Own::F32s(vec![3.0, 2.0]), Numbers::i64().shape(&[2])).unwrap(), [3, 2]);
+    let (reader, rows) = decoded(vec![list(&[1, 2, 3]), list(&[])], Tokens::new(3)).unwrap();
+    assert_eq!(reader.tensors()[1].name, "x_mask");
+    assert_eq!(rows[1].as_ref().unwrap().iter().map(|byte| usize::from(*byte)).sum::<usize>(), 0);
+    assert!(numbers::<i64>(Own::I64(3), Numbers::i64().max_len(2)).is_ok());
+    assert!(numbers::<i64>(list(&[1, 2]), Numbers::i64()).is_err());
+}
+
+#[test]
+fn names_are_those_that_are_found_sorted_or_listed() {
+    let values = || vec![Own::Text("oslo"), Own::Text("bonn"), Own::Text("oslo")];
+    let indices = |rows: Vec<Result<Vec<u8>>>| -> Vec<Option<i64>> {
+        rows.into_iter().map(|row| row.ok().map(|bytes| bytemuck::pod_read_unaligned(&bytes))).collect()
+    };
+    let (reader, rows) = decoded(values(), Class).unwrap();
+    assert_eq!(indices(rows), [Some(1), Some(0), Some(1)]);
+    assert_eq!(reader.tensors()[0].classes.as_deref().unwrap(), ["bonn", "oslo"]);
+    let (_, rows) = decoded(values(), Class::of(["oslo"])).unwrap();
+    assert!(rows[1].as_ref().unwrap_err().message().contains("\"bonn\" is none of the 1 names"));
+    let (reader, rows) = decoded(vec![Own::I64(3), Own::I64(-1)], Class).unwrap();
+    assert_eq!((indices(rows), reader.tensors()[0].classes.is_none()), (vec![Some(3), None], true));
+    // Numbers are names of a category: what was not seen has no code.
+    let (reader, rows) = decoded(vec![Own::I64(30), Own::I64(7), Own::Missing], Category::new().missing(-1)).unwrap();
+    assert_eq!(indices(rows), [Some(0), Some(1), Some(-1)]);
+    assert_eq!(reader.tensors()[0].categories.as_deref().unwrap(), [["30".to_owned(), "7".to_owned()]]);
+    assert!(decoded(vec![Own::Text("a"), Own::I64(1)], Class).is_err());
+}
+
+#[test]
+fn text_and_arrays_are_what_they_are() {
+    let (_, rows) = decoded(vec![Own::Text("héé"), Own::Missing, Own::Bytes(vec![0xff])], Text::new(4).cut()).unwrap();
+    assert_eq!(rows[0].as_ref().unwrap(), "hé\0".as_bytes());
+    assert_eq!(rows[1].as_ref().unwrap(), &[0; 4]);
+    assert!(rows[2].as_ref().unwrap_err().message().contains("0xff"));
+    let npy = |shape: &str, numbers: &[f32]| {
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+        let mut bytes = b"\x93NUMPY\x01\0".to_vec();
+        bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(bytemuck::cast_slice(numbers));
+        Own::Bytes(bytes)
+    };
+    let arrays = vec![npy("(2, 1)", &[1.5, -2.0]), npy("(2,)", &[1.0, 2.0]), npy("(2, 1)", &[1.0]), npy("()", &[1.0])];
+    let (reader, rows) = decoded(arrays, Array::new().dtype(DType::F64)).unwrap();
+    assert_eq!(reader.tensors()[0].row_shape(&Extents::default()).to_vec(), [2, 1]);
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, f64>(rows[0].as_ref().unwrap()), [1.5, -2.0]);
+    assert!(rows[1].as_ref().unwrap_err().message().contains("shape [2] where [2, 1] was expected"));
+    assert!(rows[2].is_err() && rows[3].is_err());
+    assert_eq!(numbers::<f32>(npy("()", &[7.0]), Array::new().shape(&[])).unwrap(), [7.0]);
+}

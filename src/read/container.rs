@@ -1,0 +1,226 @@
+//! Containers: records whose fields are values, such as a table, an archive, or lines of JSON.
+//!
+//! A container turns bytes into [`Value`]s and knows nothing of tensors; a codec turns values into tensors and knows nothing
+//! of containers. [`FieldReader`](super::FieldReader) brings them together.
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Location, Result, nearest};
+use crate::storage::Needs;
+
+use super::{ColumnRef, Fingerprint, Scratch};
+
+/// Records, read at random, whose fields are values. A new container format is an implementation of this.
+///
+/// Called from several threads at once, in any order, each with a [`Scratch`] of its own. For each record of a job `fetch`
+/// is called first, then `read`.
+pub trait Container: Send + Sync {
+    /// Number of records.
+    fn len(&self) -> u64;
+
+    /// Whether there are no records.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fields of a record, as far as they are known without reading all of them.
+    fn fields(&self) -> &[FieldInfo];
+
+    /// Says that this field will be read, and gives the number by which [`read`](Self::read) calls it. By default a field is one
+    /// of [`fields`](Self::fields), by its name or position, and its number is its position there. A container may read only
+    /// what was asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        find_field(self.fields(), field)
+    }
+
+    /// Forgets what was [found](Self::find): other fields will be read.
+    fn forget(&mut self) {}
+
+    /// Says which bytes `records` will be read from, where they can be asked for before they are needed; see
+    /// [`RecordReader::need`](super::RecordReader::need).
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        let _ = (records, needs);
+    }
+
+    /// Reads the bytes of record `records[nth]` into `scratch`: input and output only. Called as
+    /// [`RecordReader::fetch`](super::RecordReader::fetch).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] and the format's limits, with the place.
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()>;
+
+    /// Gives to `visit` each field of the record that `fetch` read as the job's `nth`, by its number: those that were
+    /// [found](Self::find), others as it likes. A field that a record does not have need not be given. Errors of `visit` end
+    /// it and are handed on as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] with the place.
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()>;
+
+    /// Where a record lies.
+    fn place(&self, record: u64) -> Location;
+
+    /// Writes the name of a record behind what `name` holds; see [`RecordReader::name`](super::RecordReader::name).
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(&record.to_le_bytes());
+    }
+
+    /// What tells this source from another or a changed one.
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: 0, sizes: 0 }
+    }
+}
+
+/// Takes the fields of a record by their numbers.
+pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
+
+/// What is known of a field before it is read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FieldInfo {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: FieldKind,
+    /// Shape of one record's value: `[]` for a single one, 0 for a length that differs from record to record.
+    pub shape: Vec<usize>,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldKind {
+    /// Numbers, for which this element type is enough.
+    Numbers(DType),
+    /// Text.
+    Text,
+    /// Bytes, such as those of a file.
+    Bytes,
+    /// Something that no codec reads whole, such as a struct, or that differs from record to record.
+    Other,
+}
+
+impl FieldInfo {
+    /// A field with one value in each record.
+    pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
+        Self { name: name.into(), kind, shape: Vec::new() }
+    }
+
+    /// The same with values of this shape in each record; 0 for a length that differs.
+    #[must_use]
+    pub fn shape(mut self, shape: &[usize]) -> Self {
+        self.shape = shape.to_vec();
+        self
+    }
+
+    /// Its type as messages call it: an element type, `text`, `bytes` or `other`.
+    pub fn type_name(&self) -> &'static str {
+        match self.kind {
+            FieldKind::Numbers(dtype) => dtype.as_str(),
+            FieldKind::Text => "text",
+            FieldKind::Bytes => "bytes",
+            FieldKind::Other => "other",
+        }
+    }
+}
+
+/// The position of a field in `fields`.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotFound`] with the nearest name, or with the names that there are.
+pub fn find_field(fields: &[FieldInfo], field: &ColumnRef) -> Result<usize> {
+    let found = match field {
+        ColumnRef::Position(position) => Some(*position).filter(|position| *position < fields.len()),
+        ColumnRef::Name(name) => fields.iter().position(|field| field.name == *name),
+    };
+    found.ok_or_else(|| {
+        const SHOWN: usize = 20;
+        let names = || fields.iter().map(|field| field.name.as_str());
+        let near = match field {
+            ColumnRef::Name(name) => nearest(name, names()),
+            ColumnRef::Position(_) => None,
+        };
+        let advice = match near {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => {
+                let shown: Vec<&str> = names().take(SHOWN).collect();
+                format!("there are {}: {shown:?}{}", fields.len(), if fields.len() > SHOWN { ", ..." } else { "" })
+            }
+        };
+        Error::new(ErrorKind::NotFound, format!("no field {field}; {advice}"))
+    })
+}
+
+/// The value of a field.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// There is none.
+    Missing,
+    /// True or false.
+    Bool(bool),
+    /// An integer.
+    I64(i64),
+    /// An integer.
+    U64(u64),
+    /// A number.
+    F64(f64),
+    /// A number as it is written, such as `-1.5e3`: it is rounded only once, to the type of its tensor.
+    Decimal(&'a str),
+    /// Text.
+    Text(&'a str),
+    /// Bytes: a file, or what is written there and means text or a number by its codec.
+    Bytes(&'a [u8]),
+    /// Numbers of one type, row-major.
+    Numbers(Numbers<'a>),
+    /// Several values.
+    List(&'a dyn List),
+}
+
+/// Several values, perhaps lists again.
+pub trait List {
+    /// Gives each value in its order. Errors of `visit` end it and are handed on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for what can't be read.
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()>;
+}
+
+impl Value<'_> {
+    /// What it is, as messages call it, with the value itself where that is short.
+    pub fn describe(&self) -> String {
+        const SHOWN: usize = 40;
+        let quoted = |text: &str| match text.char_indices().nth(SHOWN) {
+            None => format!("{text:?}"),
+            Some((end, _)) => format!("{:?} and so on", &text[..end]),
+        };
+        match self {
+            Self::Missing => "no value".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::I64(value) => value.to_string(),
+            Self::U64(value) => value.to_string(),
+            Self::F64(value) => value.to_string(),
+            Self::Decimal(text) => quoted(text).replace('"', ""),
+            Self::Text(text) => quoted(text),
+            Self::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) if bytes.len() <= 4 * SHOWN => quoted(text),
+                _ => format!("{} bytes", bytes.len()),
+            },
+            Self::Numbers(numbers) => format!("a list of {} numbers", numbers.len()),
+            Self::List(_) => "a list".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

@@ -1,0 +1,453 @@
+//! A reader of any container by any codecs: what `fields` ask for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::counters::Damages;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
+use crate::storage::{Files, Needs};
+
+use super::codec::{Context, Decode, Made, Names, Varying, make, needs_first, needs_names};
+use super::container::{Container, FieldInfo, Value};
+use super::fields::{Codec, Field};
+use super::listed::ListedFiles;
+use super::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch, parallel};
+
+/// Most fields that the tensors of a sample come from.
+const MAX_SOURCES: usize = 4096;
+
+/// Records that a thread looks at before it takes the next ones, while names are looked for.
+const RECORDS_AT_ONCE: u64 = 512;
+
+/// Tensors made of the fields of a [`Container`], each by its codec.
+///
+/// ```
+/// use ringfeed::field::Text;
+/// use ringfeed::{FieldReader, Files, Lines, MemoryBudget, RecordReader};
+///
+/// let lines = Lines::index(&Files::local(), "fixtures/iris.csv".as_ref(), &MemoryBudget::unlimited())?;
+/// let fields = [("line".to_owned(), Text::new(80).cut().into())];
+/// let reader = FieldReader::new(lines, &fields, &MemoryBudget::unlimited())?;
+/// assert_eq!((reader.len(), reader.tensors().len()), (151, 2));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct FieldReader {
+    container: Box<dyn Container>,
+    parts: Vec<Part>,
+    /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
+    targets: Vec<Vec<Target>>,
+    target_count: usize,
+    tensors: Vec<TensorSpec>,
+    lengths: Lengths,
+    budget: MemoryBudget,
+}
+
+struct Part {
+    name: String,
+    codec: Box<dyn Decode>,
+    /// Its tensors among all.
+    first: usize,
+    count: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Target {
+    part: usize,
+    nth: usize,
+    number: usize,
+}
+
+/// The lengths of records that vary, as they become known.
+struct Lengths {
+    /// How many of a record vary.
+    each: usize,
+    /// `u32::MAX` is unknown.
+    known: Box<[AtomicU32]>,
+    #[expect(dead_code, reason = "held until the reader drops")]
+    reservation: Reservation,
+}
+
+impl Lengths {
+    fn new(tensors: &[TensorSpec], records: u64, budget: &MemoryBudget) -> Result<Self> {
+        let extents = tensors.iter().flat_map(|tensor| &tensor.shape).filter_map(|dim| match dim {
+            Dim::Extent(index) => Some(index + 1),
+            Dim::Fixed(_) => None,
+        });
+        let each = extents.max().unwrap_or(0);
+        let count = usize::try_from(records).ok().and_then(|records| records.checked_mul(each)).unwrap_or(usize::MAX);
+        let bytes = (count as u64).saturating_mul(4);
+        let reservation = budget.reserve(bytes, "the lengths of the records")?;
+        Ok(Self { each, known: (0..count).map(|_| AtomicU32::new(u32::MAX)).collect(), reservation })
+    }
+
+    fn of(&self, record: u64) -> Option<&[AtomicU32]> {
+        let start = usize::try_from(record).ok()?.checked_mul(self.each)?;
+        self.known.get(start..start + self.each)
+    }
+}
+
+impl FieldReader {
+    /// The tensors of these fields, in this order. Where the names of classes or categories are not listed, all records are read
+    /// once for them, by a thread for each core.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for one that can't become what
+    /// is asked for, and what reading says where names are looked for.
+    pub fn new(container: impl Container + 'static, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
+        Self::boxed(Box::new(container), fields, budget)
+    }
+
+    fn boxed(mut container: Box<dyn Container>, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
+        let mut names = names_in(&mut *container, fields)?;
+        let firsts = first_values(&mut *container, fields)?;
+        container.forget();
+        let (mut parts, mut tensors) = (Vec::new(), Vec::new());
+        let (mut targets, mut target_count): (Vec<Vec<Target>>, usize) = (Vec::new(), 0);
+        let mut varying = Varying::default();
+        for ((name, field), first) in fields.iter().zip(firsts) {
+            let columns = field.columns(name);
+            let mut numbers = Vec::with_capacity(columns.len());
+            for column in &columns {
+                numbers.push(find(&mut *container, column, name)?);
+            }
+            let infos: Vec<Option<&FieldInfo>> =
+                columns.iter().map(|column| info_of(container.fields(), column)).collect();
+            let own = if needs_names(field) { names.drain(..columns.len()).collect() } else { Vec::new() };
+            let located = |error: Error| match container.is_empty() {
+                true => error,
+                false => match container.place(0).path {
+                    Some(path) => error.at_path(path),
+                    None => error,
+                },
+            };
+            let Made { codec, tensors: made } =
+                make(name, field, &infos, own, first.as_deref(), &mut varying).map_err(located)?;
+            for (nth, number) in numbers.into_iter().enumerate() {
+                if targets.len() <= number {
+                    targets.resize_with(number + 1, Vec::new);
+                }
+                targets[number].push(Target { part: parts.len(), nth, number: target_count });
+                target_count += 1;
+            }
+            parts.push(Part { name: name.clone(), codec, first: tensors.len(), count: made.len() });
+            tensors.extend(made);
+        }
+        if target_count > MAX_SOURCES {
+            let message = format!("{target_count} fields; tensors may come from {MAX_SOURCES}");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let lengths = Lengths::new(&tensors, container.len(), budget)?;
+        Ok(Self { container, parts, targets, target_count, tensors, lengths, budget: budget.clone() })
+    }
+
+    /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
+    /// names a file, whose bytes are read from `files`. The names of all files are held in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_files(
+        mut container: Box<dyn Container>,
+        fields: &[(String, Field)],
+        files: &Files,
+        budget: &MemoryBudget,
+    ) -> Result<Vec<Arc<dyn RecordReader>>> {
+        let fields = with_geometries(fields);
+        let mut readers: Vec<(usize, Arc<dyn RecordReader>)> = Vec::new();
+        for (at, (name, field)) in fields.iter().enumerate().filter(|(_, (_, field))| field.is_file) {
+            let listed = listed(&mut *container, name, field, files, budget)?;
+            let own = [(name.clone(), Field { is_file: false, from: vec![ColumnRef::Position(0)], ..field.clone() })];
+            readers.push((at, Arc::new(Self::new(listed, &own, budget)?)));
+        }
+        let own: Vec<_> = fields.iter().filter(|(_, field)| !field.is_file).cloned().collect();
+        if let Some(first) = fields.iter().position(|(_, field)| !field.is_file) {
+            readers.push((first, Arc::new(Self::boxed(container, &own, budget)?)));
+        }
+        readers.sort_by_key(|(at, _)| *at);
+        Ok(readers.into_iter().map(|(_, reader)| reader).collect())
+    }
+
+    fn located(&self, error: Error, record: u64) -> Error {
+        let Location { path, record, line, member, column, byte } = self.container.place(record);
+        let mut error = error;
+        if let Some(path) = path {
+            error = error.at_path(path);
+        }
+        if let Some(record) = record {
+            error = error.at_record(record);
+        }
+        if let Some(line) = line {
+            error = error.at_line(line);
+        }
+        if let Some(member) = member {
+            error = error.at_member(member);
+        }
+        if let Some(column) = column {
+            error = error.at_column(column);
+        }
+        if let Some(byte) = byte {
+            error = error.at_byte(byte);
+        }
+        error
+    }
+}
+
+/// Images of one sample each get a geometry of their own, unless they name one.
+fn with_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
+    let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
+    let mut fields = fields.to_vec();
+    if fields.iter().filter(is_image).count() > 1 {
+        for (name, field) in &mut fields {
+            if let Codec::Image(image) = &mut field.codec {
+                image.name_geometry(name);
+            }
+        }
+    }
+    fields
+}
+
+fn find(container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
+    container.find(column).map_err(|error| {
+        let error = error.at_column(name);
+        match (container.is_empty(), error.path()) {
+            (false, None) => match container.place(0).path {
+                Some(path) => error.at_path(path),
+                None => error,
+            },
+            _ => error,
+        }
+    })
+}
+
+fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldInfo> {
+    match column {
+        ColumnRef::Position(position) => infos.get(*position),
+        ColumnRef::Name(name) => infos.iter().find(|info| info.name == *name),
+    }
+}
+
+/// Gives the values of these fields in every record to `visit`, by their positions in `numbers`; from several threads, each
+/// with a `T` of its own, and then `merge` in the order of the records.
+fn scan<T: Send>(
+    container: &dyn Container,
+    numbers: &[usize],
+    new: impl Fn() -> T + Sync,
+    visit: impl Fn(&mut T, usize, u64, Value<'_>) -> Result<()> + Sync,
+    merge: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let records = container.len();
+    parallel::in_order(
+        parallel::thread_count(None),
+        records.div_ceil(RECORDS_AT_ONCE),
+        |scratch: &mut Scratch, job| {
+            let mut found = new();
+            for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
+                container.fetch(&[record], 0, scratch)?;
+                container.read(record, 0, scratch, &mut |number, value| {
+                    let wanted = numbers.iter().enumerate().filter(|(_, wanted)| **wanted == number);
+                    wanted.map(|(nth, _)| nth).try_for_each(|nth| visit(&mut found, nth, record, value))
+                })?;
+            }
+            Ok(found)
+        },
+        merge,
+    )
+}
+
+/// The names of all fields that need them, one after another.
+fn names_in(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<Names>> {
+    let mut numbers = Vec::new();
+    let mut kinds = Vec::new();
+    for (name, field) in fields.iter().filter(|(_, field)| needs_names(field)) {
+        for column in field.columns(name) {
+            numbers.push(find(container, &column, name)?);
+            kinds.push((name, matches!(field.codec, Codec::Category { .. })));
+        }
+    }
+    let new = || kinds.iter().map(|(_, of_category)| Names::new(*of_category)).collect::<Vec<_>>();
+    let mut all = new();
+    if !numbers.is_empty() {
+        let container = &*container;
+        scan(
+            container,
+            &numbers,
+            new,
+            // What is no name is a bad record, which is found when it is read.
+            |found, nth, _, value| found[nth].add(value).or_else(|error| bad_value(error, value)),
+            |found| {
+                let mut both = all.iter_mut().zip(found).zip(&kinds);
+                both.try_for_each(|((all, found), (name, _))| all.merge(found).map_err(|error| error.at_column(*name)))
+            },
+        )?;
+    }
+    Ok(all)
+}
+
+/// Too many names are an error of the settings; a value that is no name is one of its record alone.
+fn bad_value(error: Error, value: Value<'_>) -> Result<()> {
+    match value {
+        Value::Text(_) | Value::Bytes(_) | Value::I64(_) if error.message().starts_with("more than") => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of the first record's fields, for the codecs that look at them.
+fn first_values(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut firsts = vec![None; fields.len()];
+    for ((name, field), first) in fields.iter().zip(&mut firsts).filter(|((_, field), _)| needs_first(field)) {
+        if container.is_empty() {
+            continue;
+        }
+        let number = find(container, &field.columns(name)[0], name)?;
+        let mut scratch = Scratch::default();
+        container.fetch(&[0], 0, &mut scratch)?;
+        container.read(0, 0, &mut scratch, &mut |found, value| {
+            if let (true, Value::Bytes(bytes)) = (found == number, value) {
+                *first = Some(bytes.to_vec());
+            }
+            Ok(())
+        })?;
+    }
+    Ok(firsts)
+}
+
+/// The files that a field names, a record each.
+fn listed(
+    container: &mut dyn Container,
+    name: &str,
+    field: &Field,
+    files: &Files,
+    budget: &MemoryBudget,
+) -> Result<ListedFiles> {
+    let columns = field.columns(name);
+    let [column] = columns.as_slice() else {
+        return Err(Error::new(ErrorKind::Config, "a single field names the files").at_column(name));
+    };
+    container.forget();
+    let number = find(container, column, name)?;
+    let container = &*container;
+    let root = if container.is_empty() { None } else { container.place(0).path };
+    let root = root.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut listed = ListedFiles::new(files, root, budget)?;
+    scan(
+        container,
+        &[number],
+        Vec::new,
+        |found: &mut Vec<(u64, PathBuf)>, _, record, value| {
+            let text = match value {
+                Value::Text(text) => text,
+                Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+                _ => "",
+            };
+            if text.is_empty() {
+                let message = format!("expected the name of a file, found {}", value.describe());
+                return Err(Error::new(ErrorKind::Data, message).at_column(name).at_record(record));
+            }
+            // Most lie in the folder that the first record's lies in.
+            let place = container.place(record).path;
+            let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+            found.push((record, if folder == root { text.into() } else { folder.join(text) }));
+            Ok(())
+        },
+        |found| found.into_iter().try_for_each(|(record, path)| listed.push(record, &path)),
+    )?;
+    listed.check(container.len()).map_err(|error| error.at_column(name))?;
+    Ok(listed)
+}
+
+impl RecordReader for FieldReader {
+    fn len(&self) -> u64 {
+        self.container.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.container.need(samples, needs);
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        if self.lengths.each == 0 {
+            return Ok(Extents::default());
+        }
+        let mut extents = Extents::default();
+        let known = self.lengths.of(sample).unwrap_or_default();
+        if !known.is_empty() && known.iter().all(|length| length.load(Ordering::Relaxed) != u32::MAX) {
+            known.iter().zip(&mut extents.0).for_each(|(known, extent)| *extent = known.load(Ordering::Relaxed));
+            return Ok(extents);
+        }
+        let measured = self.container.fetch(&[sample], 0, scratch).and_then(|()| {
+            self.container.read(sample, 0, scratch, &mut |number, value| {
+                let targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
+                targets.iter().try_for_each(|target| {
+                    let part = &self.parts[target.part];
+                    part.codec.measure(value, &mut extents).map_err(|error| error.at_column(&part.name))
+                })
+            })
+        });
+        measured.map_err(|error| self.located(error, sample))?;
+        known.iter().zip(extents.0).for_each(|(known, extent)| known.store(extent, Ordering::Relaxed));
+        Ok(extents)
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        super::check_record(samples[nth], self.len())?;
+        self.container.fetch(samples, nth, scratch).map_err(|error| self.located(error, samples[nth]))
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let mut context = Context { key: sample.key, budget: &self.budget, damages: Damages::default() };
+        let mut given = [0u64; MAX_SOURCES / 64];
+        let mut write = |target: Target, value: Value<'_>| {
+            let part = &self.parts[target.part];
+            let written = part.codec.write(target.nth, value, &mut context, &mut row.part(part.first, part.count));
+            written.map_err(|error| error.at_column(&part.name))
+        };
+        let mut left = self.target_count;
+        let read = self.container.read(sample.id, nth, scratch, &mut |number, value| {
+            for target in self.targets.get(number).map(Vec::as_slice).unwrap_or_default() {
+                let (word, bit) = (target.number / 64, 1 << (target.number % 64));
+                left -= usize::from(given[word] & bit == 0);
+                given[word] |= bit;
+                write(*target, value)?;
+            }
+            Ok(())
+        });
+        let read = read.and_then(|()| match left {
+            0 => Ok(()),
+            _ => {
+                let absent = |target: &&Target| given[target.number / 64] & (1 << (target.number % 64)) == 0;
+                self.targets.iter().flatten().filter(absent).try_for_each(|target| write(*target, Value::Missing))
+            }
+        });
+        if !context.damages.is_empty() {
+            scratch.note(context.damages);
+        }
+        read.map_err(|error| self.located(error, sample.id))
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        if sample < self.len() {
+            self.container.place(sample)
+        } else {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        self.container.name(sample, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.container.fingerprint()
+    }
+}
+
+const _: () = assert!(MAX_EXTENTS <= 4 && MAX_SOURCES.is_multiple_of(64));

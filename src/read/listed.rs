@@ -1,0 +1,123 @@
+//! Files that a list names, one a record: their bytes go to a codec.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::storage::{Files, Needs};
+
+use super::container::{Container, FieldInfo, FieldKind, Visit};
+use super::images::PathList;
+use super::{ColumnRef, Fingerprint, Scratch, Value};
+
+/// A longer file is refused.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// One file for each record, whose bytes are its only field.
+pub(super) struct ListedFiles {
+    files: Files,
+    /// The number of the first file among those of a storage.
+    first: u64,
+    paths: PathList,
+    fields: [FieldInfo; 1],
+    reservation: Reservation,
+}
+
+/// A worker's buffers: one for each place in its job.
+#[derive(Default)]
+struct Worker {
+    files: Vec<Vec<u8>>,
+    path: PathBuf,
+}
+
+impl ListedFiles {
+    /// Files below `root`.
+    pub(super) fn new(files: &Files, root: &Path, budget: &MemoryBudget) -> Result<Self> {
+        let mut paths = PathList::default();
+        paths.set_root(root);
+        Ok(Self {
+            files: files.clone(),
+            first: 0,
+            paths,
+            fields: [FieldInfo::new("bytes", FieldKind::Bytes)],
+            reservation: budget.reserve(0, "the names of the files")?,
+        })
+    }
+
+    /// Adds the file of `record`, which is the next.
+    pub(super) fn push(&mut self, record: u64, path: &Path) -> Result<()> {
+        let next = self.paths.len() as u64;
+        if record != next {
+            return Err(no_name(next));
+        }
+        self.paths.push(path)?;
+        self.reservation.grow_to(self.paths.held_bytes(), "the names of the files")
+    }
+
+    /// Whether every record has a file.
+    pub(super) fn check(&mut self, records: u64) -> Result<()> {
+        let next = self.paths.len() as u64;
+        if next != records {
+            return Err(no_name(next));
+        }
+        self.first = self.files.number_files(records);
+        Ok(())
+    }
+
+    fn path(&self, record: u64) -> PathBuf {
+        let mut path = PathBuf::new();
+        self.paths.write(record, &mut path);
+        path
+    }
+}
+
+fn no_name(record: u64) -> Error {
+    Error::new(ErrorKind::Data, "the record names no file").at_record(record)
+}
+
+impl Container for ListedFiles {
+    fn len(&self) -> u64 {
+        self.paths.len() as u64
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn find(&mut self, _: &ColumnRef) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        if !self.files.are_local() {
+            records.iter().for_each(|record| self.files.need_file(self.first + record, &self.path(*record), needs));
+        }
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let Worker { files, path } = scratch.of();
+        if files.len() <= nth {
+            files.resize_with(nth + 1, Vec::new);
+        }
+        self.paths.write(records[nth], path);
+        let number = self.first + records[nth];
+        let read = self.files.read_file(number, path, &mut files[nth], MAX_FILE_BYTES, u64::MAX);
+        read.map(|_| ()).map_err(|error| error.at_path(&*path))
+    }
+
+    fn read(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        visit(0, Value::Bytes(&scratch.of::<Worker>().files[nth]))
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location { path: Some(self.path(record)), record: Some(record), ..Location::default() }
+    }
+
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.paths.relative(record as usize).as_os_str().as_encoded_bytes());
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: self.paths.hash(), sizes: 0 }
+    }
+}
