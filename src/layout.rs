@@ -21,6 +21,8 @@ pub struct TensorLayout {
     pub(crate) row_bytes: usize,
     pub(crate) row_shape: Shape,
     pub(crate) dtype: DType,
+    /// Whether it lies beside the slot, in the memory of whoever fills it: see `Wide` in `row.rs`.
+    pub(crate) is_aside: bool,
 }
 
 impl TensorLayout {
@@ -69,7 +71,8 @@ impl Layout {
                 return Err(Error::new(ErrorKind::Limit, message).at_column(&tensor.name));
             };
             self.bytes = end;
-            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype: tensor.dtype });
+            let dtype = tensor.dtype;
+            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype, is_aside: false });
         }
         Ok(())
     }

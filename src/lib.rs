@@ -21,12 +21,13 @@ mod schema;
 mod stats;
 mod storage;
 mod sync;
+pub mod transform;
 mod view;
 
 pub use dataset::{
     AsDyn, BadLimits, BadRecord, BadRecords, BatchPlan, ByEpoch, DataSet, DataSetIterator, Epoch, Epochs, Filler,
-    Folds, LastBatch, Opened, Part, Planner, Proceed, ReaderSource, Source, Split, State, StreamSource, VerifyProgress,
-    VerifyReport, read_labels, verify_source,
+    Folds, LastBatch, Opened, Part, Planner, Proceed, ReaderSource, Source, Split, State, StreamSource, Transformed,
+    VerifyProgress, VerifyReport, read_labels, verify_source,
 };
 pub use decode::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,

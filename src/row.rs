@@ -2,19 +2,29 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{Layout, TensorLayout};
-use crate::schema::{Affine, Extents, TensorSpec};
+use crate::schema::{Affine, Extents, MAX_EXTENTS, TensorSpec};
+use crate::view::TensorView;
 
 /// Some samples' places, one after another, in a batch that is being filled.
 pub struct RowsMut<'a> {
-    slot: NonNull<u8>,
+    base: Base,
     specs: &'a [TensorSpec],
     tensors: &'a [TensorLayout],
     rows: Range<usize>,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Where tensors begin: those of the batch in its slot, others [beside it](Wide).
+#[derive(Clone, Copy)]
+struct Base {
+    slot: NonNull<u8>,
+    aside: NonNull<u8>,
+    /// The batch's row that is the first one there.
+    first_aside: usize,
 }
 
 impl<'a> RowsMut<'a> {
@@ -30,7 +40,31 @@ impl<'a> RowsMut<'a> {
     ) -> Self {
         assert!(rows.start <= rows.end && rows.end <= layout.rows(), "rows {rows:?} of a batch of {}", layout.rows());
         assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
-        Self { slot, specs, tensors: layout.tensors(), rows, extents: layout.extents(), memory: PhantomData }
+        let base = Base { slot, aside: NonNull::dangling(), first_aside: rows.start };
+        Self { base, specs, tensors: layout.tensors(), rows, extents: layout.extents(), memory: PhantomData }
+    }
+
+    /// These rows with further tensors beside those of the batch. What they hold is not defined: the last call's.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if there is no memory for them.
+    ///
+    /// # Panics
+    ///
+    /// If `wide` is of another schema.
+    pub(crate) fn widen<'b>(&'b mut self, wide: &'b Wide, memory: &'b mut WideMemory) -> Result<RowsMut<'b>> {
+        assert!(self.tensors.iter().all(|tensor| !tensor.is_aside), "rows are widened once");
+        memory.lay_out(wide, self.tensors, self.extents, self.rows.len())?;
+        let aside = NonNull::from(&mut memory.aside[..]).cast();
+        Ok(RowsMut {
+            base: Base { slot: self.base.slot, aside, first_aside: self.rows.start },
+            specs: &wide.specs,
+            tensors: &memory.tensors,
+            rows: self.rows.clone(),
+            extents: self.extents,
+            memory: PhantomData,
+        })
     }
 
     /// Number of rows.
@@ -53,7 +87,7 @@ impl<'a> RowsMut<'a> {
         assert!(nth < self.rows.len(), "row {nth} of {}", self.rows.len());
         let row = self.rows.start + nth;
         RowMut {
-            slot: self.slot,
+            base: self.base,
             specs: self.specs,
             tensors: self.tensors,
             row,
@@ -69,7 +103,7 @@ impl<'a> RowsMut<'a> {
     /// If the rows have fewer tensors.
     pub fn part(&mut self, first: usize, count: usize) -> RowsMut<'_> {
         RowsMut {
-            slot: self.slot,
+            base: self.base,
             specs: &self.specs[first..first + count],
             tensors: &self.tensors[first..first + count],
             rows: self.rows.clone(),
@@ -84,7 +118,7 @@ impl<'a> RowsMut<'a> {
 /// It covers every tensor that the decoder contributes, and nothing of any other sample. The memory holds whatever the
 /// last batch left there: a decoder must write every byte, padding included.
 pub struct RowMut<'a> {
-    slot: NonNull<u8>,
+    base: Base,
     specs: &'a [TensorSpec],
     tensors: &'a [TensorLayout],
     row: usize,
@@ -107,8 +141,8 @@ impl<'a> RowMut<'a> {
         assert!(specs.iter().zip(layout.tensors()).all(is_laid_out), "a layout is of one schema");
         // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
         let rows = unsafe { RowsMut::from_raw(NonNull::from(slot).cast(), specs, layout, row..row + 1) };
-        let RowsMut { slot, specs, tensors, extents, .. } = rows;
-        Self { slot, specs, tensors, row, extents, memory: PhantomData }
+        let RowsMut { base, specs, tensors, extents, .. } = rows;
+        Self { base, specs, tensors, row, extents, memory: PhantomData }
     }
 
     /// The part of this row with the `count` tensors from `first` on: what one of several composed readers fills.
@@ -118,7 +152,7 @@ impl<'a> RowMut<'a> {
     /// If the row has fewer tensors.
     pub fn part(&mut self, first: usize, count: usize) -> RowMut<'_> {
         RowMut {
-            slot: self.slot,
+            base: self.base,
             specs: &self.specs[first..first + count],
             tensors: &self.tensors[first..first + count],
             row: self.row,
@@ -145,14 +179,30 @@ impl<'a> RowMut<'a> {
     #[inline]
     pub fn tensor(&mut self, index: usize) -> TensorMut<'_> {
         let layout = &self.tensors[index];
-        let offset = layout.offset + self.row * layout.row_bytes;
-        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, it made sure that the row is
-        // one of the layout's, and a layout keeps every row of every tensor below that.
-        let start = unsafe { self.slot.add(offset) };
+        let start = self.base.start_of(layout, self.row);
         // SAFETY: these bytes belong to this row of this tensor alone (constructor's contract), and `&mut self` is
         // borrowed for as long as the slice lives, so no second slice of this row exists.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), layout.row_bytes) };
         TensorMut { spec: &self.specs[index], shape: &layout.row_shape, bytes }
+    }
+
+    /// The tensors `written`, to be written, beside all others, to be read.
+    pub(crate) fn split<'b>(&'b mut self, written: &'b [usize]) -> (RowView<'b>, Written<'b>) {
+        let row = RowMut { memory: PhantomData, ..*self };
+        let view = RowView { row: RowMut { memory: PhantomData, ..*self }, written };
+        (view, Written { row, written })
+    }
+
+    /// This row alone, as rows.
+    pub(crate) fn as_rows(&mut self) -> RowsMut<'_> {
+        RowsMut {
+            base: self.base,
+            specs: self.specs,
+            tensors: self.tensors,
+            rows: self.row..self.row + 1,
+            extents: self.extents,
+            memory: PhantomData,
+        }
     }
 
     /// Writes zeros everywhere.
@@ -160,6 +210,141 @@ impl<'a> RowMut<'a> {
         for index in 0..self.tensors.len() {
             self.tensor(index).bytes_mut().fill(0);
         }
+    }
+}
+
+impl Base {
+    /// The first byte of row `row` of a tensor.
+    #[inline]
+    fn start_of(self, layout: &TensorLayout, row: usize) -> NonNull<u8> {
+        if layout.is_aside {
+            let offset = layout.offset + (row - self.first_aside) * layout.row_bytes;
+            // SAFETY: `widen` laid the tensor out in the memory aside, with as many rows as there are from the first one on.
+            unsafe { self.aside.add(offset) }
+        } else {
+            // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, it made sure that the row is
+            // one of the layout's, and a layout keeps every row of every tensor below that.
+            unsafe { self.slot.add(layout.offset + row * layout.row_bytes) }
+        }
+    }
+}
+
+/// The tensors of one sample that are not written at the same time.
+pub(crate) struct RowView<'a> {
+    row: RowMut<'a>,
+    written: &'a [usize],
+}
+
+impl RowView<'_> {
+    /// This sample's part of tensor `index`; `None` if that is written now, or is not there.
+    pub(crate) fn tensor(&self, index: usize) -> Option<TensorView<'_>> {
+        let layout = self.row.tensors.get(index).filter(|_| !self.written.contains(&index))?;
+        let start = self.row.base.start_of(layout, self.row.row);
+        // SAFETY: these bytes belong to this row of this tensor alone. `split` borrows the row for as long as this view
+        // lives, and the other half writes only those tensors that are refused here: tensors do not overlap.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), layout.row_bytes) };
+        Some(TensorView::of_row(&self.row.specs[index], layout.row_shape, bytes))
+    }
+}
+
+/// The tensors of one sample that are written while others are read.
+pub(crate) struct Written<'a> {
+    row: RowMut<'a>,
+    written: &'a [usize],
+}
+
+impl Written<'_> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.written.len()
+    }
+
+    /// The `nth` of them.
+    pub(crate) fn tensor(&mut self, nth: usize) -> TensorMut<'_> {
+        self.row.tensor(self.written[nth])
+    }
+}
+
+/// Tensors of a sample some of which lie in the batch, and the others beside it, in memory of whoever fills it: what the
+/// batch's tensors are made of and what is not delivered.
+pub(crate) struct Wide {
+    specs: Vec<TensorSpec>,
+    /// Which of the batch's tensors each is; no two are the same.
+    places: Vec<Option<usize>>,
+}
+
+/// Where the tensors of [`Wide`] rows lie, and the memory beside the slot. Kept from job to job.
+#[derive(Default)]
+pub(crate) struct WideMemory {
+    tensors: Vec<TensorLayout>,
+    aside: Vec<u64>,
+}
+
+/// Most bytes beside the slot for one sample: what files say of their sizes may be wrong.
+const MAX_ASIDE_BYTES: usize = 1 << 30;
+
+/// What tensors beside the slot are aligned to.
+const ASIDE_ALIGNMENT: usize = 64;
+
+impl Wide {
+    /// # Panics
+    ///
+    /// If there is not one place for each tensor, or two are the same.
+    pub(crate) fn new(specs: Vec<TensorSpec>, places: Vec<Option<usize>>) -> Self {
+        assert_eq!(specs.len(), places.len());
+        let mut taken: Vec<usize> = places.iter().flatten().copied().collect();
+        taken.sort_unstable();
+        assert!(taken.windows(2).all(|pair| pair[0] != pair[1]), "two tensors in one place");
+        Self { specs, places }
+    }
+
+    pub(crate) fn specs(&self) -> &[TensorSpec] {
+        &self.specs
+    }
+
+    /// Bytes of one sample beside the slot; those that vary in length count as one element.
+    pub(crate) fn aside_bytes(&self) -> usize {
+        let aside = self.specs.iter().zip(&self.places).filter(|(_, place)| place.is_none());
+        let bytes = |spec: &TensorSpec| {
+            let elements = spec.row_shape(&Extents([1; MAX_EXTENTS])).elements();
+            elements.unwrap_or(usize::MAX).saturating_mul(spec.dtype.bytes())
+        };
+        aside.fold(0, |sum: usize, (spec, _)| sum.saturating_add(bytes(spec)))
+    }
+}
+
+impl WideMemory {
+    fn lay_out(&mut self, wide: &Wide, slot: &[TensorLayout], extents: Extents, rows: usize) -> Result<()> {
+        self.tensors.clear();
+        let mut end = 0usize;
+        for (spec, place) in wide.specs.iter().zip(&wide.places) {
+            if let Some(place) = place {
+                assert!(spec.dtype == slot[*place].dtype, "rows are widened for the schema that they have");
+                self.tensors.push(slot[*place]);
+                continue;
+            }
+            let row_shape = spec.row_shape(&extents);
+            let sizes = row_shape.elements().and_then(|elements| {
+                let row_bytes = elements.checked_mul(spec.dtype.bytes()).filter(|bytes| *bytes <= MAX_ASIDE_BYTES)?;
+                let offset = end.checked_next_multiple_of(ASIDE_ALIGNMENT)?;
+                Some((row_bytes, offset, offset.checked_add(row_bytes.checked_mul(rows)?)?))
+            });
+            let Some((row_bytes, offset, after)) = sizes else {
+                let message = format!("a sample of shape {row_shape:?} is too large to be transformed");
+                return Err(Error::new(ErrorKind::Limit, message).at_column(&spec.name));
+            };
+            end = after;
+            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype: spec.dtype, is_aside: true });
+        }
+        let words = end.div_ceil(size_of::<u64>());
+        if self.aside.len() < words {
+            self.aside.try_reserve_exact(words - self.aside.len()).map_err(|error| {
+                let message = format!("no memory for the {end} bytes of {rows} samples that are transformed");
+                Error::new(ErrorKind::Limit, message).with_source(error)
+            })?;
+            self.aside.resize(words, 0);
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +379,29 @@ impl<'a> TensorMut<'a> {
     /// The raw bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes
+    }
+
+    /// The elements as they are, of whatever type; no copy.
+    pub fn numbers(&self) -> Numbers<'_> {
+        Numbers::of(self.spec.dtype, self.bytes)
+    }
+
+    /// The elements of a tensor of `f32`, row-major.
+    ///
+    /// # Errors
+    ///
+    /// As [`as_mut_slice`](Self::as_mut_slice).
+    pub fn f32(&mut self) -> Result<&mut [f32]> {
+        self.as_mut_slice()
+    }
+
+    /// The elements of a tensor of `i64`, row-major.
+    ///
+    /// # Errors
+    ///
+    /// As [`as_mut_slice`](Self::as_mut_slice).
+    pub fn i64(&mut self) -> Result<&mut [i64]> {
+        self.as_mut_slice()
     }
 
     /// The elements, row-major.

@@ -192,6 +192,23 @@ impl TensorSpec {
         Self::with_dims(name, role, dtype, shape.iter().map(|dim| Dim::Fixed(*dim)).collect())
     }
 
+    /// A feature of `f32`, of fixed shape; `[]` is one number a sample.
+    pub fn f32(name: impl Into<String>, shape: impl AsRef<[usize]>) -> Self {
+        Self::new(name, Role::Feature, DType::F32, shape.as_ref())
+    }
+
+    /// A feature of `i64`, of fixed shape; `[]` is one number a sample.
+    pub fn i64(name: impl Into<String>, shape: impl AsRef<[usize]>) -> Self {
+        Self::new(name, Role::Feature, DType::I64, shape.as_ref())
+    }
+
+    /// The same as this role.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
     /// A tensor some of whose dimensions vary from sample to sample.
     pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
         Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None }

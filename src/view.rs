@@ -18,6 +18,11 @@ impl<'a> TensorView<'a> {
         Self { spec, shape, bytes: &slot[layout.offset..layout.offset + rows * layout.row_bytes] }
     }
 
+    /// One sample of a tensor, whose shape then has no dimension for the batch.
+    pub(crate) fn of_row(spec: &'a TensorSpec, shape: Shape, bytes: &'a [u8]) -> Self {
+        Self { spec, shape, bytes }
+    }
+
     /// Its name, role, classes and the transformation it went through.
     pub fn spec(&self) -> &'a TensorSpec {
         self.spec
@@ -33,7 +38,7 @@ impl<'a> TensorView<'a> {
         self.spec.dtype
     }
 
-    /// Dimensions, the batch's first: `[samples, ...]`.
+    /// Dimensions. A batch's tensor begins with its number of samples: `[samples, ...]`.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

@@ -9,6 +9,7 @@ use crate::read::{Fingerprint, Job, Record, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::{Needs, Requested};
+use crate::transform::BatchMut;
 
 use super::settle::BadRecords;
 use super::state::State;
@@ -93,12 +94,24 @@ pub trait Filler: Send + Sync {
     /// What a sample is made of.
     fn schema(&self) -> &Arc<Schema>;
 
+    /// Whether rows have lengths that must be measured before a batch can be laid out. By default, if the schema has any; what
+    /// varies may also be used up before it is delivered.
+    fn is_measured(&self) -> bool {
+        self.schema().is_variable()
+    }
+
+    /// Bytes of a row that lie beside the slot while it is filled: they take room in the processor's cache, too. By default
+    /// none.
+    fn bytes_aside(&self) -> usize {
+        0
+    }
+
     /// Says which bytes filling the batch will read, where they can be asked for before. By default none.
     fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
         let _ = (plan, needs);
     }
 
-    /// The varying lengths of row `row`. Asked only if the schema has any.
+    /// The varying lengths of row `row`. Asked only if rows are [measured](Self::is_measured).
     ///
     /// # Errors
     ///
@@ -145,6 +158,22 @@ pub trait Filler: Send + Sync {
         while let Some(nth) = job.advance() {
             job.report(self.decode(plan, rows.start + nth, nth, scratch, &mut out.row(nth)));
         }
+    }
+
+    /// Whether [`finish`](Self::finish) does anything. By default not.
+    fn finishes(&self) -> bool {
+        false
+    }
+
+    /// Works on a batch as a whole, once its bad rows were taken out or replaced: called once for each batch of which
+    /// something is left, if this [`finishes`](Self::finishes) batches.
+    ///
+    /// # Errors
+    ///
+    /// What makes it impossible to deliver the batch: it ends the epoch in the batch's place.
+    fn finish(&self, batch: &mut BatchMut<'_>, scratch: &mut Scratch) -> Result<()> {
+        let _ = (batch, scratch);
+        Ok(())
     }
 
     /// One of the samples that a plan may ask for, by random bits: it stands in for a bad one. `None` if samples can only

@@ -166,7 +166,7 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
         return measured;
     }
     let mut extents = Extents::default();
-    if filler.schema().is_variable() {
+    if filler.is_measured() {
         let mut faults = Vec::new();
         extents = measure_rows(filler, plan, 0..plan.rows(), scratch, |row, error| faults.push((row, error)));
         plan.faults.append(&mut faults);

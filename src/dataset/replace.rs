@@ -5,6 +5,7 @@ use crate::read::Scratch;
 use crate::ring::Draft;
 use crate::schema::Extents;
 use crate::sync::Ordering;
+use crate::transform::BatchMut;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
@@ -17,9 +18,40 @@ const ATTEMPTS: u64 = 32;
 /// Tells a replacement's key from those of augmentation.
 const REPLACEMENT: u64 = 0x7265_706c_6163_6521;
 
-/// Decides what becomes of a batch's bad rows, when all its rows have reported: batch by batch, on any thread. What is
-/// still in the batch's faults afterwards fails it.
-pub(crate) fn settle_rows(
+/// Tells a batch's key from those of samples.
+const BATCH: u64 = 0x6261_7463_6865_7321;
+
+/// Decides what becomes of a batch's bad rows, when all its rows have reported, and then has the filler finish it: batch by
+/// batch, on any thread. What is still in the batch's faults afterwards fails it.
+pub(crate) fn settle_batch(
+    draft: &mut Draft<Batch>,
+    policy: BadRecords,
+    filler: &dyn Filler,
+    scratch: &mut Scratch,
+    counters: &Counters,
+    fetch: &mut Fetch<'_>,
+) {
+    settle_rows(draft, policy, filler, scratch, counters, fetch);
+    if filler.finishes()
+        && let Err(error) = caught(|| finish(draft, filler, scratch))
+    {
+        let index = draft.payload().plan.index;
+        draft.payload().fail(error.of_a_user().and(&format!("in batch {index} as a whole")));
+    }
+}
+
+/// Has a batch worked on as a whole, if there is anything to deliver.
+fn finish(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch) -> Result<()> {
+    let (Batch { plan, layout, faults, kept, .. }, bytes) = draft.both_mut();
+    if layout.rows() == 0 || !faults.lock().is_empty() {
+        return Ok(());
+    }
+    let (samples, padding) = kept.as_ref().map_or((&plan.samples, plan.padding), |kept| (&kept.samples, kept.padding));
+    let key = plan.key().with(BATCH).with(plan.positions[0]);
+    filler.finish(&mut BatchMut::new(filler.schema(), layout, bytes, key, samples, padding), scratch)
+}
+
+fn settle_rows(
     draft: &mut Draft<Batch>,
     policy: BadRecords,
     filler: &dyn Filler,
@@ -108,7 +140,7 @@ fn choose(
             continue;
         }
         let candidate = BatchPlan { samples: vec![sample], ..plan.one_row(row) };
-        let measured = match filler.schema().is_variable() {
+        let measured = match filler.is_measured() {
             true => caught(|| filler.measure(&candidate, 0, scratch)),
             false => Ok(Extents::default()),
         };

@@ -265,7 +265,7 @@ impl Worker {
     fn decode(&mut self, filler: &dyn Filler, plan: &BatchPlan, row: usize, nth: usize) -> Result<()> {
         let schema = filler.schema();
         let Self { scratch, layout, memory, .. } = self;
-        let extents = match schema.is_variable() {
+        let extents = match filler.is_measured() {
             true => caught(|| filler.measure(plan, row, scratch))?,
             false => Extents::default(),
         };

@@ -4,6 +4,7 @@ mod compile;
 mod config;
 mod plan;
 mod settings;
+mod transforms;
 mod verify;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ use crate::read::{
 
 use crate::schema::{Schema, TensorSpec};
 use crate::storage::{Access, Files, Mapping};
+use crate::transform::Transforms;
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
@@ -55,12 +57,13 @@ pub use verify::verify;
 pub struct Loader {
     config: LoaderConfig,
     files: Files,
+    transforms: Transforms,
     faults: Vec<String>,
 }
 
 impl From<LoaderConfig> for Loader {
     fn from(config: LoaderConfig) -> Self {
-        Self { config, files: Files::local(), faults: Vec::new() }
+        Self { config, files: Files::local(), transforms: Transforms::new(), faults: Vec::new() }
     }
 }
 
@@ -501,7 +504,7 @@ impl Loader {
     ///
     /// As [`build`](Self::build).
     pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
-        self.read_by(budget, |path, options| CsvStream::suits(&self.files, path, options))
+        self.transformed(self.read_by(budget, |path, options| CsvStream::suits(&self.files, path, options))?)
     }
 
     /// As [`source`](Self::source); `streams` says of a CSV file whose order is its own whether it is read as a stream.

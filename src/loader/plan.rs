@@ -222,7 +222,7 @@ impl Loader {
             let index = schema.index_of(&tensor)?;
             Normaliser::affine(&normaliser, &schema.tensors()[index])?;
         }
-        Ok(schema)
+        self.transformed_schema(schema)
     }
 
     fn planned_tensor(&self, spec: &TensorSpec) -> PlannedTensor {

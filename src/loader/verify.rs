@@ -136,12 +136,8 @@ impl Loader {
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
-        verify_known(
-            self.resolved()?.every_sample().read_by(&budget, |_, _| Ok(true))?,
-            workers,
-            BTreeMap::new(),
-            on_progress,
-        )
+        let source = self.resolved()?.every_sample().read_by(&budget, |_, _| Ok(true))?;
+        verify_known(self.transformed(source)?, workers, BTreeMap::new(), on_progress)
     }
 
     /// The same samples without what would reorder, repeat, leave out or change them.

@@ -3,7 +3,9 @@
 mod block;
 mod budget;
 mod lent;
+mod scope;
 
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
 pub(crate) use block::{check_file_limit, whole_pages};
 pub use budget::{MemoryBudget, Reservation};
+pub use scope::{Scope, ScopeStats, Scopes};

@@ -132,7 +132,8 @@ impl Planning {
             Some(_) => 1,
             None => {
                 let (rows, row_ns) = (batch.layout.rows(), session.row_ns.load(Ordering::Relaxed));
-                rows_a_job(rows, self.workers, row_ns).min(rows_in_cache(batch.layout.bytes() / rows.max(1)))
+                let row_bytes = (batch.layout.bytes() / rows.max(1)).saturating_add(session.filler.bytes_aside());
+                rows_a_job(rows, self.workers, row_ns).min(rows_in_cache(row_bytes))
             }
         };
         tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
@@ -149,9 +150,7 @@ impl Planning {
         if let Some(measured) = plan.measured {
             return Ok(measured);
         }
-        if session.filler.schema().is_variable()
-            && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS
-            && self.workers > 1
+        if session.filler.is_measured() && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS && self.workers > 1
         {
             let extents = Measuring::measure(&self.measuring, plan, session, &self.jobs, self.workers)?;
             plan.measured = Some(extents);

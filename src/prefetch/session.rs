@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
 use crate::dataset::{
-    BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, State, caught, fetch_directly, settle_rows,
+    BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, State, caught, fetch_directly, settle_batch,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -532,7 +532,7 @@ impl Session {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
             let settled = caught(|| {
                 self.with_fetch(worker, |fetch| {
-                    settle_rows(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
+                    settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
                 });
                 Ok(())
             });

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::counters::Counters;
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, PlanTerms, Planner, Source, State, caught,
-    fetch_directly, fill_rows, measure_plan, plan_batch, settle_rows,
+    fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -147,7 +147,7 @@ impl AsyncShieldDataSetIterator {
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
-        settle_rows(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
+        settle_batch(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
         Ok(Taken::Batch(draft))
     }
 

@@ -1,0 +1,159 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::read::{Job, Sample, Scratch};
+use crate::row::{RowMut, RowsMut};
+use crate::schema::{Extents, Schema};
+use crate::storage::Needs;
+use crate::transform::{BatchMut, Chain, ChainMemory, Transforms};
+
+use super::contract::{BatchPlan, Filler, Opened, Source};
+use super::fill::caught_each;
+
+/// A source whose samples and batches go through a list of transforms before they are delivered.
+pub struct Transformed<S> {
+    source: S,
+    list: Transforms,
+}
+
+impl<S: Source> Transformed<S> {
+    /// `source`, with what `list` makes of its tensors.
+    pub fn new(source: S, list: Transforms) -> Self {
+        Self { source, list }
+    }
+}
+
+impl<S: Source> Source for Transformed<S> {
+    fn open(self: Box<Self>) -> Result<Opened> {
+        let opened = Box::new(self.source).open()?;
+        if self.list.is_empty() {
+            return Ok(opened);
+        }
+        if opened.filler.finishes() {
+            let message = "transforms: batches of this source are transformed already; make one list of both";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let chain = Chain::new(opened.filler.schema().tensors(), &self.list)?;
+        Ok(Opened { filler: Arc::new(TransformedFiller { inner: opened.filler, chain }), ..opened })
+    }
+
+    fn async_supported(&self) -> bool {
+        self.source.async_supported()
+    }
+}
+
+struct TransformedFiller {
+    inner: Arc<dyn Filler>,
+    chain: Chain,
+}
+
+/// A worker's buffers: those of the source, and those of the transforms.
+#[derive(Default)]
+struct Worker {
+    inner: Scratch,
+    memory: ChainMemory,
+}
+
+impl Filler for TransformedFiller {
+    fn schema(&self) -> &Arc<Schema> {
+        self.chain.schema()
+    }
+
+    fn is_measured(&self) -> bool {
+        self.inner.is_measured()
+    }
+
+    fn bytes_aside(&self) -> usize {
+        self.chain.wide().aside_bytes().saturating_add(self.inner.bytes_aside())
+    }
+
+    fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
+        self.inner.need(plan, needs);
+    }
+
+    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
+        self.inner.measure(plan, row, &mut scratch.of::<Worker>().inner)
+    }
+
+    fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.inner.fetch(plan, rows, nth, &mut scratch.of::<Worker>().inner)
+    }
+
+    fn decode(
+        &self,
+        plan: &BatchPlan,
+        row: usize,
+        nth: usize,
+        scratch: &mut Scratch,
+        out: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let Worker { inner, memory: ChainMemory { wide, scopes } } = scratch.of();
+        let mut out = out.as_rows();
+        let mut rows = out.widen(self.chain.wide(), wide)?;
+        let mut only = rows.row(0);
+        self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()))?;
+        let id = plan.samples[row];
+        self.chain.apply(Sample { id, key: plan.key().with(id) }, &mut only, &mut scopes.enter())?;
+        let damage = inner.take_damage();
+        scratch.note_all(damage);
+        Ok(())
+    }
+
+    fn fetch_all(&self, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
+        self.inner.fetch_all(plan, rows, job, &mut scratch.of::<Worker>().inner);
+    }
+
+    fn decode_all(
+        &self,
+        plan: &BatchPlan,
+        rows: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        let Worker { inner, memory: ChainMemory { wide, scopes } } = scratch.of();
+        let mut out = match out.widen(self.chain.wide(), wide) {
+            Ok(out) => out,
+            Err(error) => return refuse_all(job, error),
+        };
+        let mut decoded = out.part(0, self.chain.inputs());
+        caught_each(job, |job| self.inner.decode_all(plan, rows.clone(), job, inner, &mut decoded));
+        let damage = inner.take_damage();
+        if self.chain.changes_rows() {
+            let mut scope = scopes.enter();
+            job.decode_again();
+            caught_each(job, |job| {
+                while let Some(nth) = job.advance() {
+                    job.report(self.chain.apply(job.sample(nth), &mut out.row(nth), &mut scope));
+                }
+            });
+        }
+        scratch.note_all(damage);
+    }
+
+    fn finishes(&self) -> bool {
+        self.chain.changes_batches()
+    }
+
+    fn finish(&self, batch: &mut BatchMut<'_>, scratch: &mut Scratch) -> Result<()> {
+        self.chain.finish(batch, &mut scratch.of::<Worker>().memory.scopes.enter())
+    }
+
+    fn any_sample(&self, bits: u64) -> Option<u64> {
+        self.inner.any_sample(bits)
+    }
+
+    fn place(&self, plan: &BatchPlan, row: usize) -> Location {
+        self.inner.place(plan, row)
+    }
+}
+
+/// Every record of the job is bad for the same reason.
+#[cold]
+fn refuse_all(job: &mut Job<'_>, error: Error) {
+    let (kind, message) = (error.kind(), error.message().to_owned());
+    while job.advance().is_some() {
+        job.report(Err(Error::new(kind, message.clone())));
+    }
+}

@@ -1,0 +1,342 @@
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+use super::block::{AnonymousPages, Block, PAGE_BYTES, PageSource};
+
+/// What the first byte of every array of a scope is aligned to.
+const ALIGNMENT: usize = 64;
+
+/// Memory for [`Scope`]s: learned in the first cycle, and used again in every later one. Clones are handles to the same.
+///
+/// ```
+/// let scopes = ringfeed::transform::Scopes::default();
+/// let mut scope = scopes.enter();
+/// for step in 0..3 {
+///     let sums = scope.zeros::<f32>([10, 2]);
+///     sums[step] += 1.0;
+///     assert_eq!(sums.iter().sum::<f32>(), 1.0);
+///     scope.next(); // the arrays end, their memory stays
+/// }
+/// assert_eq!(scopes.stats().spilled, 1); // nobody knew the size before the first step
+/// ```
+#[derive(Clone)]
+pub struct Scopes(Arc<Shared>);
+
+struct Shared {
+    pages: Arc<dyn PageSource>,
+    limit: usize,
+    /// Nobody uses them. The last one in is the first one out, so that a depth of nesting gets what it had before.
+    free: Mutex<Vec<Arena>>,
+    spilled: AtomicU64,
+}
+
+/// What [`Scopes`] have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeStats {
+    /// Arrays that did not fit the memory kept, and got memory of their own for a cycle.
+    pub spilled: u64,
+    /// Bytes that are kept for scopes to come, those in use not counted.
+    pub free_bytes: u64,
+}
+
+/// One stack of arrays, in one block that is kept from cycle to cycle.
+#[derive(Default)]
+struct Arena {
+    block: Option<Block>,
+    used: Cell<usize>,
+    /// What the block would have to hold for all arrays of this cycle.
+    wanted: Cell<usize>,
+    spilled: RefCell<Vec<Block>>,
+}
+
+impl Default for Scopes {
+    /// Ordinary memory, as much as is asked for.
+    fn default() -> Self {
+        Self::new(AnonymousPages, usize::MAX)
+    }
+}
+
+impl Scopes {
+    /// Memory from `pages`. Each scope keeps at most `limit` bytes: what goes beyond them is memory for one cycle, every time.
+    pub fn new(pages: impl PageSource + 'static, limit: usize) -> Self {
+        Self::of(Arc::new(pages), limit)
+    }
+
+    pub(crate) fn of(pages: Arc<dyn PageSource>, limit: usize) -> Self {
+        Self(Arc::new(Shared { pages, limit, free: Mutex::default(), spilled: AtomicU64::new(0) }))
+    }
+
+    /// A scope, whose arrays end with it.
+    pub fn enter(&self) -> Scope<'_> {
+        let mut arena = self.0.free.lock().pop().unwrap_or_default();
+        if arena.block.as_ref().is_some_and(|block| !block.is_ours()) {
+            // Shared with the process that this one was forked from.
+            arena.block = None;
+        }
+        Scope { home: self, arena }
+    }
+
+    /// Gives the memory back that no scope uses now.
+    pub fn release(&self) {
+        let free = std::mem::take(&mut *self.0.free.lock());
+        drop(free);
+    }
+
+    /// What they have done so far.
+    pub fn stats(&self) -> ScopeStats {
+        let free = self.0.free.lock();
+        let free_bytes = free.iter().map(|arena| arena.bytes() as u64).sum();
+        ScopeStats { spilled: self.0.spilled.load(Ordering::Relaxed), free_bytes }
+    }
+}
+
+impl fmt::Debug for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scopes").field(&self.stats()).finish()
+    }
+}
+
+/// Temporary arrays that end together: those of one sample, one batch or one step.
+///
+/// They are slices that borrow the scope, so that one which has ended can't be used:
+///
+/// ```compile_fail,E0502
+/// let scopes = ringfeed::transform::Scopes::default();
+/// let mut scope = scopes.enter();
+/// let stale = scope.zeros::<f32>([3]);
+/// scope.next();
+/// stale[0] = 1.0;
+/// ```
+///
+/// To keep one, copy it: to ordinary memory with `to_vec`, to an outer scope with [`copy`](Scope::copy).
+///
+/// ```
+/// let scopes = ringfeed::transform::Scopes::default();
+/// let outer = scopes.enter();
+/// let kept = {
+///     let inner = outer.enter();
+///     let squares = inner.zeros::<u64>([4]);
+///     squares.iter_mut().zip(0..).for_each(|(square, i)| *square = i * i);
+///     outer.copy(squares)
+/// };
+/// assert_eq!(kept, [0, 1, 4, 9]);
+/// ```
+pub struct Scope<'a> {
+    home: &'a Scopes,
+    arena: Arena,
+}
+
+impl Scope<'_> {
+    /// An array of zeros with as many elements as this shape has, row-major.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses the memory; within a transform, that makes the record a bad one.
+    /// [`try_zeros`](Self::try_zeros) gives an error instead.
+    #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
+    pub fn zeros<T: Pod>(&self, shape: impl AsRef<[usize]>) -> &mut [T] {
+        self.try_zeros(shape).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`zeros`](Self::zeros).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] for a shape that no memory has room for; what the source of the memory refuses.
+    #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
+    pub fn try_zeros<T: Pod>(&self, shape: impl AsRef<[usize]>) -> Result<&mut [T]> {
+        let shape = shape.as_ref();
+        let len = shape.iter().try_fold(1usize, |product, len| product.checked_mul(*len));
+        let sizes = len.and_then(|len| Some((len, len.checked_mul(size_of::<T>())?)));
+        let Some((len, bytes)) = sizes.filter(|(_, bytes)| isize::try_from(*bytes).is_ok()) else {
+            let message = format!("an array of shape {shape:?} has more bytes than memory");
+            return Err(Error::new(ErrorKind::Limit, message));
+        };
+        if bytes == 0 {
+            // SAFETY: no byte is read or written: the elements have no bytes, or there are none.
+            return Ok(unsafe { std::slice::from_raw_parts_mut(NonNull::<T>::dangling().as_ptr(), len) });
+        }
+        let start = self.take(bytes, align_of::<T>())?.cast::<T>();
+        // SAFETY: `take` gives `bytes` bytes, aligned for the type, that nothing else reaches in this cycle.
+        unsafe { start.write_bytes(0, len) };
+        // SAFETY: as above; the cycle ends by `&mut self` or a drop, both of which end this borrow. The bytes were written
+        // just now, and all bits zero are a value of a `Pod` type.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
+    }
+
+    /// A copy of `values`, which lives as long as this scope: how an array of an inner scope outlives it.
+    ///
+    /// # Panics
+    ///
+    /// As [`zeros`](Self::zeros).
+    #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
+    pub fn copy<T: Pod>(&self, values: &[T]) -> &mut [T] {
+        let copy = self.zeros::<T>([values.len()]);
+        copy.copy_from_slice(values);
+        copy
+    }
+
+    /// A scope within this one, with memory of its own: its arrays end with it, those of this one live on.
+    pub fn enter(&self) -> Scope<'_> {
+        self.home.enter()
+    }
+
+    /// Ends all arrays, and begins the next cycle in the same memory. What did not fit will fit from now on.
+    pub fn next(&mut self) {
+        self.arena.restart(&self.home.0);
+    }
+
+    /// Memory of `bytes` bytes that was not given out in this cycle.
+    fn take(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
+        let arena = &self.arena;
+        let alignment = alignment.max(ALIGNMENT);
+        let placed = |used: usize| {
+            let start = used.checked_next_multiple_of(alignment)?;
+            Some((start, start.checked_add(bytes)?))
+        };
+        if let Some((_, end)) = placed(arena.wanted.get()) {
+            arena.wanted.set(end);
+        }
+        if let Some(block) = arena.block.as_ref().filter(|_| alignment <= PAGE_BYTES)
+            && let Some((start, end)) = placed(arena.used.get()).filter(|(_, end)| *end <= block.len())
+        {
+            arena.used.set(end);
+            // SAFETY: the offset is within the block (checked above), whose first byte is aligned to a page.
+            return Ok(unsafe { block.start().add(start) });
+        }
+        self.spill(bytes, alignment)
+    }
+
+    #[cold]
+    fn spill(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
+        let block = self.home.0.pages.allocate(bytes)?;
+        let start = block.start();
+        if block.len() < bytes || !start.addr().get().is_multiple_of(alignment) {
+            return Err(Error::new(ErrorKind::Limit, format!("no memory of {bytes} bytes aligned to {alignment}")));
+        }
+        self.home.0.spilled.fetch_add(1, Ordering::Relaxed);
+        self.arena.spilled.borrow_mut().push(block);
+        Ok(start)
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scope({} of {} bytes used)", self.arena.used.get(), self.arena.bytes())
+    }
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        let mut arena = std::mem::take(&mut self.arena);
+        arena.restart(&self.home.0);
+        self.home.0.free.lock().push(arena);
+    }
+}
+
+impl Arena {
+    fn bytes(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::len)
+    }
+
+    /// Forgets all arrays, and makes room for as many bytes as this cycle took.
+    fn restart(&mut self, home: &Shared) {
+        self.used.set(0);
+        let wanted = self.wanted.replace(0).min(home.limit);
+        if wanted > self.bytes() {
+            self.block = None;
+            // What the source refuses is asked for again when it is needed.
+            self.block = home.pages.allocate(wanted).ok();
+        }
+        self.spilled.get_mut().clear();
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+
+    fn cycle(scope: &mut Scope<'_>) {
+        let (a, b) = (scope.zeros::<f32>([100, 3]), scope.zeros::<u8>([7]));
+        let c = scope.zeros::<f64>([1000]);
+        assert!(a.iter().all(|x| *x == 0.0) && b.iter().all(|x| *x == 0) && c.iter().all(|x| *x == 0.0));
+        a.fill(1.0);
+        b.fill(2);
+        c.fill(3.0);
+        assert_eq!((a[299], b[6], c[999], a.len()), (1.0, 2, 3.0, 300));
+        assert!(scope.zeros::<f32>([0, 5]).is_empty() && scope.zeros::<[u8; 0]>([5]).len() == 5);
+        scope.next();
+    }
+
+    #[test]
+    fn memory_is_learned_in_the_first_cycle() {
+        let scopes = Scopes::default();
+        {
+            let mut scope = scopes.enter();
+            cycle(&mut scope);
+            assert_eq!(scopes.stats().spilled, 3);
+            (0..10).for_each(|_| cycle(&mut scope));
+            assert_eq!(scopes.stats().spilled, 3);
+        }
+        assert_eq!(scopes.stats().free_bytes, 12288);
+        (0..3).for_each(|_| cycle(&mut scopes.enter()));
+        assert_eq!(scopes.stats().spilled, 3);
+        scopes.release();
+        assert_eq!(scopes.stats().free_bytes, 0);
+    }
+
+    #[test]
+    fn nested_scopes_have_memory_of_their_own_and_find_it_again() {
+        let scopes = Scopes::default();
+        for round in 0..3 {
+            let mut outer = scopes.enter();
+            let kept = outer.zeros::<u32>([5000]);
+            kept.fill(9);
+            for step in 0..4u32 {
+                let mut inner = outer.enter();
+                cycle(&mut inner);
+                inner.zeros::<u32>([10]).fill(step);
+                let later = outer.copy(inner.zeros::<u32>([2]));
+                assert_eq!(later, [0, 0]);
+            }
+            assert!(kept.iter().all(|x| *x == 9), "round {round}");
+            outer.next();
+        }
+        let spilled = scopes.stats().spilled;
+        let outer = scopes.enter();
+        outer.zeros::<u32>([5000]);
+        cycle(&mut outer.enter());
+        assert_eq!(scopes.stats().spilled, spilled);
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_spills_every_time() {
+        let scopes = Scopes::new(AnonymousPages, 4096);
+        let mut scope = scopes.enter();
+        for step in 1..5 {
+            scope.zeros::<u8>([4000]);
+            scope.zeros::<u8>([4000]);
+            scope.next();
+            assert_eq!(scopes.stats().spilled, step + 1);
+        }
+    }
+
+    #[test]
+    fn what_no_memory_has_room_for_is_an_error() {
+        let scopes = Scopes::default();
+        let scope = scopes.enter();
+        for shape in [vec![usize::MAX], vec![usize::MAX, 2], vec![1 << 62]] {
+            assert_eq!(scope.try_zeros::<f32>(&shape).unwrap_err().kind(), ErrorKind::Limit);
+        }
+        assert!(scope.try_zeros::<u8>([1 << 62]).is_err());
+        scope.zeros::<u8>([10]).fill(1);
+    }
+}

@@ -1,0 +1,111 @@
+use crate::dtype::Element;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::memory::Scope;
+use crate::random::RandomKey;
+use crate::schema::Schema;
+use crate::view::TensorView;
+
+use super::Tensors;
+
+/// What becomes of the tensors of a whole batch: after all its rows were decoded and bad ones taken out or replaced, before
+/// it is delivered, in the worker that finished it.
+///
+/// An error or a panic ends the epoch in the batch's place: it is no record's, so that no policy for bad records applies.
+pub trait BatchTransform: Send + Sync {
+    /// Says which tensors it needs: those that it [changes](Tensors::change) and [reads](Tensors::read). Called when a source
+    /// is opened.
+    ///
+    /// # Errors
+    ///
+    /// Tensors that are not there, or not as it needs them.
+    fn declare(&self, tensors: &mut Tensors) -> Result<()>;
+
+    /// Works on one batch. Arrays of `scope` end with this call.
+    ///
+    /// # Errors
+    ///
+    /// What makes it impossible to deliver the batch.
+    fn apply(&self, batch: &mut BatchMut<'_>, scope: &Scope<'_>) -> Result<()>;
+}
+
+/// A whole batch that is not delivered yet.
+pub struct BatchMut<'a> {
+    schema: &'a Schema,
+    layout: &'a Layout,
+    bytes: &'a mut [u8],
+    key: RandomKey,
+    samples: &'a [u64],
+    padding: usize,
+}
+
+impl<'a> BatchMut<'a> {
+    pub(crate) fn new(
+        schema: &'a Schema,
+        layout: &'a Layout,
+        bytes: &'a mut [u8],
+        key: RandomKey,
+        samples: &'a [u64],
+        padding: usize,
+    ) -> Self {
+        Self { schema, layout, bytes, key, samples, padding }
+    }
+
+    /// The same batch under another key.
+    pub(super) fn under(&mut self, key: RandomKey) -> BatchMut<'_> {
+        BatchMut { bytes: self.bytes, key, ..*self }
+    }
+
+    /// Number of samples; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "a batch of which nothing is left is not transformed")]
+    pub fn len(&self) -> usize {
+        self.layout.rows()
+    }
+
+    /// The key of this transform's randomness: a function of seed, epoch, the batch and the place in the list.
+    pub fn key(&self) -> RandomKey {
+        self.key
+    }
+
+    /// For each sample, the index of its record in the source.
+    pub fn sample_ids(&self) -> &[u64] {
+        self.samples
+    }
+
+    /// How many samples at the end only fill the last batch up.
+    pub fn padding(&self) -> usize {
+        self.padding
+    }
+
+    /// What a sample is made of.
+    pub fn schema(&self) -> &Schema {
+        self.schema
+    }
+
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        let index = self.schema.index_of(name)?;
+        let (spec, layout) = (&self.schema.tensors()[index], &self.layout.tensors()[index]);
+        Ok(TensorView::new(spec, layout, self.len(), self.bytes))
+    }
+
+    /// The elements of the tensor of this name, sample by sample, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Schema`] if it holds another element type.
+    pub fn get_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
+        let index = self.schema.index_of(name)?;
+        let (spec, layout) = (&self.schema.tensors()[index], &self.layout.tensors()[index]);
+        if T::DTYPE != spec.dtype {
+            let message = format!("the tensor holds {}, not {}", spec.dtype, T::DTYPE);
+            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        }
+        let range = layout.offset..layout.offset + self.layout.rows() * layout.row_bytes;
+        Ok(bytemuck::cast_slice_mut(&mut self.bytes[range]))
+    }
+}

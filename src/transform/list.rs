@@ -1,0 +1,161 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::Scope;
+use crate::row::TensorMut;
+use crate::schema::{Schema, TensorSpec};
+
+use super::{BatchMut, BatchTransform, Chain, Outputs, Row, Tensors, Transform};
+
+/// A list of transforms, applied in its order: first those of samples, then those of batches.
+///
+/// ```
+/// use ringfeed::transform::Transforms;
+/// use ringfeed::{AsyncDataSetIterator, DType, MemoryReader, ReaderSource, Role, TensorSpec, Transformed, Workspace};
+///
+/// let points = MemoryReader::new("point", Role::Feature, &[2], vec![3.0f32, 4.0, 6.0, 8.0])?;
+/// let list = Transforms::new().map(TensorSpec::new("length", Role::Feature, DType::F32, &[]), |row, out, _| {
+///     out.f32()?[0] = row.f32("point")?.iter().map(|x| x * x).sum::<f32>().sqrt();
+///     Ok(())
+/// });
+/// let source = Transformed::new(ReaderSource::new(points), list.remove("point"));
+/// let mut batches = AsyncDataSetIterator::new(source, &Workspace::default())?;
+/// let batch = batches.next().expect("there are samples")?;
+/// assert_eq!(batch.features()?.as_slice::<f32>()?, [5.0, 10.0]);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Transforms {
+    items: Vec<Item>,
+}
+
+#[derive(Clone)]
+pub(super) enum Item {
+    Row(Arc<dyn Transform>),
+    Batch(Arc<dyn BatchTransform>),
+}
+
+impl Transforms {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Adds a transform of samples.
+    #[must_use]
+    pub fn and(mut self, transform: impl Transform + 'static) -> Self {
+        self.items.push(Item::Row(Arc::new(transform)));
+        self
+    }
+
+    /// Adds a transform of batches.
+    #[must_use]
+    pub fn and_batch(mut self, transform: impl BatchTransform + 'static) -> Self {
+        self.items.push(Item::Batch(Arc::new(transform)));
+        self
+    }
+
+    /// Adds a tensor that `write` computes for each sample, from all tensors that there are so far. Before each call it holds
+    /// zeros. One with the same name is replaced.
+    #[must_use]
+    pub fn map(
+        self,
+        tensor: TensorSpec,
+        write: impl Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.and(Map { tensor, write })
+    }
+
+    /// Has `change` work on each batch as a whole.
+    #[must_use]
+    pub fn map_batch(
+        self,
+        change: impl Fn(&mut BatchMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.and_batch(MapBatch(change))
+    }
+
+    /// Removes the tensor of this name: it was needed by others alone.
+    #[must_use]
+    pub fn remove(self, tensor: impl Into<String>) -> Self {
+        self.and(Remove(tensor.into()))
+    }
+
+    /// The tensors that are made of those of `source`.
+    ///
+    /// # Errors
+    ///
+    /// What the transforms object to.
+    pub fn schema(&self, source: &Schema) -> Result<Schema> {
+        Ok(Chain::new(source.tensors(), self)?.schema().as_ref().clone())
+    }
+
+    /// Adds all of another list.
+    #[must_use]
+    pub fn then(mut self, others: Self) -> Self {
+        self.items.extend(others.items);
+        self
+    }
+}
+
+impl fmt::Debug for Transforms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transforms({})", self.items.len())
+    }
+}
+
+/// A tensor by a closure.
+struct Map<F> {
+    tensor: TensorSpec,
+    write: F,
+}
+
+impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync> Transform for Map<F> {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.read_all();
+        tensors.write(self.tensor.clone())
+    }
+
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {
+        let mut tensor = out.tensor(0);
+        tensor.bytes_mut().fill(0);
+        (self.write)(row, &mut tensor, scope)
+    }
+}
+
+/// A batch by a closure.
+struct MapBatch<F>(F);
+
+impl<F: Fn(&mut BatchMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync> BatchTransform for MapBatch<F> {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.read_all();
+        Ok(())
+    }
+
+    fn apply(&self, batch: &mut BatchMut<'_>, scope: &Scope<'_>) -> Result<()> {
+        (self.0)(batch, scope)
+    }
+}
+
+/// A tensor that is not delivered.
+struct Remove(String);
+
+impl Transform for Remove {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.remove(&self.0)
+    }
+
+    fn apply(&self, _: &Row<'_>, _: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        Ok(())
+    }
+}

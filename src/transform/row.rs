@@ -1,0 +1,121 @@
+use crate::dtype::Element;
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::random::RandomKey;
+use crate::row::{RowView, TensorMut, Written};
+use crate::schema::TensorSpec;
+use crate::view::TensorView;
+
+/// The tensors of one sample that a transform reads, by name.
+pub struct Row<'a> {
+    pub(super) view: RowView<'a>,
+    pub(super) all: &'a [TensorSpec],
+    pub(super) readable: &'a [usize],
+    pub(super) id: u64,
+    /// The sample's, below which every operation draws under a key of its own.
+    pub(super) sample_key: RandomKey,
+    pub(super) key: RandomKey,
+}
+
+impl Row<'_> {
+    /// Index of the record in its source.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The key of this transform's randomness: a function of seed, epoch, sample and the place in the list.
+    pub fn key(&self) -> RandomKey {
+        self.key
+    }
+
+    pub(crate) fn sample_key(&self) -> RandomKey {
+        self.sample_key
+    }
+
+    /// The tensor of this name, with the shape of one sample.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name, for a tensor that is not there or was not declared as one that is read.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        // The last one of a name is the newest.
+        let index = self.readable.iter().rev().find(|index| self.all[**index].name == name);
+        index.and_then(|index| self.view.tensor(*index)).ok_or_else(|| self.missing(name))
+    }
+
+    #[cold]
+    fn missing(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.readable.iter().map(|index| self.all[*index].name.as_str()).collect();
+        let hint = nearest(name, names.iter().copied()).map(|near| format!("; did you mean {near:?}?"));
+        let message = format!("no tensor {name:?} to be read among {names:?}{}", hint.unwrap_or_default());
+        Error::new(ErrorKind::NotFound, message)
+    }
+
+    /// The elements of the tensor of this name, row-major, padding included.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Schema`] if it holds another element type.
+    pub fn get<T: Element>(&self, name: &str) -> Result<&[T]> {
+        self.tensor(name)?.as_slice()
+    }
+
+    /// The elements of a tensor of `u8`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn u8(&self, name: &str) -> Result<&[u8]> {
+        self.get(name)
+    }
+
+    /// The elements of a tensor of `i64`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn i64(&self, name: &str) -> Result<&[i64]> {
+        self.get(name)
+    }
+
+    /// The elements of a tensor of `f32`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn f32(&self, name: &str) -> Result<&[f32]> {
+        self.get(name)
+    }
+
+    /// The elements of a tensor of `f64`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn f64(&self, name: &str) -> Result<&[f64]> {
+        self.get(name)
+    }
+}
+
+/// The tensors of one sample that a transform changes or writes, in the order in which it declared them.
+pub struct Outputs<'a>(pub(super) Written<'a>);
+
+impl Outputs<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The `nth` of them.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    pub fn tensor(&mut self, nth: usize) -> TensorMut<'_> {
+        self.0.tensor(nth)
+    }
+}

@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::schema::{Affine, Dim, MAX_EXTENTS, Schema, TensorSpec};
+
+/// The tensors of a sample at one point of the list of transforms, and what a transform declares of them.
+pub struct Tensors {
+    /// Every tensor that there ever is, those of the source first.
+    pub(super) all: Vec<TensorSpec>,
+    /// Those that there are now.
+    pub(super) current: Vec<usize>,
+    /// Those of the source that no transform has seen yet: what is decoded may still be something else.
+    unseen: Vec<bool>,
+    /// The lengths that samples have.
+    extents: [bool; MAX_EXTENTS],
+    pub(super) declared: Declared,
+    in_place_only: bool,
+}
+
+/// What one transform has declared.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    pub(super) readable: Vec<usize>,
+    pub(super) written: Vec<usize>,
+}
+
+impl Tensors {
+    pub(super) fn of_source(source: &[TensorSpec]) -> Self {
+        let mut extents = [false; MAX_EXTENTS];
+        for dim in source.iter().flat_map(|spec| &spec.shape) {
+            if let Dim::Extent(extent) = dim {
+                extents[*extent] = true;
+            }
+        }
+        Self {
+            all: source.to_vec(),
+            current: (0..source.len()).collect(),
+            unseen: vec![true; source.len()],
+            extents,
+            declared: Declared::default(),
+            in_place_only: false,
+        }
+    }
+
+    /// What follows works on whole batches, in place.
+    pub(super) fn in_place_only(&mut self) {
+        self.in_place_only = true;
+    }
+
+    /// All tensors that there are, in the order in which a batch would hold them.
+    pub fn specs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
+        self.current.iter().map(|index| &self.all[*index])
+    }
+
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn get(&self, name: &str) -> Result<&TensorSpec> {
+        self.find(name).map(|at| &self.all[self.current[at]])
+    }
+
+    fn find(&self, name: &str) -> Result<usize> {
+        self.specs().position(|spec| spec.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
+            let hint = nearest(name, names.iter().copied()).map(|near| format!("; did you mean {near:?}?"));
+            let message = format!("transforms: no tensor {name:?} among {names:?}{}", hint.unwrap_or_default());
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+
+    /// Its values are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn read(&mut self, name: &str) -> Result<()> {
+        let index = self.current[self.find(name)?];
+        self.see(index);
+        if !self.declared.readable.contains(&index) {
+            self.declared.readable.push(index);
+        }
+        Ok(())
+    }
+
+    /// The values of all tensors are read.
+    pub fn read_all(&mut self) {
+        self.unseen.fill(false);
+        self.declared.readable.clone_from(&self.current);
+    }
+
+    /// Its values are changed where they are: it is the next one of the [outputs](super::Outputs), and can't be read beside
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); [`ErrorKind::Config`] for a tensor that was declared already.
+    pub fn change(&mut self, name: &str) -> Result<()> {
+        let index = self.current[self.find(name)?];
+        if self.declared.written.contains(&index) {
+            let message = "transforms: a tensor is declared once as what is changed or written";
+            return Err(Error::new(ErrorKind::Config, message).at_column(name));
+        }
+        self.see(index);
+        self.declared.written.push(index);
+        Ok(())
+    }
+
+    /// A tensor that is written: the next one of the [outputs](super::Outputs). It takes the place of one that has the same
+    /// name, which can still be read by this transform; otherwise it comes behind all others.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if no sample can have it: too many dimensions, or a length that nothing else of it has.
+    pub fn write(&mut self, spec: TensorSpec) -> Result<()> {
+        self.check_lengths(&spec)?;
+        if self.in_place_only {
+            let message = "transforms: what works on whole batches changes tensors where they are, and adds none; write \
+                           the tensor in a transform of samples before it";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(spec.name));
+        }
+        let index = self.all.len();
+        match self.find(&spec.name) {
+            Ok(at) => {
+                let replaced = self.current[at];
+                self.see(replaced);
+                if let Some(written) = self.declared.written.iter().find(|written| **written == replaced) {
+                    let message = "transforms: a tensor is declared once as what is changed or written";
+                    return Err(Error::new(ErrorKind::Config, message).at_column(&self.all[*written].name));
+                }
+                if !self.declared.readable.contains(&replaced) {
+                    self.declared.readable.push(replaced);
+                }
+                self.current[at] = index;
+            }
+            Err(_) => self.current.push(index),
+        }
+        self.all.push(spec);
+        self.unseen.push(false);
+        self.declared.written.push(index);
+        Schema::new(self.specs().cloned().collect()).map(drop)
+    }
+
+    /// There is no such tensor any more behind this transform.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); [`ErrorKind::Unsupported`] in a transform of batches.
+    pub fn remove(&mut self, name: &str) -> Result<()> {
+        let at = self.find(name)?;
+        if self.in_place_only {
+            let message = "transforms: what works on whole batches changes tensors where they are, and removes none";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
+        }
+        self.current.remove(at);
+        Ok(())
+    }
+
+    /// Applies `affine` while the tensor is decoded; `false` if that is too late, because something before works on its values.
+    pub(crate) fn decode_by(&mut self, name: &str, affine: Affine) -> Result<bool> {
+        let index = self.current[self.find(name)?];
+        let in_time = self.unseen[index] && self.all[index].affine.is_none();
+        if in_time {
+            self.all[index].affine = Some(Arc::new(affine));
+        }
+        Ok(in_time)
+    }
+
+    fn see(&mut self, index: usize) {
+        self.unseen[index] = false;
+    }
+
+    fn check_lengths(&self, spec: &TensorSpec) -> Result<()> {
+        let is_known = |dim: &Dim| match dim {
+            Dim::Fixed(_) => true,
+            Dim::Extent(extent) => self.extents.get(*extent) == Some(&true),
+        };
+        if spec.shape.iter().all(is_known) {
+            return Ok(());
+        }
+        let message = "transforms: its length is that of no tensor of the source";
+        Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name))
+    }
+}
