@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{MAPPED, Waves};
+use ringfeed::transform::Transforms;
 use ringfeed::{
     Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvSequenceReader,
     CsvStream, DType, DataSetIterator, ErrorKind, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget,
     MemoryReader, NpyOptions, NpyReader, Overflow, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role,
     RowMut, Sample, Scratch, SequenceOptions, StoredType, StreamSource, TarField, TarOptions, TarReader, TensorSpec,
-    TokenCut, TokenOptions, TokenPacking, TokenReader, Workspace, shield, wrap,
+    TokenCut, TokenOptions, TokenPacking, TokenReader, Transformed, Workspace, shield, wrap,
 };
 
 struct Counting;
@@ -312,4 +313,39 @@ fn opening_a_wide_table_allocates_a_few_times_for_each_column_and_hardly_where_t
         assert!(error.message().contains("expected the 2 columns of the first file, found 100000"), "{error}");
     });
     assert!(unlike < 1000, "{unlike}");
+}
+
+#[test]
+fn transforms_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let list = || {
+        Transforms::new()
+            .map(TensorSpec::f32("sums", [3]), |row, out, scope| {
+                let wave = row.f32("wave")?;
+                let sums = scope.zeros::<f64>([wave.len()]);
+                sums.iter_mut().zip(wave).for_each(|(sum, x)| *sum = f64::from(*x));
+                let inner = scope.enter();
+                let kept = inner.copy(sums);
+                out.f32()?
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, out)| *out = kept[i..].iter().step_by(3).sum::<f64>() as f32);
+                Ok(())
+            })
+            .remove("wave")
+            .remove("mask")
+            .map_batch(|batch, scope| {
+                let ids = scope.copy(batch.tensor("id")?.as_slice::<i64>()?);
+                ids.sort_unstable();
+                batch.get_mut::<f32>("sums")?[0] = ids[0] as f32;
+                Ok(())
+            })
+    };
+    let workspace = || Workspace::builder().workers(2).build().unwrap();
+    let source = || Transformed::new(ReaderSource::new(Waves::new(2000, 100)).batch_size(16).shuffle(1), list());
+    let mut ahead = AsyncDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut ahead), "asynchronous");
+    drop(ahead);
+    let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut shielded), "shielded");
 }

@@ -141,7 +141,6 @@ impl Scope<'_> {
     ///
     /// If the system refuses the memory; within a transform, that makes the record a bad one.
     /// [`try_zeros`](Self::try_zeros) gives an error instead.
-    #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
     pub fn zeros<T: Pod>(&self, shape: impl AsRef<[usize]>) -> &mut [T] {
         self.try_zeros(shape).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -177,7 +176,6 @@ impl Scope<'_> {
     /// # Panics
     ///
     /// As [`zeros`](Self::zeros).
-    #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
     pub fn copy<T: Pod>(&self, values: &[T]) -> &mut [T] {
         let copy = self.zeros::<T>([values.len()]);
         copy.copy_from_slice(values);

@@ -113,7 +113,6 @@ impl Chain {
                 all: self.wide.specs(),
                 readable: &declared.readable,
                 id: sample.id,
-                sample_key: sample.key,
                 key: sample.key.operation(ROW_KEY, *nth),
             };
             scope.next();

@@ -1,7 +1,5 @@
-use std::sync::Arc;
-
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::schema::{Affine, Dim, MAX_EXTENTS, Schema, TensorSpec};
+use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
 
 /// The tensors of a sample at one point of the list of transforms, and what a transform declares of them.
 pub struct Tensors {
@@ -9,8 +7,6 @@ pub struct Tensors {
     pub(super) all: Vec<TensorSpec>,
     /// Those that there are now.
     pub(super) current: Vec<usize>,
-    /// Those of the source that no transform has seen yet: what is decoded may still be something else.
-    unseen: Vec<bool>,
     /// The lengths that samples have.
     extents: [bool; MAX_EXTENTS],
     pub(super) declared: Declared,
@@ -35,7 +31,6 @@ impl Tensors {
         Self {
             all: source.to_vec(),
             current: (0..source.len()).collect(),
-            unseen: vec![true; source.len()],
             extents,
             declared: Declared::default(),
             in_place_only: false,
@@ -77,7 +72,6 @@ impl Tensors {
     /// As [`get`](Self::get).
     pub fn read(&mut self, name: &str) -> Result<()> {
         let index = self.current[self.find(name)?];
-        self.see(index);
         if !self.declared.readable.contains(&index) {
             self.declared.readable.push(index);
         }
@@ -86,7 +80,6 @@ impl Tensors {
 
     /// The values of all tensors are read.
     pub fn read_all(&mut self) {
-        self.unseen.fill(false);
         self.declared.readable.clone_from(&self.current);
     }
 
@@ -102,7 +95,6 @@ impl Tensors {
             let message = "transforms: a tensor is declared once as what is changed or written";
             return Err(Error::new(ErrorKind::Config, message).at_column(name));
         }
-        self.see(index);
         self.declared.written.push(index);
         Ok(())
     }
@@ -124,7 +116,6 @@ impl Tensors {
         match self.find(&spec.name) {
             Ok(at) => {
                 let replaced = self.current[at];
-                self.see(replaced);
                 if let Some(written) = self.declared.written.iter().find(|written| **written == replaced) {
                     let message = "transforms: a tensor is declared once as what is changed or written";
                     return Err(Error::new(ErrorKind::Config, message).at_column(&self.all[*written].name));
@@ -137,7 +128,6 @@ impl Tensors {
             Err(_) => self.current.push(index),
         }
         self.all.push(spec);
-        self.unseen.push(false);
         self.declared.written.push(index);
         Schema::new(self.specs().cloned().collect()).map(drop)
     }
@@ -155,20 +145,6 @@ impl Tensors {
         }
         self.current.remove(at);
         Ok(())
-    }
-
-    /// Applies `affine` while the tensor is decoded; `false` if that is too late, because something before works on its values.
-    pub(crate) fn decode_by(&mut self, name: &str, affine: Affine) -> Result<bool> {
-        let index = self.current[self.find(name)?];
-        let in_time = self.unseen[index] && self.all[index].affine.is_none();
-        if in_time {
-            self.all[index].affine = Some(Arc::new(affine));
-        }
-        Ok(in_time)
-    }
-
-    fn see(&mut self, index: usize) {
-        self.unseen[index] = false;
     }
 
     fn check_lengths(&self, spec: &TensorSpec) -> Result<()> {
