@@ -10,10 +10,11 @@ use ringfeed::{
 use serde::Serialize;
 
 use crate::args::BenchArgs;
+use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
+use crate::progress::style;
 use crate::table::{Column, Table, count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
-use crate::verify::style;
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -52,7 +53,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let config = settings(args)?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let loader = crate::loader(config.clone());
+    let loader = loader(config.clone());
     let mut batches = while_working("opening", || upload::batches(&loader, args.device, args.convert()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;

@@ -8,8 +8,10 @@ mod args;
 mod bench;
 mod entry;
 mod inspect;
+mod loader;
 mod output;
 mod plan;
+mod progress;
 mod table;
 mod upload;
 mod verbose;
@@ -21,11 +23,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, atomic::AtomicBool};
 
 use clap::Parser;
-use ringfeed::{Access, Error, ErrorKind, Loader, LoaderConfig, Mapping, Result};
+use ringfeed::{Error, ErrorKind, Result};
 
 use args::{Args, Command};
-use output::lossy;
-use table::one_line;
 
 /// Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
 /// time, 2 for wrong usage (which clap reports).
@@ -48,18 +48,6 @@ fn main() -> ExitCode {
         Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), ExitCode::SUCCESS),
     }
-}
-
-/// The loader of these settings, which says what it maps: files must not change meanwhile.
-fn loader(config: LoaderConfig) -> Loader {
-    for source in config.sources.iter().filter(|source| source.access() != Access::Read) {
-        let path = one_line(&lossy(source.path()));
-        output::complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it meanwhile"));
-    }
-    // SAFETY: a promise that the command makes for its users, as `numpy.memmap` does for its own, where their settings ask
-    // for it and no other way; the documentation of `--config` says what it means.
-    let promise = unsafe { Mapping::promise() };
-    Loader::from(config).mapping(promise)
 }
 
 /// A panic becomes an error, so that a script gets its JSON and its exit status even then.

@@ -2,6 +2,7 @@ use ringfeed::{LastBatch, LoaderConfig, Remainder, Result, RunPlan, Shard};
 use serde::Serialize;
 
 use crate::args::PlanArgs;
+use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
 use crate::table::{Column, Table, count, one_line};
 
@@ -22,7 +23,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || crate::loader(config).plan())? })
+    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || loader(config).plan())? })
 }
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {

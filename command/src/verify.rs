@@ -1,4 +1,3 @@
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::ProgressBar;
 use ringfeed::{
     DamageStats, Error, ErrorKind, Format, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect,
     verify,
@@ -16,7 +15,9 @@ use signal_hook::consts::SIGINT;
 
 use crate::args::VerifyArgs;
 use crate::bench::{cores, find_in};
+use crate::loader::loader;
 use crate::output::{ErrorParts, Report, lossy};
+use crate::progress::style;
 use crate::table::{count, damages, figure, one_line, things};
 
 /// The exit status of what a person stopped (Ctrl-C), as shells have it: 128 and the signal's number.
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         Some(config) => {
             let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
             let path = args.path.as_deref().unwrap_or(config.sources[0].path()).to_owned();
-            (path, formats.join(" + "), crate::loader(config).verify(show)?)
+            (path, formats.join(" + "), loader(config).verify(show)?)
         }
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
@@ -119,14 +120,6 @@ fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
     }
     config.workers = args.workers.or(config.workers);
     Ok(config)
-}
-
-/// The style of a bar, in which `{rate}` is how many things a second.
-pub(crate) fn style(template: &str) -> ProgressStyle {
-    let rate = |state: &ProgressState, out: &mut dyn Write| {
-        let _ = write!(out, "{}/s", count(state.per_sec().round() as u64));
-    };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", rate)
 }
 
 /// A bar on a terminal; nothing in a pipe.

@@ -11,7 +11,7 @@ use crate::schema::{Extents, Schema};
 use crate::storage::{Needs, Requested};
 use crate::transform::BatchMut;
 
-use super::settle::BadRecords;
+use super::policy::BadRecords;
 use super::state::State;
 
 /// Something that gives batches: what [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and

@@ -6,12 +6,13 @@
 //! code, so they give the same bytes.
 
 mod batch;
+mod choice;
 mod contract;
-mod epochs;
 mod fill;
 mod fit;
 mod iterator;
 mod labels;
+mod policy;
 mod reader_source;
 mod replace;
 mod sampling;
@@ -25,17 +26,17 @@ mod verify;
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
-pub use epochs::{AsDyn, ByEpoch, Epoch, Epochs};
 pub(crate) use fill::{
     Fetch, PlanTerms, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch,
 };
-pub use iterator::DataSetIterator;
+pub use iterator::{AsDyn, ByEpoch, DataSetIterator, Epoch, Epochs};
 pub use labels::read_labels;
+pub use policy::{BadLimits, BadRecords};
 pub use reader_source::ReaderSource;
 pub(crate) use reader_source::batches;
 pub(crate) use replace::settle_batch;
+pub use settle::BadRecord;
 pub(crate) use settle::Settle;
-pub use settle::{BadLimits, BadRecord, BadRecords};
 pub use split::{Folds, Part, Split};
 pub use state::State;
 pub use stream_source::StreamSource;

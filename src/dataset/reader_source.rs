@@ -13,8 +13,8 @@ use crate::storage::Needs;
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::{caught, caught_each};
+use super::policy::BadRecords;
 use super::sampling::Sampling;
-use super::settle::BadRecords;
 use super::state::State;
 
 /// Batches from one or several [`RecordReader`]s: reader, order and decoding in one [`Source`].

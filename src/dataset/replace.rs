@@ -10,7 +10,8 @@ use crate::transform::BatchMut;
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
 use super::fill::{Fetch, caught, fill_row, located};
-use super::settle::{BadRecords, compact};
+use super::policy::BadRecords;
+use super::settle::compact;
 
 /// Candidates that are tried for one bad record before the batch fails.
 const ATTEMPTS: u64 = 32;

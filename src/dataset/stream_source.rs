@@ -9,7 +9,7 @@ use crate::schema::{Extents, Schema};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::caught;
-use super::settle::BadRecords;
+use super::policy::BadRecords;
 use super::state::State;
 
 /// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.

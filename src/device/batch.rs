@@ -8,10 +8,15 @@ use crate::schema::Role;
 use crate::sync::Mutex;
 
 use super::Device;
+use super::aboard::HostBatch;
 use super::engine::Engine;
-use super::lane::Hands;
-use super::plan::{Place, Plan, PlannedTensor};
+use super::exchange::Exchange;
+use super::place::Place;
+use super::plan::{Plan, PlannedTensor};
 use super::slot::{Slot, Traces};
+
+/// What a lane's thread, the loader's side and the trainer hand one another.
+pub(super) type Hands<D> = Exchange<Slot<<D as Device>::Engine>, HostBatch, DeviceDataSet<D>>;
 
 /// One batch on a device, perhaps still on its way there.
 ///

@@ -13,10 +13,10 @@ use crate::sync::Mutex;
 
 use super::Device;
 use super::aboard::{Aboard, HostBatch};
-use super::batch::DeviceDataSet;
+use super::batch::{DeviceDataSet, Hands};
 use super::exchange::Loaded;
-use super::lane::{Hands, Lane};
-use super::upload::{LONGEST_WAIT, UploadStats};
+use super::lane::{LONGEST_WAIT, Lane};
+use super::stats::UploadStats;
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
 ///

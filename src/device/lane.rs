@@ -11,12 +11,15 @@ use crate::sync::{AtomicU64, Ordering};
 
 use super::Device;
 use super::aboard::HostBatch;
-use super::batch::DeviceDataSet;
+use super::batch::{DeviceDataSet, Hands};
 use super::engine::{Engine, KEY};
 use super::exchange::{Exchange, Loaded, Uploaded};
 use super::flight::Flight;
 use super::plan::Plan;
 use super::slot::Slot;
+
+/// Longest wait that a clock can be moved on by.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// How a lane is set up.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +44,6 @@ pub(super) struct LaneCounters {
     pub(super) slot_wait_ns: AtomicU64,
     pub(super) copy_wait_ns: AtomicU64,
 }
-
-/// What a lane's thread, the loader's side and the trainer hand one another.
-pub(super) type Hands<D> = Exchange<Slot<<D as Device>::Engine>, HostBatch, DeviceDataSet<D>>;
 
 /// One device's way: a thread that starts copies and sends host slots home, and what it gives.
 pub(super) struct Lane<D: Device> {

@@ -28,9 +28,11 @@ mod name;
 #[cfg(any(all(test, not(ringfeed_loom)), feature = "cuda"))]
 #[cfg_attr(not(feature = "cuda"), expect(unreachable_pub, reason = "tested everywhere, exported with CUDA"))]
 mod pages;
+mod place;
 mod plan;
 mod queue;
 mod slot;
+mod stats;
 mod upload;
 
 use std::fmt;
@@ -51,7 +53,8 @@ pub use measure::{convert_rate, copy_rate};
 pub use name::DeviceName;
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
-pub use upload::{Upload, UploadStats, Uploader};
+pub use stats::UploadStats;
+pub use upload::{Upload, Uploader};
 
 /// Where batches are uploaded to: memory, and streams of work on it.
 ///

@@ -7,6 +7,7 @@ use crate::layout::TENSOR_ALIGNMENT;
 use crate::schema::{Role, Schema, Shape, TensorSpec};
 
 use super::convert::{Conversion, Prepared, Work};
+use super::place::Place;
 
 /// What is the same for all batches: the tensors, and what becomes of each on its way.
 #[derive(Debug)]
@@ -43,14 +44,6 @@ pub(super) struct About {
     pub(super) copied: usize,
     /// Bytes that the slot must have.
     pub(super) bytes: usize,
-}
-
-/// Where one tensor lies in its slot, row-major and without gaps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) offset: usize,
-    pub(super) bytes: usize,
-    pub(super) shape: Shape,
 }
 
 impl Plan {

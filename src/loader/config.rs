@@ -22,7 +22,6 @@ use crate::read::{
 use crate::ring::Overflow;
 use crate::storage::{Access, Files, NO_PROMISE};
 
-use super::compile::compile;
 use super::settings::{self, Language};
 
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
@@ -435,27 +434,6 @@ impl LoaderConfig {
         Ok(config)
     }
 
-    /// The same settings with the format of [`source`](Self::source) detected, and with the [`fields`](Self::fields) as options
-    /// of the sources: of the one that there is, and of another one for each field that it can't give with the others.
-    ///
-    /// # Errors
-    ///
-    /// As [`for_path`](Self::for_path), and [`ErrorKind::Config`] for fields that the source does not have.
-    pub fn resolved(mut self) -> Result<Self> {
-        if let Some(source) = self.source.take() {
-            self.sources = Self::for_path(source.path)?.sources;
-        }
-        let fields = std::mem::take(&mut self.fields);
-        if !fields.is_empty() {
-            let [source] = self.sources.as_slice() else {
-                let message = "fields: they are those of one source; there are several";
-                return Err(Error::new(ErrorKind::Config, message));
-            };
-            self.sources = compile(source, &fields)?;
-        }
-        Ok(self)
-    }
-
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
     ///
     /// # Errors
@@ -466,11 +444,21 @@ impl LoaderConfig {
         let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let language = if is_json { Language::Json } else { Language::Toml };
-        let mut config = settings::parse(&text, language).map_err(|error| error.at_path(path))?;
+        let mut config: Self = settings::parse(&text, language).map_err(|error| error.at_path(path))?;
         if let Some(folder) = path.parent() {
             config.paths_mut().for_each(|path| *path = folder.join(&*path));
         }
         Ok(config)
+    }
+
+    /// The settings that a text of JSON says, in the same language as a file: what stands short there may stand short here.
+    /// Relative paths are taken from the current folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for what is no such setting, with the key, what is allowed there, and the line.
+    pub fn from_json(text: &str) -> Result<Self> {
+        settings::parse(text, Language::Json)
     }
 
     fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
@@ -482,13 +470,8 @@ impl LoaderConfig {
         self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
 
-    /// Everything that is wrong with the settings, found without opening a file's contents.
-    pub fn faults(&self) -> Vec<String> {
-        self.faults_among(&Files::local())
-    }
-
-    /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
-    pub(super) fn faults_among(&self, files: &Files) -> Vec<String> {
+    /// As `faults`, but for those of fields.
+    pub(super) fn faults_but_fields(&self, files: &Files) -> Vec<String> {
         let mut faults = Vec::new();
         match (&self.source, self.sources.as_slice()) {
             (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
@@ -504,11 +487,6 @@ impl LoaderConfig {
         }
         for source in &self.sources {
             source.faults(files, &mut faults);
-        }
-        if let ([source], [_, ..]) = (self.sources.as_slice(), self.fields.as_slice())
-            && let Err(error) = compile(source, &self.fields)
-        {
-            faults.push(format!("fields: {error}"));
         }
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());

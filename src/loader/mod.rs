@@ -3,6 +3,7 @@
 mod compile;
 mod config;
 mod plan;
+mod resolve;
 mod settings;
 mod transforms;
 mod verify;

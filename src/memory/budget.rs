@@ -1,7 +1,7 @@
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
 
-use super::lent::Tools;
+use super::account::Account;
 
 /// A bound in bytes, shared by everything that holds batch memory: the ring, streamed records, inflated files, decoders of
 /// images.
@@ -9,37 +9,6 @@ use super::lent::Tools;
 /// Clones draw on the same bound.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(pub(super) Arc<Account>);
-
-#[derive(Debug)]
-pub(super) struct Account {
-    pub(super) limit: u64,
-    pub(super) used: AtomicU64,
-    pub(super) tools: Mutex<Tools>,
-    /// A tool that was lent is there again.
-    pub(super) came_back: Condvar,
-}
-
-impl Account {
-    /// Takes `more` bytes, or gives how many are used.
-    pub(super) fn take(&self, more: u64) -> Result<(), u64> {
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(more).filter(|total| *total <= self.limit)
-        });
-        taken.map(|_| ())
-    }
-
-    #[cold]
-    pub(super) fn refusal(&self, more: u64, used: u64, what: &str) -> Error {
-        let limit = self.limit;
-        let message = format!(
-            "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; raise \
-             the budget to at least {}, or make batches smaller",
-            limit - used,
-            used.saturating_add(more),
-        );
-        Error::new(ErrorKind::Budget, message)
-    }
-}
 
 impl Default for MemoryBudget {
     fn default() -> Self {
@@ -73,7 +42,7 @@ impl MemoryBudget {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`], with the arithmetic done for the reader.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget), with the arithmetic done for the reader.
     pub fn reserve(&self, bytes: u64, what: &str) -> Result<Reservation> {
         let mut reservation = self.empty_reservation();
         reservation.grow_to(bytes, what)?;
@@ -103,7 +72,7 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`]; the reservation is then as before.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget); the reservation is then as before.
     pub fn grow_to(&mut self, bytes: u64, what: &str) -> Result<()> {
         self.try_grow_to(bytes).map_err(|used| self.account.refusal(bytes - self.bytes, used, what))
     }
@@ -147,6 +116,7 @@ impl Drop for Reservation {
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_budget_refuses_what_does_not_fit_and_takes_back_what_is_dropped() {

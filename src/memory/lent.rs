@@ -1,65 +1,15 @@
 //! Tools with memory of their own, such as decoders: lent for one piece of work at a time, and kept for the next one.
 
 use std::any::Any;
-use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use super::budget::{Account, MemoryBudget};
+use super::account::{Account, Idle};
+use super::budget::MemoryBudget;
 use crate::error::Result;
-use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::sync::{Arc, Ordering};
 
 /// A tool that needed more than this gives its memory back after the work.
 const KEPT: u64 = 256 << 20;
-
-/// The tools of a budget.
-#[derive(Debug, Default)]
-pub(super) struct Tools {
-    /// How many are lent, or just being given up. Each of them comes back without waiting for memory.
-    lent: usize,
-    /// Those that nobody uses now. What they hold is given up where room is short.
-    idle: Vec<Idle>,
-}
-
-#[derive(Debug)]
-struct Idle {
-    tool: Box<dyn Any + Send>,
-    bytes: u64,
-}
-
-impl Account {
-    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. Gives what is used if
-    /// nothing of that is enough.
-    pub(super) fn take_waiting(&self, bytes: u64) -> Result<MutexGuard<'_, Tools>, u64> {
-        let mut tools = self.tools.lock();
-        loop {
-            let idle = mem::take(&mut tools.idle);
-            if !idle.is_empty() {
-                tools.lent += 1;
-                drop(tools);
-                let held = idle.iter().map(|idle| idle.bytes).sum();
-                drop(idle);
-                tools = self.gave_up(held);
-            }
-            match self.take(bytes) {
-                Ok(()) => return Ok(tools),
-                Err(used) if bytes > self.limit || tools.lent == 0 && tools.idle.is_empty() => return Err(used),
-                Err(_) if tools.idle.is_empty() => tools = self.came_back.wait(tools),
-                Err(_) => {}
-            }
-        }
-    }
-}
-
-impl Account {
-    /// What was counted as lent while its memory was given up has gone.
-    fn gave_up(&self, bytes: u64) -> MutexGuard<'_, Tools> {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        let mut tools = self.tools.lock();
-        tools.lent -= 1;
-        self.came_back.notify_all();
-        tools
-    }
-}
 
 impl MemoryBudget {
     /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until others that

@@ -1,5 +1,6 @@
 //! Memory for batches: blocks from a [`PageSource`], and the one byte budget that everything large draws on.
 
+mod account;
 mod block;
 mod budget;
 mod lent;

@@ -11,7 +11,8 @@ use crate::stats::Stats;
 use super::background::stand_back;
 use super::delivery::Delivery;
 use super::planning::Planning;
-use super::session::{Begin, Session, SessionParts};
+use super::session::{Session, SessionParts};
+use super::steps::Begin;
 use super::workspace::Workspace;
 
 /// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
@@ -140,7 +141,7 @@ impl DataSetIterator for AsyncDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(&self.workspace, self.workspace.workers(), self.session.ring.stats())
+        self.delivery.stats(self.workspace.workers(), self.session.ring.stats(), self.workspace.budget())
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

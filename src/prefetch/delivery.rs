@@ -3,24 +3,14 @@ use std::sync::Arc;
 use crate::counters::Counters;
 use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Opened, Settle, State, caught};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
 use crate::read::Fingerprint;
 use crate::ring::{Draft, RingStats};
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::Ordering;
 
-use super::workspace::Workspace;
-
-/// What comes next in order.
-pub(super) enum Taken {
-    Batch(Draft<Batch>),
-    /// The end of the epoch.
-    End,
-    /// The epoch ends here.
-    Failed(Error),
-    /// No slot may hold the next batch now: takes no ticket, ends nothing.
-    Exhausted(Error),
-}
+use super::steps::Taken;
 
 /// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
 pub(super) struct Delivery {
@@ -184,7 +174,7 @@ impl Delivery {
         self.settle.policy()
     }
 
-    pub(super) fn stats(&self, workspace: &Workspace, workers: usize, ring: RingStats) -> Stats {
-        Stats::read(&self.counters, workers, ring, workspace.budget().used())
+    pub(super) fn stats(&self, workers: usize, ring: RingStats, budget: &MemoryBudget) -> Stats {
+        Stats::read(&self.counters, workers, ring, budget.used())
     }
 }

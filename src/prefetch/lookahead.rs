@@ -4,7 +4,7 @@ use crate::dataset::{BatchPlan, Filler, PlanTerms, Planner, caught, plan_batch};
 use crate::error::{Error, Result};
 use crate::storage::Needs;
 
-use super::session::Begin;
+use super::steps::Begin;
 
 /// Most batches that are planned before the one that is filled next.
 const MOST_PLANS: usize = 1024;

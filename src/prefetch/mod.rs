@@ -9,11 +9,13 @@ mod background;
 mod delivery;
 mod fetch_limit;
 mod lookahead;
+mod measuring;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod planning;
 mod session;
 mod shield;
+mod steps;
 #[cfg(feature = "tokio")]
 mod stream;
 mod workers;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use loom::thread;
 
-use super::delivery::Taken;
-use super::session::{Session, SessionParts, Step};
+use super::session::{Session, SessionParts};
+use super::steps::{Step, Taken};
 use super::workers::Job;
 use crate::counters::Counters;
 use crate::dataset::{BadRecords, BatchPlan, Filler, PlanTerms};

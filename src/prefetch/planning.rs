@@ -1,16 +1,17 @@
-use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::dataset::{BatchPlan, Planner, caught, measure_plan, measure_rows};
-use crate::error::{Error, Result};
+use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
+use crate::error::Result;
 use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::schema::Extents;
-use crate::sync::{Condvar, Mutex, Ordering};
+use crate::sync::Ordering;
 
 use super::lookahead::Lookahead;
-use super::session::{Session, Step};
+use super::measuring::Measuring;
+use super::session::Session;
+use super::steps::Step;
 use super::workers::{Job, Jobs};
 
 /// A job should take about this long: long against a hand-off, short against a batch.
@@ -152,7 +153,14 @@ impl Planning {
         }
         if session.filler.is_measured() && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS && self.workers > 1
         {
-            let extents = Measuring::measure(&self.measuring, plan, session, &self.jobs, self.workers)?;
+            let rows = plan.rows();
+            let step = rows.div_ceil(2 * self.workers).max(1);
+            self.measuring.begin(plan, rows.div_ceil(step));
+            for start in (0..rows).step_by(step) {
+                let rows = start..rows.min(start + step);
+                self.jobs.send(Job::measure(session.clone(), self.measuring.clone(), rows));
+            }
+            let extents = self.measuring.wait(plan)?;
             plan.measured = Some(extents);
             return Ok(extents);
         }
@@ -176,90 +184,6 @@ fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
     // Work worth sharing is shared among all workers, even if it would make a single job.
     if row_ns * rows as u64 > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
-}
-
-/// A batch whose rows are being measured by the workers; reused from batch to batch.
-#[derive(Default)]
-pub(super) struct Measuring {
-    plan: RwLock<BatchPlan>,
-    progress: Mutex<Progress>,
-    done: Done,
-}
-
-struct Done(Condvar);
-
-impl Default for Done {
-    fn default() -> Self {
-        Self(Condvar::new())
-    }
-}
-
-#[derive(Default)]
-struct Progress {
-    left: usize,
-    extents: Extents,
-    faults: Vec<(usize, Error)>,
-    /// Why rows were not measured.
-    failed: Option<Error>,
-}
-
-/// What measuring some rows gave: the longest extents, and which rows are bad.
-pub(super) type Measured = (Extents, Vec<(usize, Error)>);
-
-impl Measuring {
-    fn measure(
-        this: &Arc<Self>,
-        plan: &mut BatchPlan,
-        session: &Arc<Session>,
-        jobs: &Jobs,
-        workers: usize,
-    ) -> Result<Extents> {
-        let rows = plan.rows();
-        let step = rows.div_ceil(2 * workers).max(1);
-        std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
-        *this.progress.lock() = Progress { left: rows.div_ceil(step), ..Progress::default() };
-        for start in (0..rows).step_by(step) {
-            let rows = start..rows.min(start + step);
-            jobs.send(Job::measure(session.clone(), this.clone(), rows));
-        }
-        let mut progress = this.progress.lock();
-        while progress.left > 0 {
-            progress = this.done.0.wait(progress);
-        }
-        let Progress { extents, faults, failed, .. } = std::mem::take(&mut *progress);
-        drop(progress);
-        std::mem::swap(plan, &mut *this.plan.write().unwrap_or_else(PoisonError::into_inner));
-        plan.faults.extend(faults);
-        failed.map_or(Ok(extents), Err)
-    }
-
-    /// Measures some rows, on a worker, which [reports](Self::report) in any case.
-    pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) -> Result<Measured> {
-        let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
-        let mut faults = Vec::new();
-        let extents = if session.stop.load(Ordering::Acquire) {
-            Extents::default()
-        } else {
-            measure_rows(&*session.filler, &plan, rows, scratch, |row, error| faults.push((row, error)))
-        };
-        Ok((extents, faults))
-    }
-
-    /// What became of some rows. Each part of them reports once.
-    pub(super) fn report(&self, measured: Result<Measured>) {
-        let mut progress = self.progress.lock();
-        match measured {
-            Ok((extents, mut faults)) => {
-                progress.extents = progress.extents.max(extents);
-                progress.faults.append(&mut faults);
-            }
-            Err(error) => progress.failed = Some(error),
-        }
-        progress.left -= 1;
-        if progress.left == 0 {
-            self.done.0.notify_all();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,17 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::dataset::{
-    BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, State, caught, fetch_directly, settle_batch,
-};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, caught, fetch_directly, settle_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
-use super::delivery::Taken;
 use super::fetch_limit::{FetchLimit, Fetchers};
-use super::workspace::LONGEST_WAIT;
+use super::steps::{Begin, LONGEST_WAIT, Step, Taken, check_process};
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
@@ -79,13 +76,6 @@ enum Wanted {
     Close,
 }
 
-/// Where the planner is to go on.
-#[derive(Clone, Copy)]
-pub(super) enum Begin {
-    Epoch(u64),
-    At(State),
-}
-
 /// What was in the window, or would have come into it.
 enum Pending {
     Plan(BatchPlan),
@@ -97,14 +87,6 @@ enum Entry {
     Filled(Draft<Batch>),
     Failed(Error),
     End,
-}
-
-/// What the planning thread does next.
-pub(super) enum Step {
-    Begin(Begin),
-    Plan,
-    Refill(BatchPlan),
-    Exit,
 }
 
 pub(super) struct SessionParts {
@@ -120,18 +102,6 @@ pub(super) struct SessionParts {
     pub(super) fetch_limit: Option<FetchLimit>,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
-}
-
-/// An error unless this is the process that started the threads.
-pub(super) fn check_process(process: u32) -> Result<()> {
-    if process == std::process::id() {
-        return Ok(());
-    }
-    let message = format!(
-        "threads stay behind when a process forks, and those of this workspace are in process {process}: make workspace \
-         and iterators anew in the child, or have them shielded before the fork"
-    );
-    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 impl Window {

@@ -16,7 +16,8 @@ use crate::stats::Stats;
 use crate::sync::AtomicBool;
 
 use super::async_iterator::AsyncDataSetIterator;
-use super::delivery::{Delivery, Taken};
+use super::delivery::Delivery;
+use super::steps::Taken;
 use super::workspace::Workspace;
 
 /// A source that may not be prefetched; see [`shield`].
@@ -212,7 +213,7 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(&self.workspace, 1, self.ring.stats())
+        self.delivery.stats(1, self.ring.stats(), self.workspace.budget())
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

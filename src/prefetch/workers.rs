@@ -12,8 +12,9 @@ use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
 use super::background::stand_back;
-use super::planning::Measuring;
-use super::session::{Session, check_process};
+use super::measuring::Measuring;
+use super::session::Session;
+use super::steps::check_process;
 
 /// Jobs that may wait for a worker. More than a few batches' worth; a full queue only makes planning wait.
 const QUEUED_JOBS: usize = 1024;

@@ -12,10 +12,8 @@ use crate::sync::{Condvar, Mutex};
 
 use super::fetch_limit::FetchLimit;
 use super::session::Session;
+use super::steps::LONGEST_WAIT;
 use super::workers::Pool;
-
-/// What a clock can be moved on by: for ever, in effect.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
 ///

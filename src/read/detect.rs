@@ -15,10 +15,11 @@ use super::IdxReader;
 use super::csv::looks_like_table;
 use super::foreign::{self, Foreign};
 use super::images::has_class_folders;
+use super::names::{is_idx_name, is_npy_name, plain_name};
 use super::npy::begins_as_npy;
 use super::sequence::is_csv_name;
 use super::tar::{is_pattern, is_tar_name};
-use crate::storage::{Inflater, inflate_error, open_file};
+use crate::storage::{Files, inflate_error, open_file};
 
 /// The formats that [`detect`] tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -112,10 +113,10 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Format> {
 }
 
 fn file(path: &Path) -> Result<Format> {
-    let packed = Inflater::recognises(path)?;
+    let packed = Files::local().is_gzip(path)?;
     let mut head = Vec::new();
     if packed {
-        let bytes = Inflater::open(path)?.take(HEAD_BYTES).read_to_end(&mut head);
+        let bytes = Files::local().inflated(path)?.take(HEAD_BYTES).read_to_end(&mut head);
         bytes.map_err(|error| inflate_error(path, head.len() as u64, error))?;
     } else {
         open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
@@ -198,21 +199,6 @@ fn begins_as_tar(head: &[u8]) -> bool {
 
 fn begins_as_idx(head: &[u8]) -> bool {
     matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
-}
-
-/// The lower-case name without `.gz`.
-fn plain_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name)
-}
-
-pub(super) fn is_idx_name(path: &Path) -> bool {
-    let name = plain_name(path);
-    name.ends_with("-ubyte") || name.ends_with(".idx")
-}
-
-fn is_npy_name(path: &Path) -> bool {
-    plain_name(path).ends_with(".npy")
 }
 
 fn is_image_name(path: &Path) -> bool {

@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::schema::{Role, TensorSpec};
 
-use super::detect::is_idx_name;
 use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
+use super::names::is_idx_name;
 use crate::storage::{Access, Files, Input, Spool, inflate_error};
 
 /// How an IDX file is read.

@@ -20,6 +20,7 @@ mod job;
 mod lines;
 mod listed;
 mod memory;
+mod names;
 mod npy;
 mod packed;
 mod parallel;

@@ -2,8 +2,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Block, whole_pages};
 use crate::sync::Ordering;
 
-use super::slot::Body;
-use super::{Draft, Overflow, Shared};
+use super::config::Overflow;
+use super::slot::{Body, Draft, Shared};
 
 impl<M> Draft<M> {
     /// Gives the slot memory for `bytes` bytes, if it has less.

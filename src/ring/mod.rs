@@ -7,6 +7,7 @@
 //!
 //! Read `slot.rs` for the states of a slot, `growth.rs` for when it gets other memory.
 
+mod config;
 mod growth;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
@@ -15,54 +16,14 @@ mod slot;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Block, MemoryBudget, PageSource, whole_pages};
+use crate::memory::{Block, whole_pages};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 
-use slot::{Body, Slot};
+pub(crate) use config::RingConfig;
+pub use config::{Overflow, RingStats};
+use slot::{Body, Shared, Slot, State};
 pub(crate) use slot::{Draft, Lease, Share};
-
-/// What happens when a batch needs more memory than the budget has left, or when no slot may hold it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overflow {
-    /// A named error in the batch's place. The default.
-    #[default]
-    Fail,
-    /// The batch is served from ordinary memory outside the budget, and counted in [`RingStats::spilled`].
-    Spill,
-}
-
-/// What a ring is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct RingConfig {
-    pub(crate) slots: usize,
-    pub(crate) slot_bytes: usize,
-    pub(crate) pages: std::sync::Arc<dyn PageSource>,
-    pub(crate) budget: MemoryBudget,
-    pub(crate) overflow: Overflow,
-    /// A byte that fills a slot before every fill, so that a test sees what a decoder leaves unwritten.
-    pub(crate) poison: Option<u8>,
-}
-
-/// The ring's figures at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RingStats {
-    /// Number of slots.
-    pub slots: usize,
-    /// Bytes of the largest slot.
-    pub slot_bytes: usize,
-    /// Bytes of all slots together.
-    pub bytes: usize,
-    /// Slots in the caller's hands now.
-    pub leased: usize,
-    /// How often a slot was given larger memory.
-    pub regrown: u64,
-    /// Batches served from ordinary memory because no slot could hold them.
-    pub spilled: u64,
-}
 
 /// The ring; clones are handles to the same one.
 pub(crate) struct Ring<M>(Arc<Shared<M>>);
@@ -71,23 +32,6 @@ impl<M> Clone for Ring<M> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
-}
-
-pub(crate) struct Shared<M> {
-    config: RingConfig,
-    state: Mutex<State<M>>,
-    came_home: Condvar,
-    /// Bytes of the largest batch seen: what the other slots grow to when they are next taken.
-    high_water: AtomicU64,
-    bytes: AtomicU64,
-    slot_bytes: AtomicU64,
-    regrown: AtomicU64,
-    spilled: AtomicU64,
-}
-
-struct State<M> {
-    free: VecDeque<Arc<Slot<M>>>,
-    leased: usize,
 }
 
 impl<M: Default> Ring<M> {
@@ -233,7 +177,7 @@ pub(crate) fn exhausted(leased: usize, slots: usize) -> Error {
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
     use super::*;
-    use crate::memory::AnonymousPages;
+    use crate::memory::{AnonymousPages, MemoryBudget};
 
     fn ring(slots: usize, slot_bytes: usize, limit: u64, overflow: Overflow) -> Result<Ring<Vec<u8>>> {
         let pages = std::sync::Arc::new(AnonymousPages);

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -6,9 +7,27 @@ use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
 use crate::row::RowsMut;
 use crate::schema::TensorSpec;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, UnsafeCell};
 
-use super::Shared;
+use super::config::RingConfig;
+
+/// What the handles of a ring share.
+pub(crate) struct Shared<M> {
+    pub(super) config: RingConfig,
+    pub(super) state: Mutex<State<M>>,
+    pub(super) came_home: Condvar,
+    /// Bytes of the largest batch seen: what the other slots grow to when they are next taken.
+    pub(super) high_water: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) slot_bytes: AtomicU64,
+    pub(super) regrown: AtomicU64,
+    pub(super) spilled: AtomicU64,
+}
+
+pub(super) struct State<M> {
+    pub(super) free: VecDeque<Arc<Slot<M>>>,
+    pub(super) leased: usize,
+}
 
 /// One place of the ring. Who may touch `body` follows from who holds the slot: see [`Owner`].
 pub(super) struct Slot<M> {

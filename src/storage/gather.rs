@@ -7,14 +7,15 @@
 //! come as zeros, so that its length is asked for afterwards.) Whoever finds that reads piece by piece, and learns what is
 //! wrong.
 //!
-//! Only on Linux; elsewhere no [`Window`] opens.
+//! Only on Linux; elsewhere no [`Window`](super::window::Window) opens.
 
 use std::fs::File;
 use std::ops::Range;
 
-use memmap2::{Mmap, MmapRaw};
+use memmap2::Mmap;
 
-use super::Input;
+use super::input::Input;
+use super::window::Window;
 
 /// Most bytes that are gathered at once.
 const MOST_BYTES: u64 = 1 << 20;
@@ -25,17 +26,6 @@ const PIECE_BYTES: u64 = 4 << 10;
 
 /// With fewer pieces than this there is little to gain, counting those as one that lie behind each other.
 const FEWEST_PIECES: u64 = 4;
-
-/// A mapping that is never looked into.
-#[derive(Debug)]
-pub(crate) struct Window(MmapRaw);
-
-impl Window {
-    /// `None` where the system can't do it; the file must then be read piece by piece.
-    pub(crate) fn open(file: &File) -> Option<Self> {
-        system::open(file).map(Self)
-    }
-}
 
 /// Where gathered pieces lie, one behind the other.
 #[derive(Debug, Default)]
@@ -94,20 +84,13 @@ mod system {
     use std::ops::Range;
     use std::os::fd::{AsRawFd, FromRawFd};
 
-    use memmap2::{Advice, Mmap, MmapOptions, MmapRaw};
+    use memmap2::{Mmap, MmapRaw};
 
     use crate::memory::check_file_limit;
     use crate::storage::prefetch;
 
     /// Pieces a call; the system takes 1024 at most.
     const A_CALL: usize = 128;
-
-    pub(super) fn open(file: &File) -> Option<MmapRaw> {
-        let map = MmapOptions::new().map_raw_read_only(file).ok().filter(|map| map.len() > 0)?;
-        // Pieces lie apart: what is around one that has to come from the disk is not wanted.
-        map.advise(Advice::Random).ok()?;
-        Some(map)
-    }
 
     /// Memory of `bytes` that belongs to a file, and is taken page by page as it is written to.
     pub(super) fn memory(bytes: u64) -> Option<(File, Mmap)> {
@@ -162,10 +145,6 @@ mod system {
     use std::ops::Range;
 
     use memmap2::{Mmap, MmapRaw};
-
-    pub(super) fn open(_: &File) -> Option<MmapRaw> {
-        None
-    }
 
     pub(super) fn memory(_: u64) -> Option<(File, Mmap)> {
         None

@@ -3,9 +3,7 @@ use std::path::Path;
 
 use flate2::bufread::GzDecoder;
 
-use crate::error::{Error, ErrorKind, Result};
-
-use super::Files;
+use crate::error::{Error, ErrorKind};
 
 /// Bytes from front to back, of wherever.
 pub(crate) type Bytes = Box<dyn Read + Send>;
@@ -17,15 +15,6 @@ pub(crate) struct Inflater {
 }
 
 impl Inflater {
-    /// Whether the file starts with gzip's magic bytes.
-    pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        Files::local().is_gzip(path)
-    }
-
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Files::local().stream(path).map(Self::new)
-    }
-
     /// What the compressed `bytes` hold.
     pub(crate) fn new(bytes: Bytes) -> Self {
         Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, bytes))) }
@@ -89,7 +78,7 @@ pub(super) mod tests {
 
     use flate2::{Compression, write::GzEncoder};
 
-    use super::super::{Input, Spool};
+    use super::super::{Files, Input, Spool};
     use super::*;
 
     pub(in crate::storage) fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -105,7 +94,7 @@ pub(super) mod tests {
         let read = |bytes: Vec<u8>| {
             std::fs::write(&path, bytes).unwrap();
             let mut text = Vec::new();
-            Inflater::open(&path).unwrap().read_to_end(&mut text).map(|_| text)
+            Files::local().inflated(&path).unwrap().read_to_end(&mut text).map(|_| text)
         };
         let members = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
         assert_eq!(read(members.clone()).unwrap(), b"one two");
@@ -120,7 +109,7 @@ pub(super) mod tests {
         let path = folder.path().join("cut.gz");
         let packed = gzip(&vec![1; 100_000]);
         std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
-        let error = Input::spool(&path, Inflater::open(&path).unwrap(), &Spool::default()).unwrap_err();
+        let error = Input::spool(&path, Files::local().inflated(&path).unwrap(), &Spool::default()).unwrap_err();
         assert!(error.to_string().contains("truncated"), "{error}");
     }
 }

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation, check_file_limit};
 
-use super::ahead::Ahead;
-use super::gather::Window;
-use super::{Needs, inflate_error, open_file, shorter_than_before};
+use super::ahead::{Ahead, Needs};
+use super::gzip::inflate_error;
+use super::window::Window;
+use super::{open_file, shorter_than_before};
 
 /// How a file's bytes are reached: `"read"` or `"map"` in settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -332,7 +333,7 @@ pub(crate) const MAPPED: Access = Access::Map(Mapping { is_promised: true });
 
 #[cfg(test)]
 mod tests {
-    use super::super::Inflater;
+    use super::super::Files;
     use super::super::gzip::tests::gzip;
     use super::*;
 
@@ -344,14 +345,14 @@ mod tests {
         std::fs::write(&plain, &bytes).unwrap();
         let packed = folder.path().join("packed.gz");
         std::fs::write(&packed, gzip(&bytes)).unwrap();
-        assert!(Inflater::recognises(&packed).unwrap() && !Inflater::recognises(&plain).unwrap());
+        assert!(Files::local().is_gzip(&packed).unwrap() && !Files::local().is_gzip(&plain).unwrap());
         let small = Spool { memory_bytes: 1000, ..Spool::default() };
         for input in [
             Input::open(&plain, Access::Read).unwrap(),
             // SAFETY: nobody changes it.
             Input::open(&plain, Access::Map(unsafe { Mapping::promise() })).unwrap(),
-            Input::spool(&packed, Inflater::open(&packed).unwrap(), &Spool::default()).unwrap(),
-            Input::spool(&packed, Inflater::open(&packed).unwrap(), &small).unwrap(),
+            Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &Spool::default()).unwrap(),
+            Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &small).unwrap(),
         ] {
             assert_eq!(input.len(), bytes.len() as u64);
             let mut part = [0u8; 1000];
@@ -381,10 +382,10 @@ mod tests {
         let bomb = folder.path().join("bomb.gz");
         std::fs::write(&bomb, gzip(&vec![0; 10 << 20])).unwrap();
         let spool = Spool { limit_bytes: 1 << 20, ..Spool::default() };
-        let error = Input::spool(&bomb, Inflater::open(&bomb).unwrap(), &spool).unwrap_err();
+        let error = Input::spool(&bomb, Files::local().inflated(&bomb).unwrap(), &spool).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
         let spool = Spool { budget: MemoryBudget::new(1 << 20), ..Spool::default() };
-        let error = Input::spool(&bomb, Inflater::open(&bomb).unwrap(), &spool).unwrap_err();
+        let error = Input::spool(&bomb, Files::local().inflated(&bomb).unwrap(), &spool).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Budget);
     }
 }

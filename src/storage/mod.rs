@@ -10,6 +10,7 @@ mod files;
 mod gather;
 mod gzip;
 mod input;
+mod window;
 
 use std::ffi::OsString;
 use std::ops::Range;

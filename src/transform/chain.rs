@@ -39,6 +39,17 @@ pub(crate) struct ChainMemory {
     pub(crate) scopes: Scopes,
 }
 
+impl Transforms {
+    /// The tensors that are made of those of `source`.
+    ///
+    /// # Errors
+    ///
+    /// What the transforms object to.
+    pub fn schema(&self, source: &Schema) -> Result<Schema> {
+        Ok(Chain::new(source.tensors(), self)?.schema().as_ref().clone())
+    }
+}
+
 impl Chain {
     /// # Errors
     ///

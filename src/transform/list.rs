@@ -4,9 +4,9 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::Scope;
 use crate::row::TensorMut;
-use crate::schema::{Schema, TensorSpec};
+use crate::schema::TensorSpec;
 
-use super::{BatchMut, BatchTransform, Chain, Outputs, Row, Tensors, Transform};
+use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 
 /// A list of transforms, applied in its order: first those of samples, then those of batches.
 ///
@@ -89,15 +89,6 @@ impl Transforms {
     #[must_use]
     pub fn remove(self, tensor: impl Into<String>) -> Self {
         self.and(Remove(tensor.into()))
-    }
-
-    /// The tensors that are made of those of `source`.
-    ///
-    /// # Errors
-    ///
-    /// What the transforms object to.
-    pub fn schema(&self, source: &Schema) -> Result<Schema> {
-        Ok(Chain::new(source.tensors(), self)?.schema().as_ref().clone())
     }
 
     /// Adds all of another list.

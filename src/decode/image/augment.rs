@@ -1,16 +1,14 @@
 use serde::{Deserialize, Serialize};
 
-use super::CropFit;
-use super::options::ImageOptions;
 use crate::random::RandomKey;
 
 /// One random operation on the pixels of an image, as plain data. What is left out has torchvision's default.
 ///
-/// An image goes through the operations of [`ImageOptions::augment`] in the order of the list, as 8-bit RGB and before
+/// An image goes through the operations of [`ImageOptions::augment`](crate::ImageOptions::augment) in the order of the list, as 8-bit RGB and before
 /// anything is normalised. Each draws its random numbers under a key of its own, made of seed, epoch, sample, kind of
 /// operation and its position among those of the same kind. So a sample of an epoch is the same picture whatever the
 /// workers, the order, the shard or a restart, and adding an operation changes nothing that the others draw. Several image
-/// sources of one loader draw the same numbers: a picture and its segmentation map (see [`ImageOptions`]) get the same
+/// sources of one loader draw the same numbers: a picture and its segmentation map (see [`ImageOptions`](crate::ImageOptions)) get the same
 /// crops, flips and rotations.
 ///
 /// There is no switch: data is augmented if operations are listed, so leave the list empty for evaluation.
@@ -31,7 +29,7 @@ use crate::random::RandomKey;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ImageAugment {
-    /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`]: torchvision's
+    /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`](crate::ImageOptions::size): torchvision's
     /// `RandomResizedCrop`. It stands first in the list. The box is drawn before anything is decoded.
     RandomResizedCrop {
         /// Share of the image's area that the box covers, from and to.
@@ -160,7 +158,7 @@ impl ImageAugment {
         }
     }
 
-    fn faults(&self, faults: &mut Vec<String>) {
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
         let mut fault = |fault: &str| faults.push(format!("{}: {fault}", self.name()));
         let share = |share: f64| (0.0..=1.0).contains(&share);
         match *self {
@@ -216,26 +214,6 @@ fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str))
     }
 }
 
-/// Everything that is wrong with the operations of `options`.
-pub(super) fn faults(options: &ImageOptions, faults: &mut Vec<String>) {
-    for (index, operation) in options.augment.iter().enumerate() {
-        operation.faults(faults);
-        if matches!(operation, ImageAugment::RandomResizedCrop { .. }) {
-            if index > 0 {
-                let message = "it stands first, and once: the box is cut before anything else is done";
-                faults.push(format!("random_resized_crop: {message}"));
-            }
-            if options.size.is_none() {
-                faults.push("random_resized_crop needs a size to resize to".to_owned());
-            }
-            if options.fit != CropFit::Stretch {
-                faults
-                    .push("random_resized_crop and fit = center_crop both choose a part; leave one of them out".into());
-            }
-        }
-    }
-}
-
 /// The operations, each with the key that it draws under in the sample of `key`.
 pub(super) fn keyed(list: &[ImageAugment], key: RandomKey) -> impl Iterator<Item = (&ImageAugment, RandomKey)> {
     list.iter().enumerate().map(move |(index, operation)| {
@@ -243,4 +221,9 @@ pub(super) fn keyed(list: &[ImageAugment], key: RandomKey) -> impl Iterator<Item
         let nth = list[..index].iter().filter(|earlier| earlier.number() == number).count() as u64;
         (operation, key.operation(number, nth))
     })
+}
+
+/// Whether an operation of this probability is carried out.
+pub(super) fn happens(probability: f64, key: RandomKey) -> bool {
+    key.unit(u64::MAX) < probability
 }

@@ -1,8 +1,9 @@
 //! BMP of Windows and OS/2, row by row or run by run.
 
+use super::decoder::DecodeImage;
 use super::map::{self, Map};
 use super::samples::unpack;
-use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale};
+use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
 const PLAIN: u32 = 0;

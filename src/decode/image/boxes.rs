@@ -1,6 +1,6 @@
 //! Random boxes: which part of an image is cut out or erased.
 
-use super::Region;
+use super::stored::Region;
 use crate::random::RandomKey;
 
 /// How often a box that does not fit is drawn again.

@@ -2,8 +2,9 @@
 
 use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
 
+use super::decoder::DecodeImage;
 use super::map::Map;
-use super::{DecodeImage, Header, Region, Scale};
+use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows of an interlaced frame: the first of each pass, and the step to the next one.

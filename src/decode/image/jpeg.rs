@@ -2,7 +2,8 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 
 use super::baseline::{self, NotOurs};
 use super::complete;
-use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
+use super::decoder::{DecodeImage, copy_region, resize_buffer};
+use super::stored::{Header, Region, Scale};
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -1,11 +1,12 @@
 //! Segmentation maps: numbers that stand for classes, one a pixel. They are moved, never mixed.
 
-use super::augment::keyed;
+use super::augment::ImageAugment;
+use super::augment::{happens, keyed};
 use super::boxes::{crop_box, uniform};
+use super::options::{CropFit, ImageOptions};
 use super::resize::{Centre, centre};
 use super::rotate::rotate_nearest;
-use super::work::happens;
-use super::{CropFit, Header, ImageAugment, ImageOptions};
+use super::stored::{Header, ImageFormat};
 use crate::decode::write_numbers;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,11 +17,9 @@ use crate::row::TensorMut;
 #[cold]
 pub(super) fn not_a_map(header: &Header) -> Error {
     let message = match header.format {
-        super::ImageFormat::Jpeg => {
-            "a JPEG changes values, and so can't hold a map of indices; save maps as PNG, or read \
+        ImageFormat::Jpeg => "a JPEG changes values, and so can't hold a map of indices; save maps as PNG, or read \
                                      it with colour = \"grey\""
-                .to_owned()
-        }
+            .to_owned(),
         format => format!(
             "a {} of {} channels; a map of indices has one, a palette or grey of up to 16 bits: turn its colours into \
              indices and save them as PNG",

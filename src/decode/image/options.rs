@@ -3,8 +3,8 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
-use super::MAX_SIDE;
-use super::augment::{self, ImageAugment};
+use super::augment::ImageAugment;
+use super::stored::MAX_SIDE;
 use crate::dtype::DType;
 use crate::random::{RandomKey, mix};
 
@@ -246,7 +246,7 @@ impl ImageOptions {
             (None, CropFit::CenterCrop { .. }) => faults.push("center_crop needs a size to cut".to_owned()),
             _ => {}
         }
-        augment::faults(self, &mut faults);
+        augment_faults(self, &mut faults);
         if self.jpeg == JpegDecoder::TurboJpeg && !cfg!(feature = "turbojpeg") {
             faults.push("jpeg = turbo_jpeg needs a build with the feature `turbojpeg`".to_owned());
         }
@@ -267,5 +267,25 @@ impl ImageOptions {
             }
         }
         faults
+    }
+}
+
+/// Everything that is wrong with the operations of `options`.
+fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
+    for (index, operation) in options.augment.iter().enumerate() {
+        operation.faults(faults);
+        if matches!(operation, ImageAugment::RandomResizedCrop { .. }) {
+            if index > 0 {
+                let message = "it stands first, and once: the box is cut before anything else is done";
+                faults.push(format!("random_resized_crop: {message}"));
+            }
+            if options.size.is_none() {
+                faults.push("random_resized_crop needs a size to resize to".to_owned());
+            }
+            if options.fit != CropFit::Stretch {
+                faults
+                    .push("random_resized_crop and fit = center_crop both choose a part; leave one of them out".into());
+            }
+        }
     }
 }

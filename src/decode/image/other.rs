@@ -3,9 +3,11 @@ use std::io::Cursor;
 use image::metadata::Orientation as Exif;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
 
+use super::decoder::{DecodeImage, copy_region, resize_buffer};
 use super::map::{self, Map};
 use super::samples::{level, spread};
-use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale, copy_region, resize_buffer, tiff};
+use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
+use super::tiff;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.

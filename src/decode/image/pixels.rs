@@ -3,7 +3,8 @@
 use half::{bf16, f16};
 
 use super::colour::grey;
-use super::{Orientation, PixelOrder, Region};
+use super::options::PixelOrder;
+use super::stored::{Orientation, Region};
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
 use crate::decode::{FromF32, write_numbers};
 use crate::dtype::{DType, Numbers};

@@ -4,9 +4,10 @@ use std::io::Cursor;
 
 use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Reader, Transformations};
 
+use super::decoder::DecodeImage;
 use super::map::{self, Map};
 use super::samples::{level, spread, unpack};
-use super::{DecodeImage, Header, Region, Scale};
+use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the library may hold beside two rows: chunks that are not about pixels.

@@ -1,7 +1,8 @@
 //! PBM, PGM and PPM files, binary and in plain text, as Pillow reads them.
 
+use super::decoder::DecodeImage;
 use super::map::{self, Map};
-use super::{DecodeImage, Header, ImageFormat, Orientation, Region, Scale};
+use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What stands before the pixels.
@@ -80,11 +81,6 @@ impl Text<'_> {
             _ => Err(damaged(self.at - 1, "something else where 0 or 1 is expected")),
         }
     }
-}
-
-/// Whether this is how such a file begins.
-pub(super) fn begins(bytes: &[u8]) -> bool {
-    matches!(bytes, [b'P', b'1'..=b'6', b' ' | b'\t'..=b'\r', b' ' | b'\t'..=b'\r' | b'#' | b'0'..=b'9', ..])
 }
 
 fn open(bytes: &[u8]) -> Result<(Preamble, Text<'_>)> {

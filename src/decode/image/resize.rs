@@ -2,7 +2,8 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3};
 use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
-use super::{CropFit, Header, Region};
+use super::options::CropFit;
+use super::stored::{Header, Region};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How a stored image becomes one of the wanted size (both before turning upright).
@@ -173,7 +174,7 @@ mod tests {
     use fast_image_resize::CpuExtensions;
 
     use super::*;
-    use crate::decode::image::{ImageFormat, Orientation};
+    use crate::decode::image::stored::{ImageFormat, Orientation};
     use crate::random::RandomKey;
 
     #[test]
@@ -200,7 +201,7 @@ mod tests {
 
             let (region, narrowed) = plan.narrowed((width, height));
             let mut part = vec![0; region.bytes()];
-            crate::decode::image::copy_region(&from, width, region, &mut part);
+            crate::decode::image::decoder::copy_region(&from, width, region, &mut part);
             let header = Header { width: region.width, height: region.height, ..header };
             let mut cut = vec![0; plan.bytes()];
             Bilinear::default().resize(&header, &part, &narrowed, &mut cut).unwrap();

@@ -4,9 +4,11 @@ use std::io::Cursor;
 
 use tiff::decoder::{Decoder, DecodingResult};
 
+use super::complete;
+use super::jpeg_header::jpeg_header;
 use super::map::Map;
 use super::samples::unpack;
-use super::{Header, ImageFormat, Orientation, Region, complete, container};
+use super::stored::{Header, ImageFormat, Orientation, Region};
 use crate::error::{Error, ErrorKind, Result};
 
 const WHITE_IS_ZERO: u32 = 0;
@@ -184,7 +186,7 @@ pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
         let whole = [tables, part.strip_prefix(START).unwrap_or(part)].concat();
         let faulty = |error: Error| damaged(&format!("JPEG data of part {nth}: {}", error.message()));
         let found = complete::survey(&whole).map_err(faulty)?;
-        let part = container::header(&whole).map_err(faulty)?;
+        let part = jpeg_header(&whole).map_err(faulty)?;
         if Region::whole(&part).pixels() > Region::whole(header).pixels().max(1 << 20) {
             return Err(damaged("JPEG data of more pixels than the picture has"));
         }

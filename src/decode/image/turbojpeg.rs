@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use turbojpeg_sys as tj;
 
 use super::complete::survey;
-use super::{DecodeImage, Header, Region, Scale, copy_region, resize_buffer};
+use super::decoder::{DecodeImage, copy_region, resize_buffer};
+use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
 /// As for the other decoders: what more scans cost is out of proportion to the file.

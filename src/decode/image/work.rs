@@ -1,17 +1,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::augment::keyed;
+use super::augment::ImageAugment;
+use super::augment::{happens, keyed};
 use super::boxes::{crop_box, erase_box, uniform};
 use super::colour::Jitter;
 use super::container::{check_whole, header};
+use super::decoder::resize_buffer;
+use super::decoders::Decoders;
 use super::map::Map;
+use super::options::{ImageColour, ImageOptions, PixelOrder};
 use super::pixels::{fill, to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Bilinear, Plan};
 use super::rotate::rotate;
-use super::{
-    Decoders, Header, ImageAugment, ImageColour, ImageFormat, ImageOptions, Orientation, PixelOrder, Region, Scale,
-    resize_buffer,
-};
+use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use crate::counters::{Damage, Damages};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -265,10 +266,6 @@ impl Picture<'_> {
     fn bytes(&self) -> usize {
         self.size.0 as usize * self.size.1 as usize * 3
     }
-}
-
-pub(super) fn happens(probability: f64, key: RandomKey) -> bool {
-    key.unit(u64::MAX) < probability
 }
 
 /// The orientation after a flip, if `operation` is one and happens.

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::normalise::Normaliser;
 use crate::schema::{Dim, Schema, Shape, TensorSpec};
 
-use super::super::plan::Place;
+use super::super::place::Place;
 use super::{
     Conversion, DenseConversion, DenseWork, FloatType, ImageConversion, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork,
     Work,

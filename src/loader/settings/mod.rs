@@ -4,12 +4,11 @@ mod lines;
 mod node;
 mod words;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::LoaderConfig;
-use node::{Node, TAGS};
+use node::{Node, Step, TAGS};
 use words::{Fault, What};
 
 /// The two languages of settings.
@@ -19,27 +18,8 @@ pub(super) enum Language {
     Json,
 }
 
-/// One step from a table or list to what it holds.
-#[derive(Clone, Debug, PartialEq)]
-enum Step {
-    Key(String),
-    Index(usize),
-}
-
-impl LoaderConfig {
-    /// The settings that a text of JSON says, in the same language as a file: what stands short there may stand short here.
-    /// Relative paths are taken from the current folder.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] for what is no such setting, with the key, what is allowed there, and the line.
-    pub fn from_json(text: &str) -> Result<Self> {
-        parse(text, Language::Json)
-    }
-}
-
 /// The settings that `text` says.
-pub(super) fn parse(text: &str, language: Language) -> Result<LoaderConfig> {
+pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Result<T> {
     let mut node = match language {
         Language::Json => serde_json::from_str(text).map_err(|error| {
             let message = format!("is no JSON: {error}");
@@ -52,8 +32,8 @@ pub(super) fn parse(text: &str, language: Language) -> Result<LoaderConfig> {
         })?,
     };
     lengthen(&mut node);
-    LoaderConfig::deserialize(&node).map_err(|fault| {
-        let path = culprit(&mut node, &fault);
+    T::deserialize(&node).map_err(|fault| {
+        let path = culprit::<T>(&mut node, &fault);
         let line = match language {
             Language::Toml => lines::in_toml(text, &path),
             Language::Json => lines::in_json(text, &path),
@@ -113,7 +93,7 @@ const PROBE: &str = "\0";
 /// Where `fault` lies, which `root` gives. What has kinds is read as a whole before its kind is known, so that the parser
 /// knows no more than the table. So the part is found whose loss loses the fault: tables and lists are read from front to
 /// back, and the first fault ends it.
-fn culprit(root: &mut Node, fault: &Fault) -> Vec<Step> {
+fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
     let mut path = Vec::new();
     loop {
         let Some(node) = root.at(&path) else { return path };
@@ -127,7 +107,7 @@ fn culprit(root: &mut Node, fault: &Fault) -> Vec<Step> {
             if let Some(node) = root.at(&path) {
                 *node = part;
             }
-            LoaderConfig::deserialize(&*root).err().as_ref() != Some(fault)
+            T::deserialize(&*root).err().as_ref() != Some(fault)
         };
         let is_probed = fault.what == What::Missing || whole.is_long_table();
         let mut is_lost = |kept: usize| is_lost_with(beginning(&whole, kept, is_probed));
@@ -179,9 +159,10 @@ fn beginning(whole: &Node, kept: usize, probed: bool) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loader::LoaderConfig;
 
     fn fault(text: &str, language: Language) -> (u64, String) {
-        let error = parse(text, language).unwrap_err();
+        let error = parse::<LoaderConfig>(text, language).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         (error.location().line.unwrap(), error.message().to_owned())
     }
@@ -317,7 +298,7 @@ mod tests {
             ),
         ];
         for (short, long) in pairs {
-            let config = parse(short, Language::Toml).unwrap();
+            let config: LoaderConfig = parse(short, Language::Toml).unwrap();
             assert_eq!(config, parse(long, Language::Toml).unwrap(), "{short}");
             assert_eq!(config, parse(&serde_json::to_string(&config).unwrap(), Language::Json).unwrap(), "{short}");
             assert_eq!(config, parse(&toml::to_string(&config).unwrap(), Language::Toml).unwrap(), "{short}");

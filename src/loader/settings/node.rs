@@ -7,8 +7,14 @@ use serde::de::{
 };
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
-use super::Step;
 use super::words::Fault;
+
+/// One step from a table or list to what it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
+}
 
 /// What a file of settings holds, whatever its language.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,8 @@ use crate::read::npy::array_in;
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-use super::{Context, Decode, Made, Value, unexpected};
+use super::contract::{Context, Decode, Made, unexpected};
+use crate::read::container::Value;
 
 struct ArrayCodec {
     shape: Vec<usize>,

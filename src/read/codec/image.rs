@@ -7,7 +7,8 @@ use crate::read::images::{image_tensors, upright_size, write_mask};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents};
 
-use super::{Context, Decode, Made, Value, Varying, unexpected};
+use super::contract::{Context, Decode, Made, Varying, unexpected};
+use crate::read::container::Value;
 
 struct ImageCodec {
     options: crate::decode::ImageOptions,

@@ -8,8 +8,9 @@ use crate::read::{Longer, Missing};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 
+use super::contract::{Context, Decode, Made, Varying};
 use super::number::{check_missing, write_array, write_number};
-use super::{Context, Decode, Made, Value, Varying};
+use crate::read::container::Value;
 
 /// Whether the field's values are lists, as far as that can be told: by what is asked for, or by what the container says.
 pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldInfo>]) -> bool {

@@ -1,6 +1,7 @@
 //! Codecs: from the values of a field to tensors, whatever container they come from. One file a codec.
 
 mod array;
+mod contract;
 mod image;
 mod list;
 mod names;
@@ -10,74 +11,13 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryBudget;
-use crate::random::RandomKey;
-use crate::row::RowMut;
-use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 
-use super::container::{FieldInfo, Value};
+use super::container::FieldInfo;
 use super::fields::{Codec, Field};
 
+pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
-
-/// What a codec needs beside the values.
-pub(super) struct Context<'a> {
-    /// Key of (seed, epoch, sample).
-    pub(super) key: RandomKey,
-    /// What decoders draw on.
-    pub(super) budget: &'a MemoryBudget,
-    /// What was wrong with images that were loaded all the same.
-    pub(super) damages: Damages,
-}
-
-/// Writes the values of a field, or of several, into their tensors.
-pub(super) trait Decode: Send + Sync {
-    /// Writes the field's value number `nth` into `row`, which has this codec's tensors alone. Called once for each of its
-    /// fields; what a record does not have is [`Value::Missing`].
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] without a place.
-    fn write(&self, nth: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()>;
-
-    /// Adds the lengths of a value that vary from record to record.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write).
-    fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
-        let _ = (value, extents);
-        Ok(())
-    }
-}
-
-/// Dimensions that vary from record to record, as far as they are taken.
-#[derive(Default)]
-pub(super) struct Varying(usize);
-
-impl Varying {
-    fn take(&mut self, name: &str) -> Result<usize> {
-        let index = self.0;
-        if index == MAX_EXTENTS {
-            let message = format!("more than {MAX_EXTENTS} lengths that vary; give some a max_len, a shape or a size");
-            return Err(Error::new(ErrorKind::Config, message).at_column(name));
-        }
-        self.0 += 1;
-        Ok(index)
-    }
-
-    fn dim(&mut self, name: &str) -> Result<Dim> {
-        self.take(name).map(Dim::Extent)
-    }
-}
-
-/// A codec, and the tensors that it writes.
-pub(super) struct Made {
-    pub(super) codec: Box<dyn Decode>,
-    pub(super) tensors: Vec<TensorSpec>,
-}
 
 /// The codec of a field. `infos` is what is known of the container's fields that it comes from; `names` are those that were
 /// found in all records, if it needs any (see [`needs_names`]); `first` is the value in the first record, for codecs that
@@ -124,10 +64,4 @@ pub(super) fn needs_names(field: &Field) -> bool {
 /// Whether the value of the first record must be known.
 pub(super) fn needs_first(field: &Field) -> bool {
     matches!(field.codec, Codec::Array { dtype: _, shape: None } | Codec::Array { dtype: None, .. })
-}
-
-/// What a codec says of a value that it can't take.
-#[cold]
-fn unexpected(wanted: impl std::fmt::Display, found: &Value<'_>) -> Error {
-    Error::new(ErrorKind::Data, format!("expected {wanted}, found {}", found.describe()))
 }

@@ -9,9 +9,10 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
+use super::contract::{Context, Decode, Made, unexpected};
 use super::number::whole;
 use super::text::text_of;
-use super::{Context, Decode, Made, Value, unexpected};
+use crate::read::container::Value;
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;

@@ -11,7 +11,8 @@ use crate::read::fields::{self, Field};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Role, TensorSpec};
 
-use super::{Context, Decode, Made, Value, unexpected};
+use super::contract::{Context, Decode, Made, unexpected};
+use crate::read::container::Value;
 
 struct NumberCodec {
     missing: Missing,

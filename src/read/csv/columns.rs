@@ -11,43 +11,13 @@ use super::classes::Classes;
 use super::dialect::Dialect;
 use super::format::Format;
 use super::inference::Inference;
-use super::kind::{Kind, Seen};
+use super::kind::Kind;
 use super::options::{ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
 use super::value::{Missings, holds, holds_integer, shown};
+use super::wanted::{ignored_columns, wanted_tensors};
 
 /// Most elements of a one-hot label whose classes are counted in the data.
 const MAX_ONE_HOT: i64 = 1 << 16;
-
-/// Names that make a column the label, if the options name no columns at all.
-const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
-
-/// The label columns: those named, or without any choice of columns the first with a usual name.
-pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec<usize>> {
-    let chosen = !options.features.is_empty() || !options.tensors.is_empty();
-    if !options.labels.is_empty() || chosen {
-        return format.columns(&options.labels);
-    }
-    let ignored = ignored_columns(format, options)?;
-    let named = |name: &&str| {
-        format
-            .names
-            .iter()
-            .enumerate()
-            .position(|(column, other)| other.trim().eq_ignore_ascii_case(name) && !ignored.contains(&column))
-    };
-    Ok(LABEL_NAMES.iter().find_map(named).into_iter().collect())
-}
-
-fn ignored_columns(format: &Format, options: &CsvOptions) -> Result<HashSet<usize>> {
-    Ok(format.columns(&options.ignore)?.into_iter().collect())
-}
-
-impl ColumnValues {
-    /// Whether only the data can tell the names.
-    pub(super) fn are_open(&self) -> bool {
-        matches!(self, Self::Classes { names: None, .. } | Self::Categories { names: None, .. })
-    }
-}
 
 /// Where a record's fields go.
 #[derive(Debug)]
@@ -99,6 +69,19 @@ pub(crate) struct RunText {
 }
 
 impl Plan {
+    /// What has to be learnt from the data before the plan can be made; `None` if nothing.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing has to be learnt, those of [`new`](Self::new): said before a large file is read.
+    pub(crate) fn begin(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Inference>> {
+        let inference = Inference::begin(format, options, missings)?;
+        if inference.is_none() {
+            Self::new(format, options, missings, None)?;
+        }
+        Ok(inference)
+    }
+
     /// Settles what each column feeds.
     ///
     /// # Errors
@@ -254,15 +237,6 @@ impl Plan {
     }
 }
 
-/// The tensors that the options name, or else what `features` and `labels` mean where columns were seen to hold this.
-pub(super) fn wanted_tensors(
-    format: &Format,
-    options: &CsvOptions,
-    seen: Option<&[Seen]>,
-) -> Result<Vec<ColumnTensor>> {
-    if options.tensors.is_empty() { short_form(format, options, seen) } else { Ok(options.tensors.clone()) }
-}
-
 /// What to say where a value does not fit a type that was inferred from some of the records.
 fn inferred(wanted: &[ColumnTensor], options: &CsvOptions, inference: Option<&Inference>) -> Vec<(String, String)> {
     let Some(basis) = inference.and_then(Inference::basis).filter(|_| options.tensors.is_empty()) else {
@@ -280,48 +254,6 @@ fn inferred(wanted: &[ColumnTensor], options: &CsvOptions, inference: Option<&In
         Some((tensor.name.clone(), format!("the column was taken for {dtype} {basis}: {settings}")))
     };
     numbers.filter_map(note).collect()
-}
-
-/// `features` and `labels` as tensors.
-fn short_form(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<ColumnTensor>> {
-    let labels = label_columns(format, options)?;
-    let features = if options.features.is_empty() {
-        let number = |column: &usize| seen.is_some_and(|seen| seen[*column].is_number());
-        let mut taken = ignored_columns(format, options)?;
-        taken.extend(&labels);
-        let free = |column: &usize| !taken.contains(column);
-        (0..format.names.len()).filter(free).filter(number).collect()
-    } else {
-        format.columns(&options.features)?
-    };
-    let mut tensors = Vec::new();
-    if !features.is_empty() {
-        tensors.push(ColumnTensor::numbers("features", Role::Feature, DType::F32, features));
-    }
-    if labels.is_empty() {
-        return match (&options.classes, options.label_dtype, options.one_hot) {
-            (None, None, false) => Ok(tensors),
-            _ => {
-                let message = "there are classes or a type for a label, but no label; name its column in `labels`";
-                Err(Error::new(ErrorKind::Config, message))
-            }
-        };
-    }
-    let text = seen.is_some_and(|seen| labels.iter().any(|column| !seen[*column].is_number()));
-    let integers = seen.is_some_and(|seen| labels.iter().all(|column| seen[*column].is_integer()));
-    let single = labels.len() == 1;
-    let mut tensor = ColumnTensor::numbers("labels", Role::Label, DType::F32, labels);
-    tensor.dtype = options.label_dtype;
-    let whole = options.label_dtype.map_or(single && integers, |dtype| !dtype.is_float());
-    if options.classes.is_some() || options.one_hot || text && options.label_dtype.is_none_or(|dtype| !dtype.is_float())
-    {
-        tensor.values = ColumnValues::Classes { names: options.classes.clone(), one_hot: options.one_hot };
-    } else if whole {
-        tensor.dtype = Some(options.label_dtype.unwrap_or(DType::I64));
-        tensor.shape = single.then(Vec::new);
-    }
-    tensors.push(tensor);
-    Ok(tensors)
 }
 
 fn given_classes(names: &[String]) -> Result<Classes> {

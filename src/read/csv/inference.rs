@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::parallel::in_order;
 
-use super::columns::{Plan, label_columns, wanted_tensors};
 use super::dialect::Dialect;
 use super::fields::Fields;
 use super::format::Format;
@@ -19,6 +18,7 @@ use super::kind::{Kind, Seen};
 use super::options::CsvOptions;
 use super::rows::{RowBytes, Rows};
 use super::value::Missings;
+use super::wanted::{label_columns, wanted_tensors};
 
 /// Neighbouring records that are looked at together: reading one alone costs as much.
 const BLOCK: u64 = 16;
@@ -120,7 +120,7 @@ impl Inference {
     ///
     /// # Errors
     ///
-    /// Without anything open, what is wrong with the options: said before a large file is read.
+    /// What is wrong with the columns that the options name.
     pub(crate) fn begin(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Self>> {
         let sample = Sample::of(format, options)?;
         let named = if options.tensors.is_empty() {
@@ -131,7 +131,6 @@ impl Inference {
             open_columns(format, options, None)?
         };
         if matches!(sample, Sample::Nothing) && named.is_empty() {
-            Plan::new(format, options, missings, None)?;
             return Ok(None);
         }
         Ok(Some(Self {

@@ -12,6 +12,7 @@ mod column;
 mod columns;
 mod decode;
 mod dialect;
+mod encoding;
 mod fields;
 mod format;
 mod index;
@@ -27,6 +28,7 @@ mod stream;
 mod summary;
 mod text;
 mod value;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -130,7 +132,7 @@ impl CsvReader {
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = Inference::begin(&format, options, &missings).map_err(at_path)?;
+        let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
         let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
         let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })

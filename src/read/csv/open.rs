@@ -155,7 +155,7 @@ pub(crate) fn foretold_tensors(path: &Path, options: &CsvOptions) -> Result<Opti
     let text = Text::open(path, options.encoding.as_deref())?;
     let missings = Missings::new(&options.missing_tokens);
     let format = Format::detect(path, || text.read(), options, &missings)?;
-    if Inference::begin(&format, options, &missings).map_err(at_path)?.is_some() {
+    if Plan::begin(&format, options, &missings).map_err(at_path)?.is_some() {
         return Ok(None);
     }
     Plan::new(&format, options, &missings, None).map(|plan| Some(plan.tensors)).map_err(at_path)

@@ -9,7 +9,7 @@ use crate::read::SavedIndex;
 use crate::schema::Role;
 use crate::storage::Access;
 
-use super::text::encoding_named;
+use super::encoding::encoding_named;
 
 /// How a CSV file is read and which of its columns feed which tensor. Plain data: every field has a default.
 ///

@@ -15,7 +15,6 @@ use super::columns::Plan;
 use super::decode::Fault;
 use super::fields::Fields;
 use super::format::Format;
-use super::inference::Inference;
 use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
@@ -99,7 +98,7 @@ impl CsvStream {
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = Inference::begin(&format, options, &missings).map_err(at_path)?;
+        let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
         if let Some(inference) = &mut inference {
             let mut scan = format.records(text.read()?, path, options)?;
             let mut record = 0;

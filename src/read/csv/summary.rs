@@ -8,7 +8,6 @@ use crate::read::FieldSummary;
 use crate::read::summary::Tally;
 use crate::schema::Role;
 
-use super::columns::label_columns;
 use super::fields::Fields;
 use super::format::Format;
 use super::kind::Kind;
@@ -16,6 +15,7 @@ use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
 use super::value::{Missings, Value, shown};
+use super::wanted::label_columns;
 
 /// What `inspect` says of a CSV file.
 #[derive(Clone, Debug, PartialEq, Serialize)]

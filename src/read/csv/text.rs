@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 use memchr::memchr_iter;
 
-use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Inflater, Input, Spool, inflate_error};
 
+use super::encoding::encoding_named;
 use super::options::CsvOptions;
 
 /// A file as UTF-8 text: plain, or through decompression and transcoding.
@@ -100,15 +101,6 @@ impl Text {
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.files.len(&self.path).unwrap_or(0)
     }
-}
-
-pub(super) fn encoding_named(name: &str) -> Result<&'static Encoding> {
-    Encoding::for_label(name.as_bytes()).ok_or_else(|| {
-        let known = ["utf-8", "latin1", "iso-8859-15", "windows-1252", "utf-16le", "utf-16be", "shift_jis", "gb18030"];
-        let hint = nearest(name, known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-        let message = format!("no encoding is called {name:?}{hint} (any name of the WHATWG list, such as {known:?})");
-        Error::new(ErrorKind::Config, message)
-    })
 }
 
 /// Reads an [`Input`] from front to back.

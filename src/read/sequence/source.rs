@@ -11,7 +11,7 @@ use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Mis
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::inflate_error;
 
-use super::SequenceOptions;
+use super::options::SequenceOptions;
 
 /// Which rows make a sequence.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::read::FieldSummary;
 use crate::read::csv::{Figures, Format, Missings, Text};
 
-use super::SequenceOptions;
+use super::options::SequenceOptions;
 use super::source::{self, csv_files};
 
 /// What `inspect` says of a folder of CSV files that are a sequence each.

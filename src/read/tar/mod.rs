@@ -25,7 +25,6 @@ use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
-use super::parallel;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
 
@@ -290,30 +289,6 @@ fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
         }
     }
     Ok(Vec::new())
-}
-
-/// Indexes all archives, each on its own.
-fn index_all(
-    files: &Files,
-    paths: &[PathBuf],
-    fields: &Fields,
-    reservation: &mut Reservation,
-) -> Result<Vec<ArchiveIndex>> {
-    let mut indexes = Vec::with_capacity(paths.len());
-    parallel::in_order(
-        parallel::thread_count(None),
-        paths.len() as u64,
-        |(): &mut (), nth| {
-            let input = files.open(&paths[nth as usize], Access::Read)?;
-            ArchiveIndex::of(&input, &fields.wanted, fields.class.as_ref())
-        },
-        |index| {
-            reservation.grow_to(reservation.bytes() + index.bytes(), "the index of the archives")?;
-            indexes.push(index);
-            Ok(())
-        },
-    )?;
-    Ok(indexes)
 }
 
 /// The names of all classes, if they have names; labels become indices into them.

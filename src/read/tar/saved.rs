@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::read::packed::{Packer, Unpacker};
+use crate::read::parallel;
 use crate::read::saved::{Guard, load, save};
-use crate::storage::Files;
+use crate::storage::{Access, Files};
 
 use super::fields::Fields;
 use super::index::{ArchiveIndex, Place};
@@ -23,7 +24,7 @@ pub(super) fn indexes(
 ) -> Result<Vec<ArchiveIndex>> {
     // What a storage keeps may change without a time of modification that tells.
     let Some(file) = options.saved_index.path(root).filter(|_| files.are_local()) else {
-        return super::index_all(files, paths, fields, reservation);
+        return index_all(files, paths, fields, reservation);
     };
     let guard = guard(paths, fields)?;
     if let Some(indexes) = load(&file, guard).and_then(|bytes| unpack(&bytes, paths.len(), fields)) {
@@ -31,8 +32,32 @@ pub(super) fn indexes(
         reservation.grow_to(bytes, "the index of the archives")?;
         return Ok(indexes);
     }
-    let indexes = super::index_all(files, paths, fields, reservation)?;
+    let indexes = index_all(files, paths, fields, reservation)?;
     save(&file, guard, &pack(&indexes))?;
+    Ok(indexes)
+}
+
+/// Indexes all archives, each on its own.
+fn index_all(
+    files: &Files,
+    paths: &[PathBuf],
+    fields: &Fields,
+    reservation: &mut Reservation,
+) -> Result<Vec<ArchiveIndex>> {
+    let mut indexes = Vec::with_capacity(paths.len());
+    parallel::in_order(
+        parallel::thread_count(None),
+        paths.len() as u64,
+        |(): &mut (), nth| {
+            let input = files.open(&paths[nth as usize], Access::Read)?;
+            ArchiveIndex::of(&input, &fields.wanted, fields.class.as_ref())
+        },
+        |index| {
+            reservation.grow_to(reservation.bytes() + index.bytes(), "the index of the archives")?;
+            indexes.push(index);
+            Ok(())
+        },
+    )?;
     Ok(indexes)
 }
 

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::header::{Frame, Sampling};
-use super::{NotOurs, Ours, Region};
+use super::refusal::{NotOurs, Ours};
+use crate::decode::image::stored::Region;
 
 /// The blocks of one component that a region needs.
 #[derive(Clone, Debug, Default)]

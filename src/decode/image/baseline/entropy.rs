@@ -4,8 +4,8 @@
 //! the chain *look up, shift*; everything else here (the value, its place) hangs beside the chain.
 
 use super::huffman::{AcTable, DcTable, Step, Symbol};
+use super::refusal::{NotOurs, Ours};
 use super::scan::Bits;
-use super::{NotOurs, Ours};
 
 /// Where the coefficient at each position of the zigzag stands in a block, row by row (figure A.6).
 #[rustfmt::skip]

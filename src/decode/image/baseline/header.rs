@@ -1,6 +1,6 @@
 //! What stands before the entropy-coded data: sizes, sampling, and where the tables are (ITU-T T.81, annex B).
 
-use super::{NotOurs, Ours};
+use super::refusal::{NotOurs, Ours};
 
 /// How often the colour components have a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

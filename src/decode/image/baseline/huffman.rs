@@ -4,8 +4,8 @@
 //! step; longer codes are found by comparing with the last code of each length. Half of all files bring tables of their
 //! own, so that building them must be fast, too.
 
+use super::refusal::{NotOurs, Ours};
 use super::scan::Bits;
-use super::{NotOurs, Ours};
 
 /// Bits that the tables of single symbols look at.
 const DC_BITS: u32 = 9;

@@ -54,10 +54,11 @@ mod huffman;
 mod kernels;
 mod picture;
 mod portable;
+mod refusal;
 mod scan;
 mod walk;
 
-use super::Region;
+use super::stored::Region;
 use area::Area;
 use entropy::Tables;
 pub(super) use entropy::{Block, ZIGZAG};
@@ -66,15 +67,11 @@ use huffman::{AcTable, DcTable};
 pub(super) use kernels::Kernels;
 use picture::Picture;
 pub(super) use portable::{Quantisation, factors};
+pub(super) use refusal::NotOurs;
+use refusal::Ours;
 pub(super) use scan::Bits;
 use scan::Scan;
 use walk::Walk;
-
-/// A file that another decoder has to look at, and why: it is of another kind, damaged, or in doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotOurs(pub(super) &'static str);
-
-type Ours<T> = Result<T, NotOurs>;
 
 /// Whether the file is of a kind that is decoded here, by its header.
 pub(super) fn is_usual(bytes: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use super::entropy::Block;
 use super::header::{Frame, Sampling};
 use super::kernels::Kernels;
 use super::portable::Quantisation;
-use super::{NotOurs, Ours};
+use super::refusal::{NotOurs, Ours};
 
 /// Samples before the first one of a row: one is read, and the rest keeps rows aligned.
 const BEFORE: usize = 32;

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{NotOurs, Ours};
+use super::refusal::{NotOurs, Ours};
 
 /// Zeros behind the data, so that eight bytes can be read anywhere before its end.
 const PADDING: usize = 16;

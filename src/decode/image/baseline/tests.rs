@@ -6,8 +6,10 @@ use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 
 use super::portable::Quantisation;
 use super::*;
+use crate::decode::image::decoder::{DecodeImage, copy_region};
+use crate::decode::image::header;
 use crate::decode::image::jpeg::LibjpegTurbo;
-use crate::decode::image::{DecodeImage, Scale, copy_region, header};
+use crate::decode::image::stored::Scale;
 use crate::random::RandomKey;
 
 /// Decodes a region with gaps between its rows, and takes these out. None if the file is not ours.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::area::Area;
 use super::entropy::{Block, Tables, advance, decode};
 use super::header::Frame;
+use super::refusal::{NotOurs, Ours};
 use super::scan::{Bits, Scan};
-use super::{NotOurs, Ours};
 
 /// A block of an MCU.
 #[derive(Clone, Copy, Default)]

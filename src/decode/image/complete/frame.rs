@@ -1,6 +1,6 @@
 //! Sizes, sampling, colours and tables: what the segments say.
 
-use super::super::container::{be16, damaged};
+use super::super::damage::{be16, damaged};
 use super::arithmetic::Conditioning;
 use crate::error::{Error, ErrorKind, Result};
 

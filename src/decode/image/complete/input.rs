@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::super::container::{be16, damaged, truncated};
+use super::super::damage::{be16, damaged, truncated};
 use crate::counters::{Damage, Damages};
 use crate::error::Result;
 

@@ -20,9 +20,9 @@ mod huffman;
 mod input;
 mod output;
 
-use super::Region;
 use super::baseline::{Bits, Block, Kernels};
-use super::container::{damaged, truncated};
+use super::damage::{damaged, truncated};
+use super::stored::Region;
 use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
 use arithmetic::Arithmetic;
@@ -30,7 +30,7 @@ use entropy::{Coding, State, Tables};
 use frame::{Component, Headers, ScanHeader};
 use huffman::Table;
 use input::{Input, Interval, restart};
-use output::Output;
+use output::{Output, room};
 
 /// Most scans of a file. Each costs a pass over all coefficients.
 const MAX_SCANS: usize = 256;
@@ -52,17 +52,6 @@ impl Default for Decoder {
     fn default() -> Self {
         Self { blocks: Vec::new(), interval: Interval::default(), output: Output::new(Kernels::detect()) }
     }
-}
-
-/// Makes `buffer` at least `len` long.
-fn room<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<()> {
-    if buffer.len() < len {
-        buffer
-            .try_reserve_exact(len - buffer.len())
-            .map_err(|error| Error::new(ErrorKind::Limit, "no memory for the image's samples").with_source(error))?;
-        buffer.resize(len, value);
-    }
-    Ok(())
 }
 
 /// Where the blocks of the image's components are kept.

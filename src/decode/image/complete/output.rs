@@ -1,10 +1,9 @@
 //! From coefficients to samples, and from samples to pixels.
 
-use super::super::Region;
 use super::super::baseline::{Block, Kernels, Quantisation, factors::*};
+use super::super::stored::Region;
 use super::frame::{Colours, Component};
-use super::room;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Samples behind the last one of a row, which vectors read and write.
 const BEHIND: usize = 64;
@@ -242,4 +241,15 @@ fn wrapping_dimension<const SHIFT: u32>(x: [i16; 8]) -> [i16; 8] {
         result[7 - k] = round(even.wrapping_sub(odd));
     }
     result
+}
+
+/// Makes `buffer` at least `len` long.
+pub(super) fn room<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<()> {
+    if buffer.len() < len {
+        buffer
+            .try_reserve_exact(len - buffer.len())
+            .map_err(|error| Error::new(ErrorKind::Limit, "no memory for the image's samples").with_source(error))?;
+        buffer.resize(len, value);
+    }
+    Ok(())
 }

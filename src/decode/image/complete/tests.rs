@@ -10,7 +10,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn decode(decoder: &mut Decoder, bytes: &[u8]) -> Result<(Vec<u8>, Damages)> {
-    let header = super::super::header(bytes)?;
+    let header = super::super::container::header(bytes)?;
     let whole = Region::whole(&header);
     let mut pixels = vec![0; whole.bytes()];
     let damages = decoder.decode(bytes, (header.width, header.height), whole, &mut pixels)?;
@@ -23,7 +23,7 @@ fn files_of_the_other_decoder_have_the_same_pixels_here_and_no_damage() {
     for name in ["photos/china.jpg", "photos/flower.jpg", "photos/rocket.jpg", "images/grey.jpg", "images/rgb.jpg"] {
         let bytes = fixture(name);
         let (pixels, damages) = decode(&mut decoder, &bytes).unwrap();
-        let whole = Region::whole(&super::super::header(&bytes).unwrap());
+        let whole = Region::whole(&super::super::container::header(&bytes).unwrap());
         let mut expected = vec![0; whole.bytes()];
         baseline::Decoder::default().decode(&bytes, whole, 3, &mut expected, 3 * whole.width as usize).unwrap();
         assert!(pixels == expected && damages.is_empty(), "{name}");
@@ -59,7 +59,7 @@ fn damage_is_never_a_panic() {
                 _ => bytes[at] = key.bits(3 * change + 3) as u8,
             }
         }
-        if super::super::header(&bytes).is_ok_and(|header| header.check(1 << 16).is_ok()) {
+        if super::super::container::header(&bytes).is_ok_and(|header| header.check(1 << 16).is_ok()) {
             loaded += u32::from(decode(&mut decoder, &bytes).is_ok());
             drop(survey(&bytes));
         }

@@ -1,0 +1,16 @@
+use ringfeed::{Access, Loader, LoaderConfig, Mapping};
+
+use crate::output::{complain, lossy};
+use crate::table::one_line;
+
+/// The loader of these settings, which says what it maps: files must not change meanwhile.
+pub(crate) fn loader(config: LoaderConfig) -> Loader {
+    for source in config.sources.iter().filter(|source| source.access() != Access::Read) {
+        let path = one_line(&lossy(source.path()));
+        complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it meanwhile"));
+    }
+    // SAFETY: a promise that the command makes for its users, as `numpy.memmap` does for its own, where their settings ask
+    // for it and no other way; the documentation of `--config` says what it means.
+    let promise = unsafe { Mapping::promise() };
+    Loader::from(config).mapping(promise)
+}

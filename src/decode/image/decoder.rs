@@ -1,0 +1,40 @@
+use super::stored::{Header, Region, Scale};
+use crate::error::Result;
+
+/// A way to decode the pixels of some formats.
+pub(crate) trait DecodeImage: Send {
+    /// Decodes the pixels in `region` of a grey image as one byte each. False if it can't: whatever the reason, `decode`
+    /// will tell.
+    fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
+        let _ = (bytes, region, into);
+        false
+    }
+
+    /// Decodes the pixels in `region`, a box of the image at `scale`, as 8-bit RGB, row by row without gaps, into `into`, which has exactly their bytes
+    /// and is reused from image to image. Alpha is dropped, not blended. The file is known to be whole, and its size was
+    /// checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for whatever the decoder would otherwise patch up or warn about.
+    fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()>;
+}
+
+/// Copies `region` out of the whole image in `from`.
+pub(super) fn copy_region(from: &[u8], width: u32, region: Region, into: &mut [u8]) {
+    let row = region.width as usize * 3;
+    let rows = from.chunks_exact(width as usize * 3).skip(region.y as usize);
+    for (into, from) in into.chunks_exact_mut(row).zip(rows) {
+        into.copy_from_slice(&from[region.x as usize * 3..][..row]);
+    }
+}
+
+/// Makes `buffer` `len` long without promising anything about what it holds.
+pub(super) fn resize_buffer(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buffer.len() < len {
+        // Given back first, so that both are never held at once, and no longer than asked for.
+        *buffer = Vec::new();
+        *buffer = vec![0; len];
+    }
+    &mut buffer[..len]
+}

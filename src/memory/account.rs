@@ -1,0 +1,84 @@
+//! What a budget counts: bytes, and the tools that hold some of them.
+
+use std::any::Any;
+use std::mem;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) limit: u64,
+    pub(super) used: AtomicU64,
+    pub(super) tools: Mutex<Tools>,
+    /// A tool that was lent is there again.
+    pub(super) came_back: Condvar,
+}
+
+/// The tools of a budget.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// How many are lent, or just being given up. Each of them comes back without waiting for memory.
+    pub(super) lent: usize,
+    /// Those that nobody uses now. What they hold is given up where room is short.
+    pub(super) idle: Vec<Idle>,
+}
+
+#[derive(Debug)]
+pub(super) struct Idle {
+    pub(super) tool: Box<dyn Any + Send>,
+    pub(super) bytes: u64,
+}
+
+impl Account {
+    /// Takes `more` bytes, or gives how many are used.
+    pub(super) fn take(&self, more: u64) -> Result<(), u64> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(more).filter(|total| *total <= self.limit)
+        });
+        taken.map(|_| ())
+    }
+
+    #[cold]
+    pub(super) fn refusal(&self, more: u64, used: u64, what: &str) -> Error {
+        let limit = self.limit;
+        let message = format!(
+            "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; raise \
+             the budget to at least {}, or make batches smaller",
+            limit - used,
+            used.saturating_add(more),
+        );
+        Error::new(ErrorKind::Budget, message)
+    }
+
+    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. Gives what is used if
+    /// nothing of that is enough.
+    pub(super) fn take_waiting(&self, bytes: u64) -> Result<MutexGuard<'_, Tools>, u64> {
+        let mut tools = self.tools.lock();
+        loop {
+            let idle = mem::take(&mut tools.idle);
+            if !idle.is_empty() {
+                tools.lent += 1;
+                drop(tools);
+                let held = idle.iter().map(|idle| idle.bytes).sum();
+                drop(idle);
+                tools = self.gave_up(held);
+            }
+            match self.take(bytes) {
+                Ok(()) => return Ok(tools),
+                Err(used) if bytes > self.limit || tools.lent == 0 && tools.idle.is_empty() => return Err(used),
+                Err(_) if tools.idle.is_empty() => tools = self.came_back.wait(tools),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// What was counted as lent while its memory was given up has gone.
+    pub(super) fn gave_up(&self, bytes: u64) -> MutexGuard<'_, Tools> {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let mut tools = self.tools.lock();
+        tools.lent -= 1;
+        self.came_back.notify_all();
+        tools
+    }
+}

@@ -1,0 +1,87 @@
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+use crate::dataset::{BatchPlan, measure_rows};
+use crate::error::{Error, Result};
+use crate::read::Scratch;
+use crate::schema::Extents;
+use crate::sync::{Condvar, Mutex, Ordering};
+
+use super::session::Session;
+
+/// A batch whose rows are being measured by the workers; reused from batch to batch.
+#[derive(Default)]
+pub(super) struct Measuring {
+    plan: RwLock<BatchPlan>,
+    progress: Mutex<Progress>,
+    done: Done,
+}
+
+struct Done(Condvar);
+
+impl Default for Done {
+    fn default() -> Self {
+        Self(Condvar::new())
+    }
+}
+
+#[derive(Default)]
+struct Progress {
+    left: usize,
+    extents: Extents,
+    faults: Vec<(usize, Error)>,
+    /// Why rows were not measured.
+    failed: Option<Error>,
+}
+
+/// What measuring some rows gave: the longest extents, and which rows are bad.
+pub(super) type Measured = (Extents, Vec<(usize, Error)>);
+
+impl Measuring {
+    /// Takes the plan over; `parts` parts of its rows are to report.
+    pub(super) fn begin(&self, plan: &mut BatchPlan, parts: usize) {
+        std::mem::swap(plan, &mut *self.plan.write().unwrap_or_else(PoisonError::into_inner));
+        *self.progress.lock() = Progress { left: parts, ..Progress::default() };
+    }
+
+    /// Waits until all parts have reported, and gives the plan back.
+    pub(super) fn wait(&self, plan: &mut BatchPlan) -> Result<Extents> {
+        let mut progress = self.progress.lock();
+        while progress.left > 0 {
+            progress = self.done.0.wait(progress);
+        }
+        let Progress { extents, faults, failed, .. } = std::mem::take(&mut *progress);
+        drop(progress);
+        std::mem::swap(plan, &mut *self.plan.write().unwrap_or_else(PoisonError::into_inner));
+        plan.faults.extend(faults);
+        failed.map_or(Ok(extents), Err)
+    }
+
+    /// Measures some rows, on a worker, which [reports](Self::report) in any case.
+    pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) -> Result<Measured> {
+        let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = Vec::new();
+        let extents = if session.stop.load(Ordering::Acquire) {
+            Extents::default()
+        } else {
+            measure_rows(&*session.filler, &plan, rows, scratch, |row, error| faults.push((row, error)))
+        };
+        Ok((extents, faults))
+    }
+
+    /// What became of some rows. Each part of them reports once.
+    pub(super) fn report(&self, measured: Result<Measured>) {
+        let mut progress = self.progress.lock();
+        match measured {
+            Ok((extents, mut faults)) => {
+                progress.extents = progress.extents.max(extents);
+                progress.faults.append(&mut faults);
+            }
+            Err(error) => progress.failed = Some(error),
+        }
+        progress.left -= 1;
+        if progress.left == 0 {
+            self.done.0.notify_all();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a session is told, and what it answers.
+
+use std::time::Duration;
+
+use crate::dataset::{Batch, BatchPlan, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ring::Draft;
+
+/// What a clock can be moved on by: for ever, in effect.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
+
+/// Where the planner is to go on.
+#[derive(Clone, Copy)]
+pub(super) enum Begin {
+    Epoch(u64),
+    At(State),
+}
+
+/// What the planning thread does next.
+pub(super) enum Step {
+    Begin(Begin),
+    Plan,
+    Refill(BatchPlan),
+    Exit,
+}
+
+/// What comes next in order.
+pub(super) enum Taken {
+    Batch(Draft<Batch>),
+    /// The end of the epoch.
+    End,
+    /// The epoch ends here.
+    Failed(Error),
+    /// No slot may hold the next batch now: takes no ticket, ends nothing.
+    Exhausted(Error),
+}
+
+/// An error unless this is the process that started the threads.
+pub(super) fn check_process(process: u32) -> Result<()> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    let message = format!(
+        "threads stay behind when a process forks, and those of this workspace are in process {process}: make workspace \
+         and iterators anew in the child, or have them shielded before the fork"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}

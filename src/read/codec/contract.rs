@@ -1,0 +1,70 @@
+use crate::counters::Damages;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::random::RandomKey;
+use crate::read::container::Value;
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
+
+/// What a codec needs beside the values.
+pub(in crate::read) struct Context<'a> {
+    /// Key of (seed, epoch, sample).
+    pub(in crate::read) key: RandomKey,
+    /// What decoders draw on.
+    pub(in crate::read) budget: &'a MemoryBudget,
+    /// What was wrong with images that were loaded all the same.
+    pub(in crate::read) damages: Damages,
+}
+
+/// Writes the values of a field, or of several, into their tensors.
+pub(in crate::read) trait Decode: Send + Sync {
+    /// Writes the field's value number `nth` into `row`, which has this codec's tensors alone. Called once for each of its
+    /// fields; what a record does not have is [`Value::Missing`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] without a place.
+    fn write(&self, nth: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Adds the lengths of a value that vary from record to record.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
+        let _ = (value, extents);
+        Ok(())
+    }
+}
+
+/// Dimensions that vary from record to record, as far as they are taken.
+#[derive(Default)]
+pub(in crate::read) struct Varying(usize);
+
+impl Varying {
+    pub(super) fn take(&mut self, name: &str) -> Result<usize> {
+        let index = self.0;
+        if index == MAX_EXTENTS {
+            let message = format!("more than {MAX_EXTENTS} lengths that vary; give some a max_len, a shape or a size");
+            return Err(Error::new(ErrorKind::Config, message).at_column(name));
+        }
+        self.0 += 1;
+        Ok(index)
+    }
+
+    pub(super) fn dim(&mut self, name: &str) -> Result<Dim> {
+        self.take(name).map(Dim::Extent)
+    }
+}
+
+/// A codec, and the tensors that it writes.
+pub(in crate::read) struct Made {
+    pub(in crate::read) codec: Box<dyn Decode>,
+    pub(in crate::read) tensors: Vec<TensorSpec>,
+}
+
+/// What a codec says of a value that it can't take.
+#[cold]
+pub(super) fn unexpected(wanted: impl std::fmt::Display, found: &Value<'_>) -> Error {
+    Error::new(ErrorKind::Data, format!("expected {wanted}, found {}", found.describe()))
+}

@@ -1,0 +1,43 @@
+use serde::{Deserialize, Serialize};
+
+use crate::memory::{MemoryBudget, PageSource};
+
+/// What happens when a batch needs more memory than the budget has left, or when no slot may hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// A named error in the batch's place. The default.
+    #[default]
+    Fail,
+    /// The batch is served from ordinary memory outside the budget, and counted in [`RingStats::spilled`].
+    Spill,
+}
+
+/// What a ring is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct RingConfig {
+    pub(crate) slots: usize,
+    pub(crate) slot_bytes: usize,
+    pub(crate) pages: std::sync::Arc<dyn PageSource>,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) overflow: Overflow,
+    /// A byte that fills a slot before every fill, so that a test sees what a decoder leaves unwritten.
+    pub(crate) poison: Option<u8>,
+}
+
+/// The ring's figures at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingStats {
+    /// Number of slots.
+    pub slots: usize,
+    /// Bytes of the largest slot.
+    pub slot_bytes: usize,
+    /// Bytes of all slots together.
+    pub bytes: usize,
+    /// Slots in the caller's hands now.
+    pub leased: usize,
+    /// How often a slot was given larger memory.
+    pub regrown: u64,
+    /// Batches served from ordinary memory because no slot could hold them.
+    pub spilled: u64,
+}
