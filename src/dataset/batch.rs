@@ -244,11 +244,22 @@ impl DataSet {
     ///
     /// [`ErrorKind::Io`] if the operating system refuses the memory.
     pub fn detach(self) -> Result<Self> {
-        let Memory::Leased(lease) = &self.memory else { return Ok(self) };
-        let used = lease.payload().layout.bytes();
-        let mut block = AnonymousPages.allocate(used)?;
-        block.as_mut_slice()[..used].copy_from_slice(&lease.bytes()[..used]);
-        let from = lease.payload();
+        match &self.memory {
+            Memory::Leased(_) => self.copy(),
+            Memory::Detached { .. } => Ok(self),
+        }
+    }
+
+    /// A copy in ordinary memory. Counted in the statistics, as detached.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the operating system refuses the memory.
+    pub fn copy(&self) -> Result<Self> {
+        let bytes = self.slot_bytes();
+        let mut block = AnonymousPages.allocate(bytes.len())?;
+        block.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+        let from = self.batch();
         let plan = BatchPlan {
             epoch: from.plan.epoch,
             index: from.plan.index,

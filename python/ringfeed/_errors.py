@@ -1,0 +1,122 @@
+"""What can go wrong: one class for each kind of error, all of them :class:`Error`."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Any error of Ringfeed. Its text says where and what; the attributes say it in parts, ``None`` where unknown.
+
+    ``kind``: one word, such as ``"data"``. ``message``: what happened, without the place. ``path``: file or folder.
+    ``record``: index of the record in its source, from 0. ``line``: line in the file, from 1. ``member``: member of an archive.
+    ``column``: column or tensor. ``byte``: offset in the file, from 0. What code of your own raised is its ``__cause__``.
+    """
+
+    kind: str = "error"
+    message: str = ""
+    path: str | None = None
+    record: int | None = None
+    line: int | None = None
+    member: str | None = None
+    column: str | None = None
+    byte: int | None = None
+
+
+class IoError(Error, OSError):
+    """The operating system refused to read, write, map or list something."""
+
+
+class NotFoundError(Error, LookupError):
+    """A path, column, class or tensor of that name does not exist."""
+
+
+class DataError(Error, ValueError):
+    """A record holds something that its schema does not allow, or code of your own raised an exception for it."""
+
+
+class FormatError(Error, ValueError):
+    """A file is not what its format promises."""
+
+
+class SchemaError(Error, ValueError):
+    """Tensors do not fit each other, or are asked for as what they are not."""
+
+
+class ConfigError(Error, ValueError):
+    """The settings contradict themselves or the data. The message names every fault, and what may be meant."""
+
+
+class LimitError(Error, ValueError):
+    """Input is larger than a limit."""
+
+
+class BudgetError(Error, MemoryError):
+    """Batch memory would pass the budget in bytes."""
+
+
+class ExhaustedError(Error):
+    """More batches are held than may be. Nothing is lost: let one go, and ask again."""
+
+
+class EndedError(Error):
+    """The epoch has ended, or another loop over the loader has begun."""
+
+
+class TooManyBadError(Error):
+    """More bad records than the policy allows."""
+
+
+class UnsupportedError(Error):
+    """Something was asked of a source or a process that it can't do."""
+
+
+class PanickedError(Error, RuntimeError):
+    """A bug: in code of your own, in a decoder or in Ringfeed."""
+
+
+class TimedOutError(Error, TimeoutError):
+    """A wait passed its limit."""
+
+
+class DeviceError(Error, RuntimeError):
+    """A device refuses, is broken or is not there."""
+
+
+class HoldWarning(UserWarning):
+    """Batches are copied because more of them are held than the loader has places for."""
+
+
+_KINDS: dict[str, type[Error]] = {
+    "io": IoError,
+    "not_found": NotFoundError,
+    "data": DataError,
+    "format": FormatError,
+    "schema": SchemaError,
+    "config": ConfigError,
+    "limit": LimitError,
+    "budget": BudgetError,
+    "exhausted": ExhaustedError,
+    "ended": EndedError,
+    "too_many_bad": TooManyBadError,
+    "unsupported": UnsupportedError,
+    "panicked": PanickedError,
+    "timed_out": TimedOutError,
+    "device": DeviceError,
+}
+
+
+def make(
+    kind: str,
+    text: str,
+    message: str,
+    path: str | None,
+    record: int | None,
+    line: int | None,
+    member: str | None,
+    column: str | None,
+    byte: int | None,
+) -> Error:
+    """The exception of an error of the library."""
+    error = _KINDS.get(kind, Error)(text)
+    error.kind, error.message, error.path, error.record = kind, message, path, record
+    error.line, error.member, error.column, error.byte = line, member, column, byte
+    return error

@@ -1,0 +1,265 @@
+"""The loader: settings of Python's in, batches out."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import operator
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from . import _ringfeed
+from ._errors import EndedError
+from ._ringfeed import Engine, Epoch
+from .fields import Field
+
+Settings = Mapping[str, Any]
+Shard = Literal["auto"] | tuple[int, int] | Mapping[str, int] | None
+Yields = Literal["dict", "tuple"] | Callable[[_ringfeed.Batch], Any]
+
+# Threads end before the interpreter does.
+_open: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for engine in list(_open):
+        engine.close()
+
+
+def _plain(value: object) -> object:
+    """What JSON has no word for, as what it has one for."""
+    if isinstance(value, Field):
+        return value.settings()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    if hasattr(value, "__float__"):
+        return float(value)
+    if hasattr(value, "__iter__"):
+        return list(value)
+    raise TypeError(f"settings are numbers, texts, lists and tables, and {value!r} is none of them")
+
+
+def _text(settings: Settings) -> str:
+    return json.dumps(settings, default=_plain, ensure_ascii=False, allow_nan=False)
+
+
+def _shard_of(shard: Shard) -> dict[str, int] | None:
+    if shard is None or isinstance(shard, Mapping):
+        return dict(shard) if shard is not None else None
+    index, count = _ringfeed.shard_from_env() if shard == "auto" else shard
+    # A worker of PyTorch's DataLoader is a process of its own, with a part of its rank's part.
+    worker = sys.modules.get("torch.utils.data")
+    info = worker.get_worker_info() if shard == "auto" and worker is not None else None
+    if info is not None:
+        index, count = index * info.num_workers + info.id, count * info.num_workers
+    return {"index": index, "count": count}
+
+
+class Loader:
+    """Batches of a data set, made ahead by threads of the library.
+
+    ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones by the same
+    names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``, ``sources``, ``fields``,
+    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``prefetch``, ``shield``, ``memory``
+    and all others that the library has. A wrong one is a :class:`ConfigError` that says what may be meant.
+
+    ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before something
+    is asked for, so that a loader may be made before a process forks.
+
+    ``shard``: ``"auto"`` takes this process's part from its launcher (torchrun, MPI, SLURM) and, inside a worker of PyTorch's
+    ``DataLoader``, that worker's part of it; or ``(index, count)``.
+    ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of further ones:
+    ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises :class:`ExhaustedError`.
+    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a function what
+    that makes of a batch.
+    ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a mapped file that is
+    cut off ends the process.
+    """
+
+    def __init__(
+        self,
+        config: Settings | str | os.PathLike[str] | None = None,
+        /,
+        *,
+        shard: Shard = None,
+        hold: int = 2,
+        on_hold: Literal["copy", "error"] = "copy",
+        yields: Yields = "dict",
+        mapping: bool = False,
+        **settings: Any,
+    ) -> None:
+        if isinstance(config, (str, os.PathLike)):
+            config = _ringfeed.load_settings(config)
+        if on_hold not in ("copy", "error"):
+            raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
+        self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
+        self._shard = shard
+        self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
+        self._yields = yields
+        # What is wrong is said here, not where the first batch is asked for.
+        self._unopened = Engine(_text(self._settings), **self._terms)
+        self._unopened.check(yields)
+
+    @property
+    def _engine(self) -> Engine:
+        # The shard is that of the process which asks first.
+        engine = self.__dict__.get("_opened")
+        if engine is None:
+            shard = _shard_of(self._shard)
+            engine = self._unopened
+            if shard is not None:
+                engine = Engine(_text({**self._settings, "shard": shard}), **self._terms)
+            engine = self.__dict__.setdefault("_opened", engine)
+            _open.add(engine)
+        return engine
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of the epoch that has not begun, or else of the next."""
+        return self._engine.iterate(self._yields)
+
+    def numpy(self, yields: Yields = "tuple") -> View:
+        """Loops that give NumPy arrays on the loader's memory: tuples in the order of the fields, or dicts."""
+        return View(self, "numpy", yields)
+
+    def torch(self, yields: Yields = "tuple") -> View:
+        """Loops that give PyTorch tensors on the loader's memory: tuples in the order of the fields, or dicts."""
+        return View(self, "torch", yields)
+
+    def jax(self, yields: Yields = "tuple") -> View:
+        """Loops that give JAX arrays on the loader's memory: tuples in the order of the fields, or dicts."""
+        return View(self, "jax", yields)
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch, the same on every rank. A ``TypeError`` where only reading tells."""
+        batches = self._engine.batches_per_epoch()
+        if batches is None:
+            raise TypeError("how many batches an epoch has is known only once it was read; the settings make it a stream")
+        return batches
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place after the last batch that a loop gave: small plain data, for a checkpoint.
+
+        Of several ranks any state serves all, if they stopped at the same step, and the one with the smallest position otherwise.
+        """
+        return self._engine.state()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on behind ``state``, perhaps with other workers, batches ahead or ranks. The next loop gives what is left of its
+        epoch, or the next one if nothing is."""
+        self._engine.load_state(_text(state))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes ``epoch`` the one that the next loop is over. Does nothing where it is, so that a loaded state stays."""
+        self._engine.set_epoch(epoch)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last batch, or of the next one if none was given since."""
+        return int(self._engine.state()["epoch"])
+
+    @property
+    def tensors(self) -> list[dict[str, Any]]:
+        """What a sample is made of: name, role, dtype, shape (``None`` where it varies) and classes of each tensor."""
+        return self._engine.tensors()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings, as a table."""
+        return json.loads(_text(self._settings))  # type: ignore[no-any-return]
+
+    def stats(self) -> dict[str, Any]:
+        """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied because others
+        were held, ``held`` those that are held now."""
+        return self._engine.stats()
+
+    def bad_records(self) -> list[dict[str, Any]]:
+        """The first bad records that were left out or replaced, with their places."""
+        return self._engine.bad_records()
+
+    def plan(self) -> dict[str, Any]:
+        """What a run will do: samples, batches, tensors, memory. No data is decoded."""
+        return self._engine.plan()
+
+    def verify(self, on_progress: Callable[[int, int, int | None], object] | None = None) -> Report:
+        """Reads and decodes every sample as the settings say, and lists the bad ones. ``on_progress`` is told samples read, bad ones
+        among them, and samples in all where that is known."""
+        return Report(self._engine.verify(on_progress))
+
+    def close(self) -> None:
+        """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the loader any more."""
+        self._engine.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
+        terms |= {"mapping": self._terms["mapping"], "shard": self._shard, "yields": self._yields}
+        state = None
+        if "_opened" in self.__dict__:
+            try:
+                state = self.state_dict()
+            except EndedError:  # It is closed.
+                pass
+        return _restore, (type(self), self._settings, terms, state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._settings!r})"
+
+
+def _restore(loader: type[Loader], settings: Settings, terms: Mapping[str, Any], state: Settings | None) -> Loader:
+    made = loader(settings, **terms)
+    if state is not None:
+        made.load_state_dict(state)
+    return made
+
+
+class View:
+    """A loader's loops in another form; the epochs are the loader's own."""
+
+    def __init__(self, loader: Loader, framework: str, yields: Yields) -> None:
+        self.loader = loader
+        self._form = (yields, framework)
+
+    def __iter__(self) -> Epoch:
+        return self.loader._engine.iterate(*self._form)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+
+class Report(dict[str, Any]):
+    """What a verification found: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their places), ``damaged``, ``damage``, and
+    ``ended_by``, what made it impossible to read on. True if nothing is bad."""
+
+    def __bool__(self) -> bool:
+        return not self["bad_samples"] and self["ended_by"] is None
+
+
+def open(path: str | os.PathLike[str], /, **settings: Any) -> Loader:
+    """A :class:`Loader` of whatever lies at ``path``: a file or folder, whose format is detected. ``fields`` says what tensors are made
+    of; without it, samples have what the source gives. All other settings are those of :class:`Loader`."""
+    return Loader(source={"path": os.fspath(path)}, **settings)
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    on_progress: Callable[[int, int, int | None], object] | None = None,
+) -> Report:
+    """Reads every sample of whatever lies at ``path``, and lists the bad ones."""
+    return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, on_progress))

@@ -1,0 +1,151 @@
+"""What tensors are made of: short ways to write the tables that ``fields=`` takes.
+
+Each is the same table that a file of settings has: ``Image(224, 224)`` is ``{"image": [224, 224]}``. A plain dict does as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Category", "Class", "Field", "Image", "IndexMap", "Numbers", "Text"]
+
+
+@dataclass
+class Field:
+    """One tensor by the table that settings have for it; ``from_``, ``file`` and ``role`` are common to all.
+
+    ``from_``: the field it comes from, where that is not called as the tensor: a column by name or position, a member by its
+    extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them. ``file``: the field names a file,
+    whose bytes are meant. ``role``: ``"feature"``, ``"label"`` or ``"mask"``.
+    """
+
+    table: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+
+    def settings(self) -> dict[str, Any]:
+        """The table."""
+        return _table(self.table)
+
+
+def _table(table: Mapping[str, Any]) -> dict[str, Any]:
+    table = {key: value for key, value in table.items() if value is not None}
+    common = {key: table.pop(key) for key in ("from", "role") if key in table}
+    return {**common, "file": table} if table.pop("file", False) else {**common, **table}
+
+
+_From = str | int | Sequence[str | int] | None
+
+
+@dataclass(init=False)
+class Image(Field):
+    """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
+
+    ``augment``: names or tables of operations, in their order. ``geometry``: pictures of a sample with the same name are cut,
+    flipped and turned alike.
+    """
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        *,
+        augment: Sequence[str | Mapping[str, Any]] | None = None,
+        dtype: str | None = None,
+        order: str | None = None,
+        fit: str | Mapping[str, Any] | None = None,
+        colour: str | None = None,
+        geometry: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        options = {"augment": augment, "dtype": dtype, "order": order, "fit": fit, "colour": colour}
+        self.table = {"image": [height, width], **options, "geometry": geometry}
+        self.table |= {"from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
+class IndexMap(Field):
+    """A segmentation map: the index that the file stores for each pixel, i64 ``[height, width]``, never mixed."""
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        *,
+        augment: Sequence[str | Mapping[str, Any]] | None = None,
+        dtype: str | None = None,
+        fit: str | Mapping[str, Any] | None = None,
+        geometry: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        options = {"augment": augment, "dtype": dtype, "fit": fit, "geometry": geometry}
+        self.table = {"index_map": [height, width], **options, "from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
+class Class(Field):
+    """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are listed."""
+
+    def __init__(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        one_hot: bool | None = None,
+        from_: _From = None,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"class": list(names or []), "one_hot": one_hot, "from": from_, "role": role}
+
+
+@dataclass(init=False)
+class Category(Field):
+    """Codes of one or several columns of names, i64 ``[columns]``; ``missing`` is the code of a missing value."""
+
+    def __init__(
+        self,
+        names: Sequence[Sequence[str]] | None = None,
+        *,
+        missing: int | None = None,
+        from_: _From = None,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"category": [list(of) for of in names or []], "missing": missing, "from": from_, "role": role}
+
+
+@dataclass(init=False)
+class Numbers(Field):
+    """Numbers of one or several fields: ``[fields]``, or another ``shape`` of as many elements."""
+
+    def __init__(
+        self,
+        dtype: str = "f32",
+        *,
+        shape: Sequence[int] | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"numbers": dtype, "shape": shape, "from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
+class Text(Field):
+    """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor called the same with ``_len`` behind.
+
+    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``batch.text(name)`` gives strings.
+    """
+
+    def __init__(
+        self,
+        max_len: int,
+        *,
+        longer: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"text": max_len, "longer": longer, "from": from_, "file": file, "role": role}

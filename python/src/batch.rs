@@ -1,0 +1,281 @@
+//! One batch: its memory, shared by every view of it, and what Python sees of it.
+
+use std::fmt::Write;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyList};
+use ringfeed::{DataSet, ErrorKind, Reservation, Schema, TensorSpec};
+
+use crate::engine::{json, to_batch};
+use crate::epoch::by_name;
+use crate::errors::{exception, raise};
+use crate::fork;
+use crate::tensor::{Framework, Tensor};
+
+/// A batch's memory: lives as long as any view of it, whoever has that, and goes back to the ring when the last one dies, on
+/// whatever thread, attached or not. So nothing of Python's is in it.
+pub(crate) struct Shared {
+    data: ManuallyDrop<Mutex<DataSet>>,
+    start: NonNull<u8>,
+    schema: Arc<Schema>,
+    generation: u64,
+    _count: Option<Count>,
+    _reservation: Option<Reservation>,
+}
+
+// SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by whoever the views are
+// handed to: as with any array of Python's, writing it from several threads is for them to order.
+unsafe impl Send for Shared {}
+// SAFETY: as above; everything else in it is behind a lock, or not changed.
+unsafe impl Sync for Shared {}
+
+/// Counts batches in the user's hands.
+pub(crate) struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    pub(crate) fn new(held: &Arc<AtomicUsize>) -> Self {
+        held.fetch_add(1, Ordering::AcqRel);
+        Self(held.clone())
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    pub(crate) fn leased(data: DataSet, count: Count) -> Self {
+        Self::new(data, Some(count), None)
+    }
+
+    pub(crate) fn copied(data: DataSet, reservation: Option<Reservation>) -> Self {
+        Self::new(data, None, reservation)
+    }
+
+    fn new(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
+        let (start, schema) = (data.start(), data.schema().clone());
+        Self {
+            data: ManuallyDrop::new(Mutex::new(data)),
+            start,
+            schema,
+            generation: fork::generation(),
+            _count: count,
+            _reservation: reservation,
+        }
+    }
+
+    pub(crate) fn data(&self) -> MutexGuard<'_, DataSet> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn tensors(&self) -> &[TensorSpec] {
+        self.schema.tensors()
+    }
+
+    pub(crate) fn index_of(&self, name: &str) -> ringfeed::Result<usize> {
+        self.schema.index_of(name)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // In a forked child the ring's lock may be held for ever, by a thread that stayed in the parent.
+        if self.generation == fork::generation() {
+            // SAFETY: dropped once, here, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.data) };
+        }
+    }
+}
+
+/// A batch: its tensors by name, in the order of the fields.
+///
+/// A mapping of names to :class:`Tensor`. The memory is the loader's own, and stays as it is for as long as the batch, a tensor
+/// of it, or an array made from one lives, and belongs to whoever has it: it may be written.
+#[pyclass(frozen, mapping, weakref, module = "ringfeed._ringfeed")]
+pub(crate) struct Batch {
+    shared: Arc<Shared>,
+}
+
+impl Batch {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.shared.tensors().iter().map(|spec| spec.name.as_str()))
+    }
+
+    fn tensor(&self, index: usize) -> Tensor {
+        Tensor::new(self.shared.clone(), index)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, Tensor)> {
+        self.shared.tensors().iter().enumerate().map(|(index, spec)| (spec.name.as_str(), self.tensor(index)))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.shared.tensors().len()
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        name.extract::<&str>().is_ok_and(|name| self.shared.tensors().iter().any(|spec| spec.name == name))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.names(py)?.try_iter()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+        let index = self.shared.index_of(name).map_err(|error| {
+            let raised = exception(py, &error);
+            // What a mapping raises, so that `get` and `in` of other libraries work.
+            let key = pyo3::exceptions::PyKeyError::new_err(error.message().to_owned());
+            key.set_cause(py, Some(raised));
+            key
+        })?;
+        Ok(self.tensor(index))
+    }
+
+    /// The names of the tensors.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.names(py)
+    }
+
+    /// The tensors.
+    fn values(&self) -> Vec<Tensor> {
+        self.all().map(|(_, tensor)| tensor).collect()
+    }
+
+    /// Names and tensors.
+    fn items(&self) -> Vec<(&str, Tensor)> {
+        self.all().collect()
+    }
+
+    /// The tensor of this name, or `default`.
+    #[pyo3(signature = (name, default=None))]
+    fn get(&self, py: Python<'_>, name: &str, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        match self.shared.tensors().iter().position(|spec| spec.name == name) {
+            Some(index) => Ok(Py::new(py, self.tensor(index))?.into_any()),
+            None => Ok(default.unwrap_or_else(|| py.None())),
+        }
+    }
+
+    /// Number of samples: the first dimension of every tensor.
+    #[getter]
+    fn size(&self) -> usize {
+        self.shared.data().len()
+    }
+
+    /// The epoch, from 0.
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.shared.data().epoch()
+    }
+
+    /// The batch's number in its epoch, from 0.
+    #[getter]
+    fn index(&self) -> u64 {
+        self.shared.data().index()
+    }
+
+    /// For each sample, the index of its record in the source.
+    #[getter]
+    fn sample_ids(&self) -> Vec<u64> {
+        self.shared.data().sample_ids().to_vec()
+    }
+
+    /// For each sample, its position in the epoch's order, which is one order for all ranks.
+    #[getter]
+    fn positions(&self) -> Vec<u64> {
+        self.shared.data().positions().to_vec()
+    }
+
+    /// How many samples at the end only fill the batch up.
+    #[getter]
+    fn padding(&self) -> usize {
+        self.shared.data().padding()
+    }
+
+    /// How many bad records were left out of this batch, or replaced.
+    #[getter]
+    fn bad_records(&self) -> usize {
+        self.shared.data().bad_records()
+    }
+
+    /// Where the loader stood after this batch, as `Loader.state_dict` has it: for those who read batches ahead.
+    #[getter]
+    fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let state = self.shared.data().state_after();
+        json(py, &state)
+    }
+
+    /// A copy in ordinary memory, which may be kept for as long as you like.
+    fn detach(&self, py: Python<'_>) -> PyResult<Py<Batch>> {
+        let copy = py.detach(|| self.shared.data().copy()).map_err(|error| exception(py, &error))?;
+        to_batch(py, Arc::new(Shared::copied(copy, None)))
+    }
+
+    /// NumPy arrays by name, on the same memory.
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, &self.shared, Framework::Numpy)
+    }
+
+    /// PyTorch tensors by name, on the same memory.
+    fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, &self.shared, Framework::Torch)
+    }
+
+    /// JAX arrays by name, on the same memory.
+    fn jax<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, &self.shared, Framework::Jax)
+    }
+
+    /// The texts of a tensor of bytes, by the lengths that lie beside it.
+    fn text(&self, py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
+        let data = self.shared.data();
+        let texts = || {
+            let (bytes, lengths) = (data.tensor(name)?, data.tensor(&format!("{name}_len"))?);
+            let width = bytes.shape().get(1).copied().unwrap_or(0);
+            let (bytes, lengths) = (bytes.as_slice::<u8>()?, lengths.numbers());
+            let text = |row: usize| {
+                let row_bytes = bytes.get(row * width..(row + 1) * width).unwrap_or_default();
+                let length = (lengths.at(row) as usize).min(row_bytes.len());
+                String::from_utf8_lossy(&row_bytes[..length]).into_owned()
+            };
+            Ok((0..data.len()).map(text).collect())
+        };
+        texts().map_err(|error| exception(py, &error))
+    }
+
+    fn __repr__(&self) -> String {
+        let data = self.shared.data();
+        let mut text = format!("Batch(epoch {}, number {}, {} samples: ", data.epoch(), data.index(), data.len());
+        for (index, tensor) in data.tensors().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}{} {} {:?}", tensor.name(), tensor.dtype(), tensor.shape());
+        }
+        text + ")"
+    }
+
+    fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Ok(slf.py().import("ringfeed._html")?.call_method1("batch", (slf,))?.unbind())
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
+        let message = "a batch is memory of its loader's: send arrays, such as batch[\"x\"].numpy().copy()";
+        Err(raise(py, ErrorKind::Unsupported, message))
+    }
+}

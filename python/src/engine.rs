@@ -1,0 +1,567 @@
+//! One loader's iterator: taken out by whoever works with it, brought home afterwards, and waited for with an eye on signals.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use ringfeed::{
+    DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Mapping, MemoryBudget, MemoryKind, Result, State,
+};
+use serde::Serialize;
+
+use crate::batch::{Batch, Count, Shared};
+use crate::epoch::{Epoch, Form};
+use crate::errors::{caught, exception, raise};
+use crate::{fork, loads, verify};
+
+/// How long a wait lasts before signals are looked at.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
+#[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
+pub(crate) struct Engine {
+    loader: Loader,
+    hold: Hold,
+    place: Arc<Place>,
+    /// Batches in the user's hands that lie in the ring.
+    held: Arc<AtomicUsize>,
+    copied: AtomicU64,
+    warned: AtomicBool,
+}
+
+/// What happens to batches that the user keeps.
+#[derive(Clone, Copy)]
+struct Hold {
+    /// How many may be kept beside the one in hand.
+    batches: usize,
+    /// Whether a further one is copied; otherwise it is an error.
+    copies: bool,
+    /// Whether every batch is copied: page-locked memory may be read by a device long after the tensor on it is gone, as
+    /// PyTorch's copies that are not waited for do.
+    always: bool,
+}
+
+/// Where the iterator lies while nobody works with it.
+#[derive(Default)]
+struct Place {
+    here: Mutex<Here>,
+    came_home: Condvar,
+}
+
+#[derive(Default)]
+struct Here {
+    running: Option<Running>,
+    /// The process whose thread has the iterator.
+    out: Option<u64>,
+    is_closed: bool,
+    course: Course,
+}
+
+/// How loops over the loader stand to each other.
+#[derive(Clone, Copy, Default)]
+struct Course {
+    /// The number of the loop that batches are for.
+    serial: u64,
+    /// Something was delivered to it, so that another loop begins another epoch.
+    begun: bool,
+    /// Nothing is left of its epoch.
+    over: bool,
+    /// It goes on from a state, which may have been that of an epoch's end.
+    resumed: bool,
+}
+
+struct Running {
+    iterator: Box<dyn DataSetIterator>,
+    budget: MemoryBudget,
+    /// After the last batch that was delivered.
+    state: State,
+    /// A batch that could not be delivered yet.
+    spare: Option<DataSet>,
+    generation: u64,
+}
+
+/// The iterator in one hand, whichever thread that is on; dropping it brings it home.
+struct Turn {
+    running: Option<Running>,
+    place: Arc<Place>,
+}
+
+impl Place {
+    /// Held for moments only, and never while Python code may run.
+    fn here(&self) -> MutexGuard<'_, Here> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut here = self.place.here();
+        here.running = self.running.take();
+        here.out = None;
+        drop(here);
+        self.place.came_home.notify_one();
+    }
+}
+
+impl Turn {
+    fn running(&mut self) -> Result<&mut Running> {
+        self.running.as_mut().ok_or_else(|| Error::new(ErrorKind::Ended, "the loader is closed"))
+    }
+}
+
+/// Runs `work` on a thread of its own, and looks at signals until it ends. If one of them raises, `work` goes on without
+/// being waited for.
+fn patiently<R: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send + 'static) -> PyResult<R> {
+    patiently_with(py, |_| Ok(()), work)
+}
+
+/// As [`patiently`]; `meanwhile` is called each time that signals are looked at, and once at the end.
+pub(crate) fn patiently_with<R: Send + 'static>(
+    py: Python<'_>,
+    mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> PyResult<R> {
+    let (send, receive) = mpsc::sync_channel(1);
+    let receive = Mutex::new(receive);
+    let ended = |_| Error::new(ErrorKind::Panicked, "a thread ended early");
+    thread::Builder::new()
+        .name("ringfeed-call".to_owned())
+        .spawn(move || drop(send.send(caught(work))))
+        .map_err(|error| exception(py, &Error::new(ErrorKind::Io, format!("no thread: {error}"))))?;
+    loop {
+        let received =
+            py.detach(|| match receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_UP) {
+                Ok(result) => Some(result),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(error) => Some(Err(ended(error))),
+            });
+        meanwhile(py)?;
+        match received {
+            Some(result) => return result.map_err(|error| exception(py, &error)),
+            None => py.check_signals()?,
+        }
+    }
+}
+
+/// An error in a process that another one made by forking, after that one had opened the loader.
+fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
+    if generation == fork::generation() {
+        return Ok(());
+    }
+    let message = "the loader was opened before this process was forked, and its threads stayed behind: make the loader in \
+                   the child (one that nothing was asked of yet may be made before)";
+    Err(raise(py, ErrorKind::Unsupported, message))
+}
+
+impl Engine {
+    /// The iterator, as soon as no other thread works with it; opened if it is not yet.
+    fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+        let mut turn = loop {
+            let mut here = self.place.here();
+            if here.is_closed {
+                drop(here);
+                return Err(raise(py, ErrorKind::Ended, "the loader is closed"));
+            }
+            if let Some(generation) = here.out {
+                drop(here);
+                check_generation(py, generation)?;
+                py.detach(|| {
+                    let here = self.place.here();
+                    if here.out.is_some() {
+                        drop(self.place.came_home.wait_timeout(here, LOOK_UP));
+                    }
+                });
+                py.check_signals()?;
+                continue;
+            }
+            if let Some(generation) = here.running.as_ref().map(|running| running.generation) {
+                let same = generation == fork::generation();
+                if !same {
+                    drop(here);
+                    check_generation(py, generation)?;
+                    continue;
+                }
+            }
+            here.out = Some(fork::generation());
+            break Turn { running: here.running.take(), place: self.place.clone() };
+        };
+        if turn.running.is_none() {
+            let (loader, hold) = (self.loader.clone(), self.hold.batches);
+            turn = patiently(py, move || {
+                turn.running = Some(open(&loader, hold)?);
+                Ok(turn)
+            })?;
+        }
+        Ok(turn)
+    }
+
+    /// Does what may take its time with the iterator; see [`patiently`].
+    fn with<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
+    ) -> PyResult<R> {
+        let turn = self.turn(py)?;
+        Ok(with(py, turn, work)?.1)
+    }
+
+    /// The next batch for loop `serial`; `None` at the end of its epoch.
+    pub(crate) fn next(&self, py: Python<'_>, serial: u64) -> PyResult<Option<Arc<Shared>>> {
+        let mut turn = self.turn(py)?;
+        let course = self.place.here().course;
+        if serial < course.serial {
+            let message = "another loop over the loader has begun, or it was set to another place: take a new iterator";
+            return Err(raise(py, ErrorKind::Ended, message));
+        }
+        if serial > course.serial {
+            turn = with(py, turn, Running::reset)?.0;
+            self.place.here().course = Course { serial, ..Course::default() };
+        } else if course.over {
+            return Ok(None);
+        }
+        if !self.hold.copies && self.held.load(Ordering::Acquire) > self.hold.batches {
+            return Err(raise(py, ErrorKind::Exhausted, self.held_text("let one go, or raise `hold`")));
+        }
+        loop {
+            match self.wait(py, &mut turn)? {
+                Some(Ok(batch)) => {
+                    self.place.here().course.begun = true;
+                    return self.admit(py, turn, batch).map(Some);
+                }
+                Some(Err(error)) => {
+                    let mut here = self.place.here();
+                    here.course.begun = true;
+                    here.course.over = error.kind() != ErrorKind::Exhausted;
+                    drop(here);
+                    return Err(exception(py, &error));
+                }
+                None => {
+                    let course = self.place.here().course;
+                    if course.resumed && !course.begun {
+                        // The state was that of an epoch's end: what comes behind it is the next epoch.
+                        self.place.here().course.resumed = false;
+                        turn = with(py, turn, Running::reset)?.0;
+                        continue;
+                    }
+                    let mut here = self.place.here();
+                    (here.course.begun, here.course.over) = (true, true);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// What the iterator answers, waited for with an eye on signals. A signal loses nothing.
+    fn wait(&self, py: Python<'_>, turn: &mut Turn) -> PyResult<Option<Result<DataSet>>> {
+        let running = turn.running().map_err(|error| exception(py, &error))?;
+        if let Some(spare) = running.spare.take() {
+            return Ok(Some(Ok(spare)));
+        }
+        loop {
+            let answer = py.detach(|| {
+                let answered = caught(|| Ok(running.iterator.ready_within(LOOK_UP).then(|| running.iterator.next())));
+                answered.unwrap_or_else(|error| Some(Some(Err(error))))
+            });
+            match answer {
+                Some(answer) => return Ok(answer),
+                None => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Hands a batch out, copied if the user holds more than there are places for.
+    fn admit(&self, py: Python<'_>, mut turn: Turn, batch: DataSet) -> PyResult<Arc<Shared>> {
+        let running = turn.running().map_err(|error| exception(py, &error))?;
+        let held = self.held.load(Ordering::Acquire);
+        let copied = self.hold.always || held > self.hold.batches;
+        if copied
+            && !self.warned.swap(true, Ordering::Relaxed)
+            && let Err(raised) = self.warn(py)
+        {
+            running.spare = Some(batch);
+            return Err(raised);
+        }
+        let state = batch.state_after();
+        let shared = if copied {
+            let bytes = batch.layout().bytes() as u64;
+            let reserved = running.budget.reserve(bytes, "a copy of a batch, because others are held,");
+            let reservation = match reserved {
+                Ok(reservation) => reservation,
+                Err(error) => {
+                    running.spare = Some(batch);
+                    return Err(exception(py, &error));
+                }
+            };
+            self.copied.fetch_add(1, Ordering::Relaxed);
+            let batch = py.detach(|| batch.detach()).map_err(|error| exception(py, &error))?;
+            Shared::copied(batch, Some(reservation))
+        } else {
+            Shared::leased(batch, Count::new(&self.held))
+        };
+        running.state = state;
+        Ok(Arc::new(shared))
+    }
+
+    fn held_text(&self, advice: &str) -> String {
+        let held = self.held.load(Ordering::Acquire);
+        format!("{held} batches are held, and there are places for {}: {advice}", self.hold.batches + 1)
+    }
+
+    fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        let text = if self.hold.always {
+            "every batch is copied out of page-locked memory, which only an upload to a device makes use of: leave the memory \
+             at its default"
+                .to_owned()
+        } else {
+            self.held_text(
+                "further ones are copied, until some are let go (this is said once; stats()[\"copied\"] counts). If that is \
+                 what you want, raise `hold`; on_hold=\"error\" makes it an error",
+            )
+        };
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        let category = py.import("ringfeed._errors")?.getattr("HoldWarning")?;
+        PyErr::warn(py, &category, &text, 1)
+    }
+}
+
+fn with<R: Send + 'static>(
+    py: Python<'_>,
+    mut turn: Turn,
+    work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
+) -> PyResult<(Turn, R)> {
+    patiently(py, move || {
+        let result = work(turn.running()?)?;
+        Ok((turn, result))
+    })
+}
+
+fn open(loader: &Loader, hold: usize) -> Result<Running> {
+    let workspace = loader.workspace_builder()?.hold(hold).build()?;
+    let iterator = loader.build_in(&workspace)?;
+    let (state, budget) = (iterator.state(), workspace.budget().clone());
+    Ok(Running { iterator, budget, state, spare: None, generation: fork::generation() })
+}
+
+impl Running {
+    fn reset(&mut self) -> Result<()> {
+        self.spare = None;
+        self.iterator.reset()?;
+        self.state = self.iterator.state();
+        Ok(())
+    }
+
+    fn seek(&mut self, state: State) -> Result<()> {
+        self.iterator.seek(&state)?;
+        self.spare = None;
+        self.state = self.iterator.state();
+        Ok(())
+    }
+}
+
+/// A field of the settings as JSON.
+pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny>> {
+    let text = serde_json::to_string(value).map_err(|error| raise(py, ErrorKind::Format, error.to_string()))?;
+    loads(py, &text)
+}
+
+#[pymethods]
+impl Engine {
+    /// Checks the settings, a text of JSON, and looks for what they name. No thread begins here.
+    #[new]
+    #[pyo3(signature = (settings, *, hold, copies, mapping))]
+    fn new(py: Python<'_>, settings: &str, hold: usize, copies: bool, mapping: bool) -> PyResult<Self> {
+        let config = LoaderConfig::from_json(settings)
+            // The text has one line, which says nothing.
+            .map_err(|error| raise(py, error.kind(), error.message()))?;
+        // Formats are detected and fields looked at here, so that a wrong path is an error where it is written.
+        let config = py.detach(|| caught(|| config.resolved())).map_err(|error| exception(py, &error))?;
+        let always = matches!(config.memory.kind, MemoryKind::PageLocked { .. });
+        let mut loader = Loader::from(config);
+        if mapping {
+            // SAFETY: the promise is the user's, who says `mapping=True`; its documentation says what that means.
+            loader = loader.mapping(unsafe { Mapping::promise() });
+        }
+        if let [first, rest @ ..] = loader.faults().as_slice() {
+            let message = match rest {
+                [] => first.clone(),
+                _ => format!("{} faults in the settings:\n  {}", rest.len() + 1, loader.faults().join("\n  ")),
+            };
+            return Err(raise(py, ErrorKind::Config, message));
+        }
+        Ok(Self {
+            loader,
+            hold: Hold { batches: hold, copies, always },
+            place: Arc::default(),
+            held: Arc::default(),
+            copied: AtomicU64::new(0),
+            warned: AtomicBool::new(false),
+        })
+    }
+
+    /// An error if loops can't be asked for in this form.
+    fn check(&self, yields: Bound<'_, PyAny>) -> PyResult<()> {
+        Form::new(&yields, None).map(drop)
+    }
+
+    /// A loop over the batches of an epoch: of the one that has not begun, or else of the next.
+    #[pyo3(signature = (yields, framework=None))]
+    fn iterate(slf: Bound<'_, Self>, yields: Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Epoch> {
+        let form = Form::new(&yields, framework)?;
+        let course = slf.get().place.here().course;
+        Ok(Epoch::new(slf.unbind(), course.serial + u64::from(course.begun), form))
+    }
+
+    /// Number of batches of an epoch, if it is known.
+    fn batches_per_epoch(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let mut turn = self.turn(py)?;
+        Ok(turn.running().map_err(|error| exception(py, &error))?.iterator.batches_per_epoch())
+    }
+
+    /// The place after the last batch that was delivered.
+    fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut turn = self.turn(py)?;
+        let state = turn.running().map_err(|error| exception(py, &error))?.state;
+        drop(turn);
+        json(py, &state)
+    }
+
+    /// Goes on behind a state, given as a text of JSON.
+    fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
+        let state: State = serde_json::from_str(state)
+            .map_err(|error| raise(py, ErrorKind::Config, format!("this is no state of a loader: {error}")))?;
+        self.with(py, move |running| running.seek(state))?;
+        self.place.here().course.go_on(state.position > 0);
+        Ok(())
+    }
+
+    /// Makes `epoch` the one that the next loop is over; does nothing where it is.
+    fn set_epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
+        let mut turn = self.turn(py)?;
+        let now = turn.running().map_err(|error| exception(py, &error))?.state;
+        let begun = self.place.here().course.begun;
+        if now.epoch.wrapping_add(u64::from(begun)) == epoch {
+            return Ok(());
+        }
+        let state = State { epoch, position: 0, bad: 0, run: 0, ..now };
+        turn = with(py, turn, move |running| running.seek(state))?.0;
+        self.place.here().course.go_on(false);
+        drop(turn);
+        Ok(())
+    }
+
+    /// What a sample is made of: a table for each tensor.
+    fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut turn = self.turn(py)?;
+        let schema = turn.running().map_err(|error| exception(py, &error))?.iterator.schema().clone();
+        drop(turn);
+        let tensors: Vec<_> = schema
+            .tensors()
+            .iter()
+            .map(|spec| {
+                let shape: Vec<Option<usize>> = spec
+                    .shape
+                    .iter()
+                    .map(|dim| match dim {
+                        ringfeed::Dim::Fixed(len) => Some(*len),
+                        ringfeed::Dim::Extent(_) => None,
+                    })
+                    .collect();
+                serde_json::json!({
+                    "name": spec.name,
+                    "role": spec.role,
+                    "dtype": spec.dtype,
+                    "shape": shape,
+                    "classes": spec.classes.as_deref(),
+                    "categories": spec.categories.as_deref(),
+                })
+            })
+            .collect();
+        json(py, &tensors)
+    }
+
+    /// The figures since the loader was opened.
+    fn stats(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut turn = self.turn(py)?;
+        let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
+        drop(turn);
+        let stats = json(py, &stats)?;
+        stats.bind(py).set_item("held", self.held.load(Ordering::Acquire))?;
+        stats.bind(py).set_item("copied", self.copied.load(Ordering::Relaxed))?;
+        Ok(stats)
+    }
+
+    /// The first bad records that were left out or replaced: exceptions, with their places.
+    fn bad_records(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let mut turn = self.turn(py)?;
+        let bad = turn.running().map_err(|error| exception(py, &error))?.iterator.bad_records();
+        drop(turn);
+        bad.iter().map(|record| json(py, record)).collect()
+    }
+
+    /// What a run will do, without decoding data.
+    fn plan(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let loader = self.loader.clone();
+        let plan = patiently(py, move || loader.plan())?;
+        json(py, &plan)
+    }
+
+    /// Reads every sample, and says which are bad.
+    #[pyo3(signature = (on_progress=None))]
+    fn verify(&self, py: Python<'_>, on_progress: Option<Bound<'_, PyAny>>) -> PyResult<Py<PyDict>> {
+        verify::loader(py, self.loader.clone(), on_progress)
+    }
+
+    /// Ends its threads. Batches that are held stay as they are.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        {
+            let here = self.place.here();
+            let forked = here.running.as_ref().is_some_and(|running| running.generation != fork::generation());
+            if here.is_closed || forked || (here.running.is_none() && here.out.is_none()) {
+                drop(here);
+                self.place.here().is_closed = true;
+                return Ok(());
+            }
+        }
+        let mut turn = self.turn(py)?;
+        let running = turn.running.take();
+        self.place.here().is_closed = true;
+        drop(turn);
+        patiently(py, move || {
+            drop(running);
+            Ok(())
+        })
+    }
+}
+
+impl Course {
+    /// The iterator was set to another place: loops that have begun are over, those that have not go on there.
+    fn go_on(&mut self, resumed: bool) {
+        *self = Self { serial: self.serial + u64::from(self.begun), resumed, ..Self::default() };
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let Some(running) = self.place.here().running.take() else { return };
+        if running.generation != fork::generation() {
+            // What its locks and threads are in stayed in the parent.
+            std::mem::forget(running);
+            return;
+        }
+        // Its threads may be about to attach, to run code of the user's.
+        let mut running = Some(running);
+        let _ = Python::try_attach(|py| {
+            let running = running.take();
+            py.detach(|| drop(running));
+        });
+        drop(running);
+    }
+}
+
+/// The batch as Python sees it.
+pub(crate) fn to_batch(py: Python<'_>, shared: Arc<Shared>) -> PyResult<Py<Batch>> {
+    Py::new(py, Batch::new(shared))
+}

@@ -1,0 +1,98 @@
+//! A loop over the batches of an epoch, in the form that the user asked for.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::batch::{Batch, Shared};
+use crate::engine::Engine;
+use crate::tensor::{Framework, Tensor};
+
+/// What a loop gives for each batch.
+pub(crate) struct Form {
+    yields: Yields,
+    framework: Option<Framework>,
+}
+
+enum Yields {
+    Dict,
+    Tuple,
+    Callable(Py<PyAny>),
+}
+
+impl Form {
+    pub(crate) fn new(yields: &Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Self> {
+        let yields = match yields.cast::<PyString>() {
+            Ok(name) if name == "dict" => Yields::Dict,
+            Ok(name) if name == "tuple" => Yields::Tuple,
+            Err(_) if yields.is_callable() => Yields::Callable(yields.clone().unbind()),
+            _ => {
+                let message =
+                    format!("yields: {}; it is \"dict\", \"tuple\", or a function of a batch", yields.repr()?);
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        Ok(Self { yields, framework: framework.map(Framework::named).transpose()? })
+    }
+
+    fn of(&self, py: Python<'_>, shared: Arc<Shared>) -> PyResult<Py<PyAny>> {
+        match (&self.yields, self.framework) {
+            (Yields::Dict, None) => Ok(Py::new(py, Batch::new(shared))?.into_any()),
+            (Yields::Callable(function), _) => function.call1(py, (Batch::new(shared),)),
+            (Yields::Tuple, framework) => {
+                let tensors = (0..shared.tensors().len()).map(|index| {
+                    let tensor = Bound::new(py, Tensor::new(shared.clone(), index))?;
+                    match framework {
+                        None => Ok(tensor.into_any()),
+                        Some(framework) => framework.take(&tensor),
+                    }
+                });
+                let tensors = tensors.collect::<PyResult<Vec<_>>>()?;
+                Ok(PyTuple::new(py, tensors)?.into_any().unbind())
+            }
+            (Yields::Dict, Some(framework)) => Ok(by_name(py, &shared, framework)?.into_any().unbind()),
+        }
+    }
+}
+
+/// The tensors of a batch as a framework's arrays, by name.
+pub(crate) fn by_name<'py>(
+    py: Python<'py>,
+    shared: &Arc<Shared>,
+    framework: Framework,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arrays = PyDict::new(py);
+    for (index, spec) in shared.tensors().iter().enumerate() {
+        let tensor = Bound::new(py, Tensor::new(shared.clone(), index))?;
+        arrays.set_item(&spec.name, framework.take(&tensor)?)?;
+    }
+    Ok(arrays)
+}
+
+/// An iterator over the batches of one epoch.
+#[pyclass(frozen, module = "ringfeed._ringfeed")]
+pub(crate) struct Epoch {
+    engine: Py<Engine>,
+    serial: u64,
+    form: Form,
+}
+
+impl Epoch {
+    pub(crate) fn new(engine: Py<Engine>, serial: u64, form: Form) -> Self {
+        Self { engine, serial, form }
+    }
+}
+
+#[pymethods]
+impl Epoch {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let next = self.engine.get().next(py, self.serial)?;
+        next.map(|shared| self.form.of(py, shared)).transpose()
+    }
+}

@@ -1,0 +1,64 @@
+//! Errors of the library as exceptions of the package's own classes, which lie in `ringfeed/_errors.py`.
+
+use std::error::Error as StdError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use ringfeed::{Error, ErrorKind, Result};
+
+/// The exception that `error` becomes. What a user's own code raised is its cause.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let place = error.location();
+    let path = place.path.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let made = MAKE.import(py, "ringfeed._errors", "make").and_then(|make| {
+        make.call1((
+            error.kind().as_str(),
+            error.to_string(),
+            error.message(),
+            path,
+            place.record,
+            place.line,
+            place.member.as_deref(),
+            place.column.as_deref(),
+            place.byte,
+        ))
+    });
+    match made {
+        Ok(made) => {
+            let raised = PyErr::from_value(made);
+            if let Some(cause) = raised_inside(error) {
+                raised.set_cause(py, Some(cause.clone_ref(py)));
+            }
+            raised
+        }
+        Err(other) => other,
+    }
+}
+
+/// What Python code raised, if that is where the error comes from.
+fn raised_inside(error: &Error) -> Option<&PyErr> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(raised) = error.downcast_ref::<PyErr>() {
+            return Some(raised);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// The exception of this kind and message.
+pub(crate) fn raise(py: Python<'_>, kind: ErrorKind, message: impl Into<String>) -> PyErr {
+    exception(py, &Error::new(kind, message.into()))
+}
+
+/// Runs what may panic by a bug, as an error that `except Exception` catches.
+pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::new(ErrorKind::Panicked, format!("panicked: {text}; please report it together with the data")))
+    })
+}

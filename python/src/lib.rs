@@ -1,0 +1,49 @@
+//! Ringfeed for Python: the part of the package `ringfeed` that is compiled. It has no logic of its own; what it does, the library
+//! does.
+
+mod batch;
+mod dlpack;
+mod engine;
+mod epoch;
+mod errors;
+mod fork;
+mod tensor;
+mod verify;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use ringfeed::{LoaderConfig, Shard};
+
+/// What a text of JSON says, as objects of Python's.
+fn loads(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    Ok(LOADS.import(py, "json", "loads")?.call1((text,))?.unbind())
+}
+
+/// The settings of a file, as a table.
+#[pyfunction]
+fn load_settings(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Py<PyAny>> {
+    let config = LoaderConfig::load(path).map_err(|error| errors::exception(py, &error))?;
+    engine::json(py, &config)
+}
+
+/// This process's part of the samples, as a launcher says it: index and count.
+#[pyfunction]
+fn shard_from_env(py: Python<'_>) -> PyResult<(u32, u32)> {
+    let (shard, _) = Shard::from_env().map_err(|error| errors::exception(py, &error))?;
+    Ok((shard.index, shard.count))
+}
+
+#[pymodule(gil_used = false)]
+fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::watch();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<engine::Engine>()?;
+    module.add_class::<epoch::Epoch>()?;
+    module.add_class::<tensor::Tensor>()?;
+    module.add_function(wrap_pyfunction!(load_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
+    Ok(())
+}

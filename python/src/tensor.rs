@@ -1,0 +1,324 @@
+//! One tensor of a batch, as a buffer, by DLPack, and as other libraries' arrays.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3::{ffi, intern};
+use ringfeed::{DType, Error, ErrorKind, MAX_RANK, Result};
+
+use crate::batch::Shared;
+use crate::dlpack::{HOST, export};
+use crate::errors::{exception, raise};
+
+/// Most dimensions of a tensor, with that of the batch.
+pub(crate) const MAX_DIMS: usize = MAX_RANK + 1;
+
+/// One tensor of a batch. Array libraries take it over without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
+/// ``jax.dlpack.from_dlpack(t)``, ``memoryview(t)``, or ``t.numpy()``, ``t.torch()``, ``t.jax()``.
+#[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
+pub(crate) struct Tensor {
+    shared: Arc<Shared>,
+    index: usize,
+    /// First byte, from the batch's beginning.
+    offset: usize,
+    dtype: DType,
+    rank: usize,
+    shape: [isize; MAX_DIMS],
+    /// In bytes.
+    strides: [isize; MAX_DIMS],
+}
+
+impl Tensor {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        let (mut shape, mut strides) = ([0; MAX_DIMS], [0; MAX_DIMS]);
+        let data = shared.data();
+        let layout = data.layout();
+        let place = &layout.tensors()[index];
+        let (offset, dtype, rank) = (place.offset(), place.dtype(), place.row_shape().len() + 1);
+        shape[0] = layout.rows() as isize;
+        for (len, row_len) in shape[1..].iter_mut().zip(place.row_shape().iter()) {
+            *len = *row_len as isize;
+        }
+        drop(data);
+        let mut step = dtype.bytes() as isize;
+        for dim in (0..rank).rev() {
+            strides[dim] = step;
+            step *= shape[dim].max(1);
+        }
+        Self { shared, index, offset, dtype, rank, shape, strides }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The first byte. Whoever it is handed to holds the memory by [`shared`](Self::shared).
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.shared.start().wrapping_add(self.offset)
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub(crate) fn shape(&self) -> &[isize] {
+        &self.shape[..self.rank]
+    }
+
+    pub(crate) fn strides(&self) -> &[isize] {
+        &self.strides[..self.rank]
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.shape().iter().product::<isize>() as usize * self.dtype.bytes()
+    }
+
+    fn spec(&self) -> &ringfeed::TensorSpec {
+        &self.shared.tensors()[self.index]
+    }
+}
+
+/// The element type in the language of `struct`, as buffers have it.
+fn format(dtype: DType) -> Option<&'static CStr> {
+    Some(match dtype {
+        DType::U8 => c"B",
+        DType::I8 => c"b",
+        DType::U16 => c"H",
+        DType::I16 => c"h",
+        DType::U32 => c"I",
+        DType::I32 => c"i",
+        // NumPy's own name for 64 bits is the type that C calls long, where that has so many.
+        DType::I64 if size_of::<std::ffi::c_long>() == 8 => c"l",
+        DType::I64 => c"q",
+        DType::F16 => c"e",
+        DType::F32 => c"f",
+        DType::F64 => c"d",
+        _ => return None,
+    })
+}
+
+/// An array library that tensors are handed to.
+#[derive(Clone, Copy)]
+pub(crate) enum Framework {
+    Numpy,
+    Torch,
+    Jax,
+}
+
+impl Framework {
+    pub(crate) fn named(name: &str) -> PyResult<Self> {
+        match name {
+            "numpy" => Ok(Self::Numpy),
+            "torch" => Ok(Self::Torch),
+            "jax" => Ok(Self::Jax),
+            other => Err(PyValueError::new_err(format!("no framework {other:?}: there are numpy, torch and jax"))),
+        }
+    }
+
+    /// The framework's array on the tensor's memory.
+    pub(crate) fn take<'py>(self, tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
+        static NUMPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = tensor.py();
+        match self {
+            Self::Numpy if tensor.get().dtype == DType::Bf16 => bf16_in_numpy(tensor),
+            Self::Numpy => NUMPY.import(py, "numpy", "asarray")?.call1((tensor,)),
+            Self::Torch => TORCH.import(py, "torch", "from_dlpack")?.call1((tensor,)),
+            Self::Jax => JAX.import(py, "jax.dlpack", "from_dlpack")?.call1((tensor,)),
+        }
+    }
+}
+
+/// NumPy has no such type of its own; the package `ml_dtypes`, which comes with JAX, gives it one.
+fn bf16_in_numpy<'py>(tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let Ok(ml_dtypes) = py.import("ml_dtypes") else {
+        let message = "NumPy has no bf16: install ml_dtypes, or take the bits as view(\"u16\")";
+        return Err(raise(py, ErrorKind::Unsupported, message));
+    };
+    let bits = Bound::new(py, tensor.get().view(py, "u16")?)?;
+    Framework::Numpy.take(&bits)?.call_method1("view", (ml_dtypes.getattr("bfloat16")?,))
+}
+
+#[pymethods]
+impl Tensor {
+    /// Its name in the batch.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.spec().name
+    }
+
+    /// ``"feature"``, ``"label"`` or ``"mask"``.
+    #[getter]
+    fn role(&self) -> &'static str {
+        match self.spec().role {
+            ringfeed::Role::Feature => "feature",
+            ringfeed::Role::Label => "label",
+            ringfeed::Role::Mask => "mask",
+        }
+    }
+
+    /// The names of the classes that its numbers stand for, if it holds any.
+    #[getter]
+    fn classes(&self) -> Option<Vec<&str>> {
+        self.spec().classes.as_deref().map(|names| names.iter().map(String::as_str).collect())
+    }
+
+    /// Element type: ``"f32"``, ``"i64"``, ``"u8"``, ``"bf16"`` and so on.
+    #[getter(dtype)]
+    fn dtype_name(&self) -> &'static str {
+        self.dtype.as_str()
+    }
+
+    /// Dimensions; the first is the number of samples.
+    #[getter(shape)]
+    fn shape_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.shape())
+    }
+
+    /// Number of dimensions.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.rank
+    }
+
+    /// Bytes of its elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes()
+    }
+
+    /// The address of the first element.
+    #[getter]
+    fn data_ptr(&self) -> usize {
+        self.data().addr()
+    }
+
+    fn __len__(&self) -> usize {
+        self.shape[0] as usize
+    }
+
+    /// The same memory as elements of another type with as many bytes, such as ``"u16"`` for the bits of ``"bf16"``.
+    fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
+        let of = || -> Result<DType> {
+            let of: DType = dtype.parse()?;
+            if of.bytes() != self.dtype.bytes() {
+                let message = format!("{} has {} bytes, and {of} has {}", self.dtype, self.dtype.bytes(), of.bytes());
+                return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec().name));
+            }
+            Ok(of)
+        };
+        let dtype = of().map_err(|error| exception(py, &error))?;
+        let Self { ref shared, index, offset, rank, shape, strides, .. } = *self;
+        Ok(Self { shared: shared.clone(), index, offset, dtype, rank, shape, strides })
+    }
+
+    /// A NumPy array on the same memory.
+    fn numpy(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Framework::Numpy.take(&slf)
+    }
+
+    /// A PyTorch tensor on the same memory.
+    fn torch(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Framework::Torch.take(&slf)
+    }
+
+    /// A JAX array on the same memory.
+    fn jax(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Framework::Jax.take(&slf)
+    }
+
+    /// Its elements as (lists of) numbers of Python's.
+    fn tolist(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        let py = slf.py();
+        if slf.get().dtype == DType::F16 || format(slf.get().dtype).is_none() || slf.get().bytes() == 0 {
+            return Framework::Numpy.take(&slf)?.call_method0(intern!(py, "tolist"));
+        }
+        let view = py.import("builtins")?.call_method1(intern!(py, "memoryview"), (slf,))?;
+        view.call_method0(intern!(py, "tolist"))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Tensor({:?}, {} {:?})", self.spec().name, self.dtype, self.shape())
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let array = Framework::Numpy.take(&slf)?;
+        let dtype = match dtype {
+            Some(dtype) => py.import("numpy")?.call_method1("dtype", (dtype,))?,
+            None => array.getattr("dtype")?,
+        };
+        let is_same = array.getattr("dtype")?.eq(&dtype)?;
+        match copy {
+            Some(true) => array.call_method1("astype", (dtype,)),
+            _ if is_same => Ok(array),
+            Some(false) => {
+                Err(PyValueError::new_err(format!("another element type than {} needs a copy", slf.get().dtype)))
+            }
+            None => array.call_method1("astype", (dtype,)),
+        }
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None, **_more))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<Bound<'_, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+        _more: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        // Host memory has no stream, whatever is asked for.
+        drop(stream);
+        if let Some(device) = dl_device.filter(|device| *device != HOST) {
+            let message = format!("it lies on the host, DLPack's device (1, 0), and not on {device:?}");
+            return Err(PyBufferError::new_err(message));
+        }
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        export(py, self, is_versioned, copy == Some(true))
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        HOST
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let tensor = slf.get();
+        let Some(format) = format(tensor.dtype) else {
+            let message = format!("buffers have no name for {}: take the bits as view(\"u16\")", tensor.dtype);
+            return Err(PyBufferError::new_err(message));
+        };
+        let asks = |flag: c_int| flags & flag == flag;
+        let buffer = ffi::Py_buffer {
+            buf: tensor.data().cast::<c_void>(),
+            len: tensor.bytes() as isize,
+            itemsize: tensor.dtype.bytes() as isize,
+            readonly: 0,
+            ndim: tensor.rank as c_int,
+            format: if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+            // Python promises not to write them, and the tensor outlives the view.
+            shape: if asks(ffi::PyBUF_ND) { tensor.shape.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+            strides: if asks(ffi::PyBUF_STRIDES) { tensor.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+            suboffsets: std::ptr::null_mut(),
+            internal: std::ptr::null_mut(),
+            obj: slf.into_any().into_ptr(),
+        };
+        // SAFETY: Python gives a place for a view.
+        unsafe { view.write(buffer) };
+        Ok(())
+    }
+
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}

@@ -1,0 +1,349 @@
+"""Batches are the loader's own memory: seen without a copy, never overwritten, and given back with the last view."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import itertools
+import threading
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import ringfeed
+from helpers import FIXTURES
+
+Make = Callable[..., ringfeed.Loader]
+
+
+def held(loader: ringfeed.Loader) -> int:
+    gc.collect()
+    stats = loader.stats()
+    assert stats["held"] == stats["ring"]["leased"]
+    return int(stats["held"])
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_numpy_sees_the_memory_itself(numbers: Make) -> None:
+    loader = numbers()
+    batch = next(iter(loader))
+    for array in (
+        np.asarray(batch["x"]),
+        np.from_dlpack(batch["x"]),
+        np.asarray(memoryview(batch["x"])),
+        batch["x"].numpy(),
+        batch.numpy()["x"],
+        np.array(batch["x"], copy=False),
+    ):
+        assert address(array) == batch["x"].data_ptr
+        assert array.dtype == np.float32 and array.shape == (10, 2) and array.flags.writeable
+        np.testing.assert_array_equal(array[:, 0], np.arange(10))
+    assert loader.stats()["detached"] == loader.stats()["copied"] == 0
+
+
+def test_torch_sees_the_memory_itself(numbers: Make) -> None:
+    torch = pytest.importorskip("torch")
+    loader = numbers()
+    batch = next(iter(loader))
+    for tensor in (torch.from_dlpack(batch["x"]), batch["x"].torch(), batch.torch()["x"]):
+        assert tensor.data_ptr() == batch["x"].data_ptr
+        assert tensor.dtype == torch.float32 and tuple(tensor.shape) == (10, 2)
+    x, y = next(iter(loader.torch()))
+    assert x[:, 0].tolist() == y.tolist() == list(range(10))
+
+
+def test_jax_sees_the_memory_itself(numbers: Make) -> None:
+    jax = pytest.importorskip("jax")
+    import jax.dlpack
+
+    loader = numbers()
+    batch = next(iter(loader))
+    assert batch["x"].data_ptr % 64 == 0, "what JAX asks of memory that it does not copy"
+    for array in (jax.dlpack.from_dlpack(batch["x"]), batch["x"].jax(), batch.jax()["x"]):
+        assert array.unsafe_buffer_pointer() == batch["x"].data_ptr
+        np.testing.assert_array_equal(np.asarray(array)[:, 1], -np.arange(10))
+    on_device = jax.device_put(batch["x"].numpy())
+    np.testing.assert_array_equal(np.asarray(on_device)[:, 0], np.arange(10))
+
+
+@pytest.mark.parametrize("view", ["batch", "tensor", "numpy", "dlpack", "memoryview", "torch", "jax", "slice"])
+def test_the_slot_comes_home_when_the_last_view_dies(numbers: Make, view: str) -> None:
+    if view in ("torch", "jax"):
+        pytest.importorskip(view)
+    make = {
+        "batch": lambda batch: batch,
+        "tensor": lambda batch: batch["y"],
+        "numpy": lambda batch: batch["x"].numpy(),
+        "dlpack": lambda batch: np.from_dlpack(batch["x"]),
+        "memoryview": lambda batch: memoryview(batch["x"]),
+        "torch": lambda batch: batch["x"].torch(),
+        "jax": lambda batch: batch["x"].jax(),
+        "slice": lambda batch: batch["x"].numpy()[3:, 0],
+    }[view]
+    loader = numbers()
+    loop = iter(loader)
+    kept = make(next(loop))
+    other = make(next(loop))
+    assert held(loader) == 2
+    del other
+    assert held(loader) == 1
+    for batch in loop:
+        assert batch.index > 1
+    del batch
+    assert held(loader) == 1
+    first = kept["x"] if view == "batch" else kept
+    if view != "slice":
+        assert np.asarray(first).ravel()[:2].tolist() == ([0, 1] if view == "tensor" else [0, 0])
+    del kept, first
+    assert held(loader) == 0
+
+
+def test_a_view_may_die_on_another_thread(numbers: Make) -> None:
+    loader = numbers(1000, hold=8)
+    loop = iter(loader)
+    views = [next(loop)["x"].numpy() for _ in range(8)]
+
+    def drop() -> None:
+        while views:
+            views.pop()
+
+    threads = [threading.Thread(target=drop) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert held(loader) == 0
+
+
+def test_a_deleter_needs_no_interpreter_lock(numbers: Make) -> None:
+    """As XLA does it: a consumer takes the tensor out of the capsule and deletes it on a thread of its own."""
+    loader = numbers()
+    batch = next(iter(loader))
+    capsules = [batch["x"].__dlpack__(), batch["x"].__dlpack__(max_version=(1, 0))]
+    del batch
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    # Where the deleter lies: behind tensor and context, or behind version and context.
+    for capsule, name, used, place in (
+        (capsules[0], b"dltensor", b"used_dltensor", 48 + 8),
+        (capsules[1], b"dltensor_versioned", b"used_dltensor_versioned", 8 + 8),
+    ):
+        assert held(loader) == 1
+        managed = get(capsule, name)
+        rename(capsule, used)
+        deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.c_void_p.from_address(managed + place).value or 0)
+        # `CFUNCTYPE` lets go of the lock for as long as the call lasts.
+        thread = threading.Thread(target=deleter, args=(managed,))
+        thread.start()
+        thread.join()
+    del capsule, capsules
+    assert held(loader) == 0
+
+
+def test_a_capsule_that_nobody_takes_gives_the_tensor_up(numbers: Make) -> None:
+    loader = numbers()
+    batch = next(iter(loader))
+    capsules = [batch["x"].__dlpack__(), batch["x"].__dlpack__(max_version=(1, 1)), batch["x"].__dlpack__(max_version=(0, 8))]
+    assert ['"dltensor"' in repr(capsule) for capsule in capsules] == [True, False, True]
+    del batch
+    assert held(loader) == 1
+    del capsules
+    assert held(loader) == 0
+
+
+def test_dlpack_gives_what_it_is_asked_for(numbers: Make) -> None:
+    batch = next(iter(numbers()))
+    assert batch["x"].__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="on the host"):
+        batch["x"].__dlpack__(dl_device=(2, 0))
+    copy = np.from_dlpack(batch["x"], copy=True)
+    assert address(copy) != batch["x"].data_ptr
+    np.testing.assert_array_equal(copy, batch["x"].numpy())
+    batch["x"].__dlpack__(stream=None, max_version=(2, 0), what_comes_later=1)
+
+
+def test_arrays_convert_by_the_rules_of_numpy(numbers: Make) -> None:
+    batch = next(iter(numbers()))
+    assert np.asarray(batch["y"], dtype=np.float64).dtype == np.float64
+    assert address(batch["y"].__array__(dtype=np.int64)) == batch["y"].data_ptr
+    assert address(batch["y"].__array__(copy=True)) != batch["y"].data_ptr
+    with pytest.raises(ValueError, match="copy"):
+        batch["y"].__array__(dtype=np.float64, copy=False)
+    assert batch["y"].tolist() == list(range(10))
+
+
+def test_looping_while_the_last_batch_is_kept_copies_nothing(numbers: Make) -> None:
+    loader = numbers(1000)
+    before = None
+    for batch in loader:
+        assert before is None or before["y"].tolist()[0] + 10 == batch["y"].tolist()[0]
+        before = batch
+    assert loader.stats()["copied"] == 0
+    loader = numbers(1000, hold=8)  # `zip` keeps its first tuple, too.
+    for accumulated in zip(*[iter(loader)] * 3):
+        assert len(accumulated) == 3
+    assert loader.stats()["copied"] == 0
+
+
+def test_holding_more_copies_with_one_warning_and_overwrites_nothing(numbers: Make) -> None:
+    loader = numbers(1000)
+    with pytest.warns(ringfeed.HoldWarning, match="hold") as said:
+        batches = list(loader)
+    assert len(said) == 1
+    assert len(batches) == 100 and held(loader) == 3
+    assert loader.stats()["copied"] == 97
+    for number, batch in enumerate(batches):
+        assert batch.index == number and batch["y"].tolist() == list(range(10 * number, 10 * number + 10))
+        assert batch.state["position"] == 10 * number + 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = list(loader)
+    assert [batch["y"].tolist() for batch in again] == [batch["y"].tolist() for batch in batches]
+    assert len({batch["x"].data_ptr for batch in batches + again}) == 200
+
+
+def test_a_warning_that_is_an_error_loses_no_batch(numbers: Make) -> None:
+    loader = numbers(100, hold=0)
+    loop = iter(loader)
+    kept = [next(loop)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ringfeed.HoldWarning):
+            next(loop)
+    assert loader.state_dict()["position"] == 10
+    kept.append(next(loop))
+    assert [batch.index for batch in kept] == [0, 1] and loader.state_dict()["position"] == 20
+
+
+def test_holding_more_may_be_an_error_that_loses_nothing(numbers: Make) -> None:
+    loader = numbers(100, hold=1, on_hold="error")
+    loop = iter(loader)
+    kept = [next(loop), next(loop)]
+    with pytest.raises(ringfeed.ExhaustedError, match="2 batches are held"):
+        next(loop)
+    kept.pop(0)
+    assert next(loop)["y"].tolist() == list(range(20, 30))
+
+
+def test_copies_are_within_the_budget(numbers: Make) -> None:
+    loader = numbers(5000, memory={"budget_bytes": 100_000})
+    loop, kept = iter(loader), []
+    with pytest.warns(ringfeed.HoldWarning), pytest.raises(ringfeed.BudgetError, match="held"):
+        for _ in range(500):
+            kept.append(next(loop))
+    here = len(kept)
+    assert loader.stats()["memory_bytes"] <= 100_000
+    kept.clear()
+    assert next(loop).index == here, "what was refused is not lost"
+
+
+def test_a_batch_may_be_copied_out(numbers: Make) -> None:
+    loader = numbers()
+    batch = next(iter(loader))
+    copy = batch.detach()
+    assert copy["x"].data_ptr != batch["x"].data_ptr and copy.sample_ids == batch.sample_ids
+    np.testing.assert_array_equal(copy["x"].numpy(), batch["x"].numpy())
+    del batch
+    assert held(loader) == 0
+
+
+def test_batches_outlive_their_loader(numbers: Make) -> None:
+    loader = numbers()
+    batch = next(iter(loader))
+    array = batch["y"].numpy()
+    loader.close()
+    del loader, batch
+    gc.collect()
+    assert array.tolist() == list(range(10))
+
+
+def test_page_locked_memory_never_leaves_as_an_array(numbers: Make) -> None:
+    """A copy to a device that is not waited for may read it long after the array is gone: so it is copied here."""
+    loader = numbers(memory={"kind": {"page_locked": {"device": "host"}}})
+    with pytest.warns(ringfeed.HoldWarning, match="page-locked"):
+        batches = list(itertools.islice(loader, 2))
+    assert held(loader) == 0 and loader.stats()["copied"] == 2
+    assert [batch["y"].tolist()[0] for batch in batches] == [0, 10]
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"])
+def test_every_element_type_goes_to_every_library(tmp_path, dtype: str) -> None:
+    names = {"u": "uint", "i": "int", "f": "float", "b": "bfloat"}
+    name = names[dtype[0]] + dtype.lstrip("bfiu")
+    values = np.arange(6).reshape(3, 2)
+    stored = values.astype(np.float32 if dtype == "bf16" else name)
+    np.save(tmp_path / "x.npy", stored)
+    options = {"name": "x", "dtype": dtype}
+    loader = ringfeed.Loader(sources=[{"format": "npy", "path": tmp_path / "x.npy", "options": options}], batch_size=3)
+    tensor = next(iter(loader))["x"]
+    assert tensor.dtype == dtype and tensor.shape == (3, 2) and tensor.nbytes == 6 * (int(dtype.lstrip("bfiu")) // 8)
+    if dtype == "bf16":
+        with pytest.raises(BufferError, match="u16"):
+            memoryview(tensor)
+        bits = tensor.view("u16").numpy().astype(np.uint32) << 16
+        np.testing.assert_array_equal(bits.view(np.float32), values)
+        with pytest.raises(ringfeed.SchemaError, match="bytes"):
+            tensor.view("f32")
+    else:
+        array = np.asarray(tensor)
+        assert array.dtype == np.dtype(name) and address(array) == tensor.data_ptr
+        np.testing.assert_array_equal(array, values)
+        np.testing.assert_array_equal(np.from_dlpack(tensor), values)
+        assert tensor.tolist() == values.tolist()
+    try:
+        import torch
+    except ImportError:
+        return
+    there = torch.from_dlpack(tensor)
+    assert there.dtype == getattr(torch, name) and there.data_ptr() == tensor.data_ptr
+    assert there.to(torch.float64).tolist() == values.tolist()
+
+
+def test_bf16_is_an_array_where_ml_dtypes_is(tmp_path) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
+    options = {"name": "x", "dtype": "bf16"}
+    loader = ringfeed.Loader(sources=[{"format": "npy", "path": tmp_path / "x.npy", "options": options}])
+    array = next(iter(loader))["x"].numpy()
+    assert array.dtype == ml_dtypes.bfloat16 and array.astype(np.float32).tolist() == [0, 1, 2, 3]
+
+
+def test_text_comes_as_strings(tmp_path) -> None:
+    (tmp_path / "t.csv").write_text("word,n\nfir,1\nÖland,2\n,3\n")
+    loader = ringfeed.open(tmp_path / "t.csv", fields={"word": ringfeed.Text(8), "n": ringfeed.Numbers("i64")})
+    batch = next(iter(loader))
+    assert batch.text("word") == ["fir", "Öland", ""]
+    with pytest.raises(ringfeed.NotFoundError, match="did you mean"):
+        batch.text("wort")
+
+
+def test_a_batch_is_a_mapping_that_says_what_it_is(numbers: Make) -> None:
+    from collections.abc import Mapping
+
+    loader = numbers(shuffle=7)
+    batch = next(iter(loader))
+    assert isinstance(batch, Mapping) and list(batch) == batch.keys() == ["x", "y"] and len(batch) == 2
+    assert dict(batch.items()).keys() == {"x", "y"} and [t.name for t in batch.values()] == ["x", "y"]
+    assert "x" in batch and "z" not in batch and 3 not in batch and batch.get("z") is None and batch.get("z", 5) == 5
+    assert (batch.size, batch.epoch, batch.index, batch.padding, batch.bad_records) == (10, 0, 0, 0, 0)
+    assert batch.sample_ids == batch["y"].tolist() and batch.positions == list(range(10))
+    assert [tensor.role for tensor in batch.values()] == ["feature", "label"]
+    assert "x f32 [10, 2]" in repr(batch) and repr(batch["y"]) == 'Tensor("y", i64 [10])'
+    with pytest.raises(KeyError, match="y2") as raised:
+        batch["y2"]
+    assert isinstance(raised.value.__cause__, ringfeed.NotFoundError)
+    with pytest.raises(ringfeed.UnsupportedError):
+        import pickle
+
+        pickle.dumps(batch)
+
+
+def test_classes_have_their_names() -> None:
+    loader = ringfeed.open(FIXTURES / "iris-species.csv", fields={"species": ringfeed.Class()})
+    assert next(iter(loader))["species"].classes == ["setosa", "versicolor", "virginica"]
+    assert loader.tensors[0]["classes"] == ["setosa", "versicolor", "virginica"]

@@ -1,0 +1,150 @@
+"""Settings are those of the library, by their own names, and what is wrong with them is said in its words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ringfeed
+from helpers import FIXTURES
+from ringfeed import Category, Class, Field, Image, IndexMap, Numbers, Text
+
+IRIS = FIXTURES / "iris-species.csv"
+
+
+def ids(loader: ringfeed.Loader) -> list[int]:
+    return [sample for batch in loader for sample in batch.sample_ids]
+
+
+def test_a_wrong_name_says_what_may_be_meant() -> None:
+    with pytest.raises(ringfeed.ConfigError, match='batchsize: .* did you mean "batch_size"') as raised:
+        ringfeed.open(IRIS, batchsize=3)
+    assert raised.value.kind == "config" and raised.value.line is None and isinstance(raised.value, ValueError)
+    with pytest.raises(ringfeed.ConfigError, match=r'fields.x.*"imago".*did you mean "image"'):
+        ringfeed.open(IRIS, fields={"x": {"imago": [2, 2]}})
+    with pytest.raises(ringfeed.ConfigError, match="batch_size: expected a whole number"):
+        ringfeed.open(IRIS, batch_size="many")
+    with pytest.raises(ringfeed.NotFoundError, match="iris-species.csv") as missing:
+        ringfeed.open(FIXTURES / "iris-specie.csv")
+    assert missing.value.path == str(FIXTURES / "iris-specie.csv")
+    with pytest.raises(ringfeed.ConfigError, match="2 faults"):
+        ringfeed.open(IRIS, batch_size=0, workers=0)
+    with pytest.raises(TypeError, match="numbers, texts, lists and tables"):
+        ringfeed.open(IRIS, batch_size=object())
+    with pytest.raises(ValueError, match="on_hold"):
+        ringfeed.open(IRIS, on_hold="wait")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="yields"):
+        ringfeed.open(IRIS, yields="list")  # type: ignore[arg-type]
+
+
+def test_a_wrong_key_in_a_file_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "train.toml").write_text(f'batch_size = 4\n[source]\npth = "{IRIS}"\n')
+    with pytest.raises(ringfeed.ConfigError, match='did you mean "path"') as raised:
+        ringfeed.Loader(tmp_path / "train.toml")
+    assert raised.value.line == 3 and raised.value.path == str(tmp_path / "train.toml")
+
+
+def test_a_file_a_table_and_keywords_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "iris.csv").write_bytes(IRIS.read_bytes())
+    (tmp_path / "train.toml").write_text(
+        'batch_size = 40\nshuffle = 3\nsource = { path = "iris.csv" }\nbad_records = "skip"\n'
+        '[fields]\nspecies = "class"\n'
+    )
+    table = {"batch_size": 40, "shuffle": 3, "source": {"path": IRIS}, "bad_records": "skip", "fields": {"species": "class"}}
+    by_file = ringfeed.Loader(tmp_path / "train.toml")
+    loaders = [
+        by_file,
+        ringfeed.Loader(str(tmp_path / "train.toml")),
+        ringfeed.Loader(table),
+        ringfeed.Loader(**table),
+        ringfeed.Loader({**table, "batch_size": 1}, batch_size=np.int32(40)),
+        ringfeed.open(IRIS, batch_size=40, shuffle=3, bad_records="skip", fields={"species": Class()}),
+    ]
+    orders = [ids(loader) for loader in loaders]
+    assert sorted(orders[0]) == list(range(150)) and all(order == orders[0] for order in orders)
+    assert [len(loader) for loader in loaders] == [4] * 6
+    assert ids(ringfeed.Loader(tmp_path / "train.toml", shuffle=4)) != orders[0]
+    assert by_file.settings["shuffle"] == 3
+
+
+def test_fields_are_short_for_tables() -> None:
+    pairs: list[tuple[Field, object]] = [
+        (Image(8, 9), {"image": [8, 9]}),
+        (
+            Image(8, 9, augment=["horizontal_flip"], dtype="u8", order="nhwc", from_="jpg", geometry="g"),
+            {"from": "jpg", "image": [8, 9], "augment": ["horizontal_flip"], "dtype": "u8", "order": "nhwc", "geometry": "g"},
+        ),
+        (Image(8, 9, from_="path", file=True), {"from": "path", "file": {"image": [8, 9]}}),
+        (IndexMap(8, 9, role="feature"), {"role": "feature", "index_map": [8, 9]}),
+        (Class(), {"class": []}),
+        (Class(["a", "b"], one_hot=True), {"class": ["a", "b"], "one_hot": True}),
+        (Category(missing=-1), {"category": [], "missing": -1}),
+        (Numbers("f64", shape=(), from_=[0, "b"]), {"from": [0, "b"], "numbers": "f64", "shape": []}),
+        (Text(9, longer="cut"), {"text": 9, "longer": "cut"}),
+    ]
+    for made, table in pairs:
+        assert json.loads(json.dumps(made.settings())) == table
+    loader = ringfeed.open(IRIS, fields={"species": Class(), "size": Numbers(from_=[0, 1])}, batch_size=150)
+    other = ringfeed.open(IRIS, fields={"species": "class", "size": {"from": [0, 1], "numbers": "f32"}}, batch_size=150)
+    for name in ("species", "size"):
+        np.testing.assert_array_equal(next(iter(loader))[name], next(iter(other))[name])
+
+
+def test_the_same_bytes_for_any_workers_batches_ahead_and_for_the_shield() -> None:
+    fields = {"image": Image(24, 32, augment=["random_resized_crop", "horizontal_flip"])}
+
+    def pictures(**settings: object) -> list[bytes]:
+        loader = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2, shuffle=5, **settings)
+        return [bytes(batch["image"]) for _ in range(2) for batch in loader]
+
+    first = pictures(workers=1)
+    assert len(first) > 1 and len(set(first)) == len(first)
+    assert pictures(workers=3, prefetch=4) == first and pictures(shield=True) == first
+
+
+def test_mapped_files_need_a_promise(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6.0))
+    source = {"format": "npy", "path": tmp_path / "x.npy", "options": {"access": "map"}}
+    with pytest.raises(ringfeed.Error, match="promise"):
+        len(ringfeed.Loader(sources=[source]))
+    batch = next(iter(ringfeed.Loader(sources=[source], mapping=True)))
+    assert next(iter(batch.values())).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_plan_says_what_a_run_will_do() -> None:
+    plan = ringfeed.open(IRIS, batch_size=64, shard=(1, 2)).plan()
+    assert plan["samples"] == 150 and plan["samples_per_shard"] == 75 and plan["batches_per_epoch"] == 2
+    plan = ringfeed.open(IRIS, batch_size=64).plan()
+    assert plan["batches_per_epoch"] == 3 and plan["tensors"][0]["dtype"] == "f32"
+
+
+def test_verify_names_every_bad_sample(tmp_path: Path) -> None:
+    assert ringfeed.verify(IRIS) and ringfeed.open(IRIS).verify()
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.jpg").write_bytes((FIXTURES / "photos" / "rocket.jpg").read_bytes())
+    (tmp_path / "b.jpg").write_bytes((tmp_path / "b.jpg").read_bytes()[:300])
+    seen = []
+    report = ringfeed.verify(tmp_path, workers=1, on_progress=lambda *progress: seen.append(progress))
+    assert not report and report["samples"] == 3 and report["bad_samples"] == 1 and report["ended_by"] is None
+    bad = report["bad"][0]
+    assert isinstance(bad, ringfeed.Error) and bad.path == str(tmp_path / "b.jpg") and bad.record == 1
+    assert seen[-1] == (3, 1, 3)
+    with pytest.raises(ZeroDivisionError):
+        ringfeed.verify(tmp_path, on_progress=lambda *_: 1 / 0)
+
+
+def test_errors_say_where_in_attributes(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,x\n")
+    loader = ringfeed.open(tmp_path / "t.csv", fields={"v": Numbers(from_=["a", "b"])}, batch_size=2)
+    with pytest.raises(ringfeed.DataError) as raised:
+        list(loader)
+    error = raised.value
+    assert (error.path, error.record, error.line, error.column) == (str(tmp_path / "t.csv"), 1, 3, "b")
+    assert error.kind == "data" and error.message in str(error) and ":3: record 1" in str(error)
+    assert isinstance(error, ValueError) and isinstance(error, ringfeed.Error)
+    skipping = ringfeed.open(tmp_path / "t.csv", fields={"v": Numbers(from_=["a", "b"])}, bad_records="skip")
+    assert [batch.size for batch in skipping] == [1]
+    assert skipping.stats()["skipped"] == 1 and len(skipping.bad_records()) == 1
