@@ -113,15 +113,15 @@ class Loader:
     @property
     def _engine(self) -> Engine:
         # The shard is that of the process which asks first.
-        engine = self.__dict__.get("_opened")
-        if engine is None:
+        opened: Engine | None = self.__dict__.get("_opened")
+        if opened is None:
             shard = _shard_of(self._shard)
             engine = self._unopened
             if shard is not None:
                 engine = Engine(_text({**self._settings, "shard": shard}), **self._terms)
-            engine = self.__dict__.setdefault("_opened", engine)
-            _open.add(engine)
-        return engine
+            opened = self.__dict__.setdefault("_opened", engine)
+            _open.add(opened)
+        return opened
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the epoch that has not begun, or else of the next."""

@@ -29,9 +29,9 @@ class Field:
 
 
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:
-    table = {key: value for key, value in table.items() if value is not None}
-    common = {key: table.pop(key) for key in ("from", "role") if key in table}
-    return {**common, "file": table} if table.pop("file", False) else {**common, **table}
+    said: dict[str, Any] = {key: value for key, value in table.items() if value is not None}
+    common: dict[str, Any] = {key: said.pop(key) for key in ("from", "role") if key in said}
+    return {**common, "file": said} if said.pop("file", False) else {**common, **said}
 
 
 _From = str | int | Sequence[str | int] | None

@@ -26,8 +26,8 @@ def good() -> None:
 
 
 def bad() -> None:
-    ringfeed.open("photos", shard="all")  # type: ignore[arg-type]
-    ringfeed.open("photos", on_hold="wait")  # type: ignore[arg-type]
+    ringfeed.Loader(shard="all")  # type: ignore[arg-type]
+    ringfeed.Loader(on_hold="wait")  # type: ignore[arg-type]
     ringfeed.Loader(["photos"])  # type: ignore[arg-type]
     Image("8", 8)  # type: ignore[arg-type]
     Numbers(shape=3)  # type: ignore[arg-type]
