@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    Access, AsyncDataSetIterator, ColumnTensor, CsvOptions, CsvReader, DType, DataSetIterator, Mapping, MemoryBudget,
-    RandomKey, ReaderSource, RecordReader, Result, Role, Workspace,
-};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::order::RandomKey;
+use ringfeed::read::RecordReader;
+use ringfeed::storage::{Access, Mapping};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ReaderSource, Result, Role, Workspace};
 
 // SAFETY: nobody changes the data of a benchmark.
 const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });
@@ -136,7 +138,7 @@ impl File {
                 vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..12), codes, text, label]
             }
         };
-        CsvOptions { access, tensors, missing: ringfeed::Missing::Nan, ..CsvOptions::default() }
+        CsvOptions { access, tensors, missing: ringfeed::csv::Missing::Nan, ..CsvOptions::default() }
     }
 }
 

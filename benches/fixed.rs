@@ -16,10 +16,10 @@ use std::time::Instant;
 use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use memmap2::Mmap;
-use ringfeed::{
-    Access, AsyncDataSetIterator, DataSetIterator, Mapping, RandomKey, RawOptions, RawReader, ReaderSource, StoredType,
-    Workspace,
-};
+use ringfeed::arrays::{RawOptions, RawReader, StoredType};
+use ringfeed::order::RandomKey;
+use ringfeed::storage::{Access, Mapping};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
 
 // SAFETY: nobody changes the data of a benchmark.
 const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });

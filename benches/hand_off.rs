@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, MemoryReader, ReaderSource, Role, Workspace,
-};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
 
 const ABOUT: &str = "\
 Microseconds per batch of tiny samples (16 bytes, copied from memory) through the asynchronous iterator, through the \

@@ -16,10 +16,8 @@ use std::time::Instant;
 use bare_images::{Crop, Taken};
 use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
-use ringfeed::{
-    CropFit, DType, DataSetIterator, ImageAugment, ImageOptions, JpegDecoder, Loader, LoaderConfig, Normaliser,
-    PixelOrder, Shard,
-};
+use ringfeed::images::{CropFit, ImageAugment, ImageOptions, JpegDecoder, PixelOrder};
+use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Shard};
 
 const ABOUT: &str = "\
 Images a second and CPU time an image over a folder of JPEGs, on one thread a core. The bare loops read a file, decode \

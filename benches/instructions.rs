@@ -7,12 +7,14 @@ use std::path::Path;
 use std::process::{Command, exit};
 use std::sync::Arc;
 
-use ringfeed::{
-    AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, DType, Extents, IdxOptions, IdxReader,
-    ImageAugment, ImageFolder, ImageOptions, Layout, MemoryReader, Normaliser, RandomKey, RawOptions, RawReader,
-    ReaderSource, RecordReader, Result, Role, RowMut, Sample, Schema, Scratch, StoredType, TokenCut, TokenOptions,
-    TokenReader, TokenTargets, Workspace,
-};
+use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::images::{ImageAugment, ImageFolder, ImageOptions};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::tensor::{Extents, Layout, Schema};
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
+use ringfeed::{AsyncShieldDataSetIterator, DType, Normaliser, ReaderSource, Result, Role, Workspace};
 
 const ABOUT: &str = "\
 Instructions that one more sample costs, from the difference of two runs of unequal length. The machinery is all that a \

@@ -25,10 +25,27 @@ mod kernels;
 mod picture;
 #[path = "../src/decode/image/baseline/portable.rs"]
 mod portable;
+#[path = "../src/decode/image/baseline/refusal.rs"]
+mod refusal;
 #[path = "../src/decode/image/baseline/scan.rs"]
 mod scan;
 #[path = "../src/decode/image/baseline/walk.rs"]
 mod walk;
+
+/// Where the decoder finds what it decodes a part of.
+mod decode {
+    pub(crate) mod image {
+        pub(crate) mod stored {
+            #[derive(Clone, Copy, Debug)]
+            pub(crate) struct Region {
+                pub(crate) x: u32,
+                pub(crate) y: u32,
+                pub(crate) width: u32,
+                pub(crate) height: u32,
+            }
+        }
+    }
+}
 
 use std::fs::{read, read_dir};
 use std::hint::black_box;
@@ -38,13 +55,15 @@ use std::time::Instant;
 
 use area::Area;
 use common::{Case, Options, Table};
+use decode::image::stored::Region;
 use entropy::{Block, Tables};
 use header::Frame;
 use huffman::{AcTable, DcTable};
 use kernels::Kernels;
 use libjpeg_turbo_rs::PixelFormat;
 use picture::Picture;
-use ringfeed::RandomKey;
+use refusal::Ours;
+use ringfeed::order::RandomKey;
 use scan::Scan;
 use walk::Walk;
 
@@ -82,20 +101,6 @@ const STAGES: [&str; 13] = [
 const C: &[&str] = &["C libjpeg-turbo, crop", "C libjpeg-turbo, whole"];
 #[cfg(not(feature = "turbojpeg"))]
 const C: &[&str] = &[];
-
-/// What a file is not decoded for. (The library's own type is private.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NotOurs(&'static str);
-
-type Ours<T> = Result<T, NotOurs>;
-
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    x: u32,
-    y: u32,
-    width: u32,
-    height: u32,
-}
 
 /// A file, and what is decoded of it.
 struct Image {

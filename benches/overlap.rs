@@ -10,9 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AsyncDataSetIterator, DataSetIterator, ImageAugment, ImageFolder, ImageOptions, ReaderSource, Workspace,
-};
+use ringfeed::images::{ImageAugment, ImageFolder, ImageOptions};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\

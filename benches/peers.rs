@@ -23,7 +23,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use machine::{cores, cpu_seconds};
-use ringfeed::{DataSetIterator, Error, ErrorKind, Loader, Mapping, Result};
+use ringfeed::storage::Mapping;
+use ringfeed::{DataSetIterator, Error, ErrorKind, Loader, Result};
 use serde_json::{Value, json};
 use workloads::Workload;
 

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use common::{Case, Options, Table};
 use mimalloc::MiMalloc;
-use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
 
 const ABOUT: &str = "\
 Milliseconds and page faults per batch of 64 samples copied from memory, all on one thread: into a slot of the ring \

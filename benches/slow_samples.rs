@@ -9,7 +9,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, RandomKey, ReaderSource, Workspace};
+use ringfeed::order::RandomKey;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Case, Options, Table};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 use photograph::photograph;
-use ringfeed::{
-    AsyncDataSetIterator, ImageFolder, ImageOptions, Loader, MemoryBudget, ReaderSource, RecordReader, SavedIndex,
-    Scratch, TarOptions, TarReader, Workspace,
-};
+use ringfeed::images::{ImageFolder, ImageOptions};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::{RecordReader, Scratch};
+use ringfeed::settings::SavedIndex;
+use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::{AsyncDataSetIterator, Loader, ReaderSource, Workspace};
 
 const ABOUT_START: &str = "\
 From nothing to the first batch of 32 images of a folder of 100,000 files in 1000 classes, all of them links to one \

@@ -6,11 +6,13 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{
-    AnonymousPages, AsyncDataSetIterator, Conversion, DType, Device, DeviceDataSetIterator, FloatType, HostDevice,
-    Location, Normaliser, PixelOrder, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch, TensorSpec,
-    Upload, Workspace, convert_rate, copy_rate,
+use ringfeed::device::{
+    Conversion, Device, DeviceDataSetIterator, FloatType, HostDevice, Upload, convert_rate, copy_rate,
 };
+use ringfeed::images::PixelOrder;
+use ringfeed::memory::AnonymousPages;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::{AsyncDataSetIterator, DType, Location, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 
 const COPIES: &str = "\
 Bytes a second to the device, for batches of one tensor that cost nothing to load. Plain copies come from two buffers, two \
@@ -91,7 +93,7 @@ fn epoch<D: Device>(uploaded: &mut DeviceDataSetIterator<D>, step: Duration) -> 
 fn main() -> Result<()> {
     let Some(options) = Options::from_args(5) else { return Ok(()) };
     #[cfg(feature = "cuda")]
-    match ringfeed::CudaDevice::open(0) {
+    match ringfeed::device::CudaDevice::open(0) {
         Ok(device) => return run(&options, &device, 1 << 30),
         Err(error) if std::env::var_os("RINGFEED_REQUIRE_GPU").is_some() => return Err(error),
         Err(error) => println!("skipped: no device ({error})\n"),

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DeviceSlice, SyncOnDrop};
-use ringfeed::{CudaDevice, DeviceTensor, Element, Loader, Upload};
+use ringfeed::Loader;
+use ringfeed::device::{CudaDevice, DeviceTensor, Upload};
+use ringfeed::tensor::Element;
 
 /// A tensor of a batch as cudarc takes memory, for one stream. It owns nothing, so that nothing is freed twice.
 struct Borrowed<'a, T> {
@@ -61,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let step = unsafe { device.borrow_stream(stream.cu_stream().cast()) };
 
     let loader = Loader::csv(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/iris.csv")).labels([4]).batch_size(50);
-    let workspace = loader.workspace_builder()?.pages(ringfeed::Device::pages(&device)).build()?;
+    let workspace = loader.workspace_builder()?.pages(ringfeed::device::Device::pages(&device)).build()?;
     for batch in Upload::to(device.clone()).start(loader.build_in(&workspace)?)? {
         let batch = batch?;
         let on = batch.on(&step)?; // `stream` goes on after the upload

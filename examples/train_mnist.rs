@@ -11,7 +11,9 @@ use candle_core::{D, DType, Device, Tensor, Var};
 use candle_nn::{AdamW, Linear, Module, Optimizer, ParamsAdamW, loss};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use ringfeed::{DataSet, IdxOptions, IdxReader, Normaliser, RandomKey, ReaderSource, Workspace, shield, wrap};
+use ringfeed::arrays::{IdxOptions, IdxReader};
+use ringfeed::order::RandomKey;
+use ringfeed::{DataSet, Normaliser, ReaderSource, Workspace, shield, wrap};
 
 /// Train a classifier on the MNIST digits and test it.
 #[derive(Parser)]

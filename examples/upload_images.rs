@@ -12,9 +12,10 @@ use std::time::Instant;
 
 use candle_core::{Device as Candle, Tensor};
 use clap::Parser;
-use ringfeed::{
-    Conversion, Device, DeviceDataSetIterator, FloatType, HostDevice, HostStream, Loader, Normaliser, Upload, copy_rate,
+use ringfeed::device::{
+    Conversion, Device, DeviceDataSetIterator, FloatType, HostDevice, HostStream, Upload, copy_rate,
 };
+use ringfeed::{Loader, Normaliser};
 
 /// Upload images and compute with them at the same time.
 #[derive(Parser)]

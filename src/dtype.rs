@@ -248,7 +248,7 @@ pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug + sealed
     /// The element type it stands for.
     const DTYPE: DType;
 
-    /// Values of this type, as [`write_numbers`](crate::write_numbers) takes them.
+    /// Values of this type, as [`write_numbers`](crate::tensor::write_numbers) takes them.
     fn numbers(values: &[Self]) -> Numbers<'_>;
 }
 

@@ -3,79 +3,131 @@
 mod counters;
 mod dataset;
 mod decode;
-mod device;
+pub mod device;
 mod dtype;
 mod error;
 mod files;
 mod layout;
 mod loader;
-mod memory;
-mod normalise;
-mod order;
+pub mod memory;
+pub mod normalise;
+pub mod order;
 mod prefetch;
 mod random;
-mod read;
+pub mod read;
 mod ring;
 mod row;
 mod schema;
-mod stats;
-mod storage;
+pub mod stats;
+pub mod storage;
 mod sync;
 pub mod transform;
 mod view;
 
 pub use dataset::{
-    AsDyn, BadLimits, BadRecord, BadRecords, BatchPlan, ByEpoch, DataSet, DataSetIterator, Epoch, Epochs, Filler,
-    Folds, LastBatch, Opened, Part, Planner, Proceed, ReaderSource, Source, Split, State, StreamSource, Transformed,
-    VerifyProgress, VerifyReport, read_labels, verify_source,
+    BadLimits, BadRecords, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part, ReaderSource, Split, State,
 };
-pub use decode::{
-    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
-    write_numbers,
-};
-pub use device::{
-    Conversion, DenseConversion, Device, DeviceDataSet, DeviceDataSetIterator, DeviceName, DeviceTensor, DlpackTensor,
-    FloatType, HostDevice, HostStream, ImageConversion, OnStream, Upload, UploadStats, Uploader, convert_rate,
-    copy_rate,
-};
-#[cfg(feature = "cuda")]
-pub use device::{CudaDevice, CudaStream, HostPages, LockedPages};
-pub use dtype::{DType, Element, Numbers};
+pub use dtype::DType;
 pub use error::{Error, ErrorKind, Location, Result};
-pub use half::{bf16, f16};
-pub use layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
-pub use loader::{
-    Loader, LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, PlannedSource, PlannedTensor, RunPlan,
-    SourceConfig, SourcePath, verify,
-};
+pub use loader::{Loader, LoaderConfig};
+pub use normalise::Normaliser;
+pub use order::Shard;
+pub use prefetch::{AsyncDataSetIterator, AsyncShieldDataSetIterator, Workspace, shield, wrap};
+pub use schema::{Role, TensorSpec};
+pub use stats::Stats;
+pub use view::TensorView;
+
+/// CSV and TSV files: by record or as a stream, and what their columns become.
+pub mod csv {
+    pub use crate::read::csv::{
+        ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, Header, Longer, Missing,
+    };
+}
+
+/// Image files in folders and lists: how they are decoded, resized and augmented.
+pub mod images {
+    pub use crate::decode::{
+        CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+    };
+    pub use crate::read::images::{ImageFolder, ImageLabels};
+}
+
+/// Samples in tar archives, as WebDataset packs them.
+pub mod tar {
+    pub use crate::read::tar::{ClassBy, TarField, TarOptions, TarReader};
+}
+
+/// Tokens for language models: windows of a long sequence, or packed documents.
+pub mod tokens {
+    pub use crate::read::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
+}
+
+/// Arrays in files: NPY, IDX, and raw numbers without a header.
+pub mod arrays {
+    pub use crate::read::fixed::{Endian, StoredType};
+    pub use crate::read::idx::{IdxFile, IdxOptions, IdxReader};
+    pub use crate::read::npy::{NpyOptions, NpyReader};
+    pub use crate::read::raw::{RawOptions, RawReader};
+}
+
+/// Sequences in CSV files: a file each, or rows grouped by a column; features and labels from two sources.
+pub mod sequences {
+    pub use crate::read::sequence::{
+        Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired,
+    };
+}
 
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{Array, Category, Class, Field, Image, Numbers, Text, Tokens};
 }
-pub use memory::{AnonymousPages, Block, MemoryBudget, PageSource, Reservation, TempFilePages};
-pub use normalise::{Normaliser, NormaliserFit};
-pub use order::{Permutation, Remainder, Shard, Subset};
-pub use prefetch::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, FetchLimit, Shielded, Workspace, WorkspaceBuilder, shield, wrap,
-};
+
+/// What a file or folder holds, what a run will do, and what is bad in the data.
+pub mod inspect {
+    pub use crate::dataset::{BadRecord, Proceed, VerifyProgress, VerifyReport, verify_source};
+    pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify};
+    pub use crate::read::csv::CsvSummary;
+    pub use crate::read::detect::{Format, detect};
+    pub use crate::read::fixed::ArraySummary;
+    pub use crate::read::ignored::IgnoredFiles;
+    pub use crate::read::images::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
+    pub use crate::read::sequence::{SequenceRecord, SequenceSummary};
+    pub use crate::read::summary::FieldSummary;
+    pub use crate::read::tar::{MemberCount, TarRecord, TarSummary};
+}
+
+/// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
+pub mod settings {
+    pub use crate::loader::{MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
+    pub use crate::read::saved::SavedIndex;
+}
+
+/// What gives batches, for sources of your own: planning which samples come next, and filling batches with them. See
+/// [`ReaderSource`] for readers.
+pub mod source {
+    pub use crate::dataset::{
+        AsDyn, BatchPlan, ByEpoch, Filler, Opened, Planner, Source, StreamSource, Transformed, read_labels,
+    };
+}
+
+/// Batches as a [`futures_core::Stream`] on a tokio runtime.
 #[cfg(feature = "tokio")]
-pub use prefetch::{DataSetStream, into_stream};
-pub use random::RandomKey;
-pub use read::{
-    Align, AlignedSequences, Array, ArraySummary, Augmented, ClassBy, ClassCount, ColumnRef, ColumnTensor,
-    ColumnValues, Concat, Container, CsvDecoder, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, CsvSummary,
-    Endian, FieldInfo, FieldKind, FieldReader, FieldSummary, Fingerprint, FolderSummary, Format, FormatCount, Header,
-    IdxFile, IdxOptions, IdxReader, IgnoredFiles, ImageFolder, ImageLabels, ImageRecord, ImageSummary, Job,
-    LineOptions, Lines, List, Longer, MemberCount, MemoryReader, Missing, NpyOptions, NpyReader, NumberAugment,
-    RawOptions, RawReader, Record, RecordDecoder, RecordReader, RecordStream, Sample, SampleStream, SavedIndex,
-    Scratch, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary, StoredType, TarField, TarOptions,
-    TarReader, TarRecord, TarSummary, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets, Unpaired, Value,
-    Visit, detect, find_field, summarise_image,
-};
-pub use ring::{Overflow, RingStats};
-pub use row::{RowMut, RowsMut, TensorMut};
-pub use schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Schema, Shape, TensorSpec};
-pub use stats::{DamageStats, StageStats, Stats};
-pub use storage::{Access, AheadStats, Entry, Files, Mapping, Needs, Storage};
-pub use view::TensorView;
+pub mod stream {
+    pub use crate::prefetch::{DataSetStream, into_stream};
+}
+
+/// Tensors: their types, shapes and places in a batch.
+pub mod tensor {
+    pub use half::{bf16, f16};
+
+    pub use crate::decode::write_numbers;
+    pub use crate::dtype::{Element, Numbers};
+    pub use crate::layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
+    pub use crate::schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Schema, Shape};
+}
+
+/// How a [`Workspace`] is built.
+pub mod workspace {
+    pub use crate::prefetch::{FetchLimit, Shielded, WorkspaceBuilder};
+    pub use crate::ring::Overflow;
+}

@@ -6,7 +6,7 @@
 /// A key under which random numbers are drawn; derive one for each thing that must differ.
 ///
 /// ```
-/// use ringfeed::RandomKey;
+/// use ringfeed::order::RandomKey;
 ///
 /// let epoch_0 = RandomKey::new(42).with(0);
 /// let epoch_1 = RandomKey::new(42).with(1);

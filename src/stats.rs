@@ -1,9 +1,11 @@
+//! Figures of a run: how often, how much, how long.
+
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::counters::{Counters, Damage, StageCounter};
-use crate::ring::RingStats;
+pub use crate::ring::RingStats;
 use crate::sync::Ordering;
 
 /// The figures of an iterator since it was made: who worked, who waited, and for how long.
@@ -37,7 +39,7 @@ pub struct Stats {
     pub stages: Vec<StageStats>,
     /// The ring.
     pub ring: RingStats,
-    /// Bytes that count against the workspace's [`MemoryBudget`](crate::MemoryBudget) now: its rings, and what was opened
+    /// Bytes that count against the workspace's [`MemoryBudget`](crate::memory::MemoryBudget) now: its rings, and what was opened
     /// within the same budget (row indexes, listings, inflated files, records of streams).
     pub memory_bytes: u64,
 }

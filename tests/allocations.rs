@@ -8,13 +8,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{MAPPED, Waves};
+use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::source::{StreamSource, Transformed};
+use ringfeed::storage::Access;
+use ringfeed::tar::{TarField, TarOptions, TarReader};
+use ringfeed::tensor::Extents;
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
 use ringfeed::transform::Transforms;
+use ringfeed::workspace::Overflow;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvSequenceReader,
-    CsvStream, DType, DataSetIterator, ErrorKind, Extents, IdxOptions, IdxReader, Location, Longer, MemoryBudget,
-    MemoryReader, NpyOptions, NpyReader, Overflow, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role,
-    RowMut, Sample, Scratch, SequenceOptions, StoredType, StreamSource, TarField, TarOptions, TarReader, TensorSpec,
-    TokenCut, TokenOptions, TokenPacking, TokenReader, Transformed, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Location, ReaderSource,
+    Result, Role, TensorSpec, Workspace, shield, wrap,
 };
 
 struct Counting;

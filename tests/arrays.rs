@@ -8,10 +8,15 @@ use std::io::Write;
 
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::arrays::{Endian, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::inspect::verify;
+use ringfeed::read::RecordReader;
+use ringfeed::settings::SourceConfig;
+use ringfeed::storage::Access;
+use ringfeed::tokens::TokenOptions;
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator,
-    Endian, Error, ErrorKind, IdxOptions, IdxReader, Loader, LoaderConfig, NpyOptions, NpyReader, RawOptions,
-    RawReader, ReaderSource, RecordReader, Result, SourceConfig, StoredType, TokenOptions, verify,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error,
+    ErrorKind, Loader, LoaderConfig, ReaderSource, Result,
 };
 use serde::Deserialize;
 
@@ -410,7 +415,7 @@ fn long_records_are_the_same_however_they_are_reached_and_converted() {
         };
         let expected = seen(MAPPED, &workspace(2, 2));
         assert_eq!(seen(Access::Read, &workspace(2, 2)), expected);
-        let limit = ringfeed::FetchLimit { time_ms: 60_000, replacements: 0 };
+        let limit = ringfeed::workspace::FetchLimit { time_ms: 60_000, replacements: 0 };
         let limited = ringfeed::Workspace::builder().workers(2).fetch_limit(limit).build().unwrap();
         assert_eq!(seen(Access::Read, &limited), expected);
         let mut shielded = AsyncShieldDataSetIterator::new(source(Access::Read), &workspace(1, 1)).unwrap();

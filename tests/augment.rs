@@ -9,10 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Waves, see_all, workspace};
+use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, PixelOrder};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{Augmented, Job, MemoryReader, NumberAugment, RecordReader, RowMut, RowsMut, Sample, Scratch};
+use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
 use ringfeed::{
-    Augmented, DType, DataSetIterator, Error, ErrorKind, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions,
-    Interpolation, Job, Layout, Loader, LoaderConfig, MemoryReader, Normaliser, NumberAugment, PixelOrder, RandomKey,
-    ReaderSource, RecordReader, Role, RowMut, RowsMut, Sample, Schema, Scratch, TensorSpec, bf16, f16, wrap,
+    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec, wrap,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -561,7 +563,7 @@ fn nonsense_is_refused_with_all_of_its_faults() {
         let found = faults(size, list);
         assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
     }
-    let fit = ringfeed::CropFit::CenterCrop { shorter: 9 };
+    let fit = ringfeed::images::CropFit::CenterCrop { shorter: 9 };
     let options = ImageOptions { size: Some((8, 8)), fit, augment: every_operation(), ..ImageOptions::default() };
     assert!(options.faults()[0].contains("both choose a part"));
     let error = Loader::csv(fixture("iris.csv")).augment([ImageAugment::horizontal_flip()]).build().err().unwrap();

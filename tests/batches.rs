@@ -9,10 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
+use ringfeed::device::{HostDevice, Upload};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::order::RandomKey;
+use ringfeed::read::{Array, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::source::StreamSource;
+use ringfeed::tensor::Extents;
 use ringfeed::{
-    Array, AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error, ErrorKind, Extents,
-    HostDevice, LastBatch, Location, MemoryBudget, RandomKey, ReaderSource, RecordReader, Result, Role, RowMut, Sample,
-    SampleStream, Scratch, StreamSource, TensorSpec, Upload, Workspace, shield, wrap,
+    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error, ErrorKind, LastBatch,
+    Location, ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
 };
 
 /// Waves of which every third, by a key, is bad: by turns it can't be measured, or measures well and can't be decoded.

@@ -7,12 +7,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfeed::{
-    Access, Affine, AffineSteps, ColumnTensor, ColumnValues, Concat, CsvOptions, CsvReader, CsvSequenceReader,
-    CsvStream, CsvSummary, DType, Dim, Element, ErrorKind, Extents, Header, Layout, Loader, LoaderConfig, Mapping,
-    MemoryBudget, Missing, RandomKey, Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample,
-    SavedIndex, Schema, Scratch, SequenceOptions, SourceConfig, TensorSpec,
-};
+use ringfeed::csv::{ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::inspect::CsvSummary;
+use ringfeed::memory::MemoryBudget;
+use ringfeed::order::RandomKey;
+use ringfeed::read::{Concat, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
+use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::settings::{SavedIndex, SourceConfig};
+use ringfeed::storage::{Access, Mapping};
+use ringfeed::tensor::{Affine, AffineSteps, Dim, Element, Extents, Layout, Schema};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
 use tempfile::TempDir;
 
 // SAFETY: the tests change no file that is open for mapping.
@@ -504,7 +508,7 @@ fn more_columns_than_are_allowed_are_refused_by_a_limit_that_can_be_raised() {
         CsvStream::open(&path, &CsvOptions::default()).err().unwrap(),
         CsvSummary::of(&path, &CsvOptions::default()).err().unwrap(),
         CsvSequenceReader::open_folder(folder.path(), &sequences).err().unwrap(),
-        ringfeed::verify(&path, 1, |_| ControlFlow::Continue(())).err().unwrap(),
+        ringfeed::inspect::verify(&path, 1, |_| ControlFlow::Continue(())).err().unwrap(),
     ] {
         assert_eq!((error.kind(), error.location().line), (ErrorKind::Limit, Some(1)), "{error}");
         assert!(error.message().contains("raise max_columns"), "{error}");
@@ -945,7 +949,7 @@ fn texts_are_padded_and_their_lengths_told() {
         error.to_string().contains("column \"a\": expected a text of at most 3 bytes, found 5 bytes, \"say"),
         "{error}"
     );
-    tensor.values = ColumnValues::Text { max_len: 3, longer: ringfeed::Longer::Cut };
+    tensor.values = ColumnValues::Text { max_len: 3, longer: ringfeed::csv::Longer::Cut };
     let batch = decode_all(&open(text, &options(&tensor)).unwrap()).unwrap();
     assert_eq!(batch.values::<u8>("t"), b"abcsay\0\0\0na\0");
     assert_eq!(batch.values::<i64>("t_len"), [3, 3, 0, 2]);

@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
-use ringfeed::{
-    ColumnTensor, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, DType, Extents, Header, Layout, Loader,
-    LoaderConfig, Missing, RandomKey, Record, RecordDecoder, RecordReader, RecordStream, Result, Role, RowMut, Sample,
-    Schema, Scratch, SequenceOptions, SourceConfig, TensorSpec, bf16, f16,
-};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
+use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::settings::SourceConfig;
+use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
+use ringfeed::{DType, Loader, LoaderConfig, Result, Role, TensorSpec};
 
 /// The bytes of the first tensor of one sample.
 fn decoded(

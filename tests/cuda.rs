@@ -19,10 +19,12 @@ use std::time::Duration;
 use common::{Flaky, Seen, Trouble, Waves, see_all};
 use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 use given::Given;
+use ringfeed::device::{Conversion, CudaDevice, CudaStream, Device, DeviceDataSet, FloatType, HostDevice, Upload};
+use ringfeed::images::PixelOrder;
+use ringfeed::memory::PageSource;
+use ringfeed::order::RandomKey;
 use ringfeed::{
-    AsyncDataSetIterator, Conversion, CudaDevice, CudaStream, DType, DataSetIterator, Device, DeviceDataSet, ErrorKind,
-    FloatType, HostDevice, Normaliser, PageSource, PixelOrder, RandomKey, ReaderSource, Role, TensorSpec, Upload,
-    Workspace,
+    AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, ReaderSource, Role, TensorSpec, Workspace,
 };
 use simulated::simulated;
 

@@ -17,10 +17,9 @@ use std::time::Duration;
 
 use cudarc::driver::sys;
 use given::Given;
-use ringfeed::{
-    AsyncDataSetIterator, Conversion, CudaDevice, DType, Device, Error, ErrorKind, FloatType, PageSource, ReaderSource,
-    Result, Role, TensorSpec, Upload, Workspace,
-};
+use ringfeed::device::{Conversion, CudaDevice, Device, FloatType, Upload};
+use ringfeed::memory::PageSource;
+use ringfeed::{AsyncDataSetIterator, DType, Error, ErrorKind, ReaderSource, Result, Role, TensorSpec, Workspace};
 use simulated::{Simulated, simulated};
 
 const OUT_OF_MEMORY: i32 = 2;

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use common::{Flaky, Seen, Trouble, Waves, see_all, workspace, xs};
 use proptest::prelude::*;
-use ringfeed::{
-    AsyncDataSetIterator, DataSetIterator, Device, DeviceDataSet, DeviceDataSetIterator, ErrorKind, HostDevice,
-    HostStream, ReaderSource, Upload, Workspace, shield, wrap,
-};
+use ringfeed::device::{Device, DeviceDataSet, DeviceDataSetIterator, HostDevice, HostStream, Upload};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
 
 type Batch = DeviceDataSet<HostDevice>;
 
@@ -332,7 +330,7 @@ fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
             self.0.seek(state)
         }
 
-        fn schema(&self) -> &Arc<ringfeed::Schema> {
+        fn schema(&self) -> &Arc<ringfeed::tensor::Schema> {
             self.0.schema()
         }
 
@@ -348,7 +346,7 @@ fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
             self.0.stats()
         }
 
-        fn bad_records(&self) -> Vec<ringfeed::BadRecord> {
+        fn bad_records(&self) -> Vec<ringfeed::inspect::BadRecord> {
             self.0.bad_records()
         }
     }

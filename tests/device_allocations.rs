@@ -5,10 +5,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringfeed::{
-    AsyncDataSetIterator, Conversion, Device, FloatType, HostDevice, MemoryReader, ReaderSource, Role, Upload,
-    Workspace,
-};
+use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
 
 struct Counting;
 

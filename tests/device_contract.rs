@@ -10,11 +10,14 @@ mod watchdog;
 use std::sync::{Arc, mpsc};
 
 use given::Given;
+use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload, convert_rate, copy_rate};
+use ringfeed::inspect::BadRecord;
+use ringfeed::memory::{AnonymousPages, Block, PageSource};
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::tensor::Schema;
 use ringfeed::{
-    AnonymousPages, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadRecord, Block, Conversion, DType, DataSet,
-    DataSetIterator, Device, Error, ErrorKind, FloatType, HostDevice, Location, PageSource, ReaderSource, RecordReader,
-    Result, Role, RowMut, Sample, Schema, Scratch, State, Stats, TensorSpec, Upload, Workspace, convert_rate,
-    copy_rate,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Location,
+    ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace,
 };
 
 fn given(tensors: &[(&str, DType, &[usize])]) -> Given {
@@ -23,7 +26,9 @@ fn given(tensors: &[(&str, DType, &[usize])]) -> Given {
         tensors.iter().map(|(name, dtype, shape)| TensorSpec::new(*name, Role::Feature, *dtype, shape)).collect();
     let row: Vec<_> = tensors
         .iter()
-        .map(|spec| vec![1; spec.row_shape(&ringfeed::Extents::default()).elements().unwrap() * spec.dtype.bytes()])
+        .map(|spec| {
+            vec![1; spec.row_shape(&ringfeed::tensor::Extents::default()).elements().unwrap() * spec.dtype.bytes()]
+        })
         .collect();
     Given { tensors, rows: Arc::new(vec![row; 4]) }
 }

@@ -10,16 +10,16 @@ use given::Given;
 
 use half::{bf16, f16};
 use proptest::prelude::*;
-use ringfeed::{
-    AsyncDataSetIterator, Conversion, DType, Device, Element, ErrorKind, FloatType, HostDevice, Normaliser, PixelOrder,
-    ReaderSource, Result, Role, TensorSpec, Upload, Workspace,
-};
+use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload};
+use ringfeed::images::PixelOrder;
+use ringfeed::tensor::Element;
+use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
     bytemuck::cast_slice(values).to_vec()
 }
 
-fn start(given: &Given, upload: &Upload<HostDevice>) -> Result<ringfeed::DeviceDataSetIterator<HostDevice>> {
+fn start(given: &Given, upload: &Upload<HostDevice>) -> Result<ringfeed::device::DeviceDataSetIterator<HostDevice>> {
     let workspace = Workspace::builder().workers(1).poison(0xa5).build()?;
     let source = ReaderSource::new(given.clone()).batch_size(given.rows.len());
     upload.start(AsyncDataSetIterator::new(source, &workspace)?)
@@ -38,7 +38,7 @@ fn converted(given: &Given, conversion: Conversion) -> (DType, Vec<usize>, Vec<u
 
 fn refusal(tensors: &[TensorSpec], conversion: impl Into<Conversion>) -> ringfeed::Error {
     let rows = tensors.iter().map(|spec| {
-        let elements: usize = spec.row_shape(&ringfeed::Extents::default()).elements().unwrap();
+        let elements: usize = spec.row_shape(&ringfeed::tensor::Extents::default()).elements().unwrap();
         vec![0; elements * spec.dtype.bytes()]
     });
     let given = Given { tensors: tensors.to_vec(), rows: Arc::new(vec![rows.collect()]) };
@@ -107,7 +107,7 @@ proptest! {
             PixelOrder::Nchw => [channels, height, width],
             PixelOrder::Nhwc => [height, width, channels],
         };
-        let key = ringfeed::RandomKey::new(seed);
+        let key = ringfeed::order::RandomKey::new(seed);
         let pixel = |image: usize, c: usize, y: usize, x: usize| {
             key.bits((((image * channels + c) * height + y) * width + x) as u64) as u8
         };

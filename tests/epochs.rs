@@ -5,10 +5,12 @@
 mod common;
 
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
+use ringfeed::device::{Conversion, FloatType, HostDevice, Upload};
+use ringfeed::read::{Array, SampleStream};
+use ringfeed::source::{ByEpoch, StreamSource};
 use ringfeed::{
-    Array, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, ByEpoch, Conversion, DType,
-    DataSet, DataSetIterator, Epoch, ErrorKind, FloatType, HostDevice, ReaderSource, Result, Role, SampleStream, Shard,
-    State, StreamSource, TensorSpec, Upload, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Epoch,
+    ErrorKind, ReaderSource, Result, Role, Shard, State, TensorSpec, shield, wrap,
 };
 
 fn shuffled() -> ReaderSource {
@@ -213,7 +215,7 @@ fn a_batch_of_which_nothing_is_left_has_its_shape_and_can_be_copied_and_uploaded
     let device = HostDevice::new();
     let classes = Conversion::OneHot { to: FloatType::F16, classes: 9 };
     let stage = Upload::to(device.clone()).convert("x", classes);
-    let step = ringfeed::Device::stream(&device).unwrap();
+    let step = ringfeed::device::Device::stream(&device).unwrap();
     let mut lens = Vec::new();
     for batch in stage.start(wrap(nine(0, 2), &workspace(2, 1)).unwrap()).unwrap() {
         let batch = batch.unwrap();

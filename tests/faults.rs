@@ -6,11 +6,15 @@ mod common;
 use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, workspace, xs};
+use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, Header};
+use ringfeed::read::{Array, Concat, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::source::StreamSource;
+use ringfeed::storage::Access;
+use ringfeed::tensor::Extents;
 use ringfeed::{
-    Access, Array, AsyncDataSetIterator, BadLimits, BadRecords, ColumnTensor, Concat, CsvOptions, CsvReader, DType,
-    DataSetIterator, Error, ErrorKind, Extents, Header, IdxOptions, IdxReader, LastBatch, Location, RawOptions,
-    RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, SampleStream, Scratch, StoredType,
-    StreamSource, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, Location,
+    ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
 };
 
 const TROUBLES: [Trouble; 4] =

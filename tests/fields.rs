@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfeed::csv::ColumnValues;
 use ringfeed::field::{Category, Class, Image, Numbers, Text};
-use ringfeed::{
-    ColumnValues, DType, DataSet, DataSetIterator, ImageAugment, Loader, LoaderConfig, PixelOrder, Result, Role,
-    SourceConfig,
-};
+use ringfeed::images::{ImageAugment, PixelOrder};
+use ringfeed::settings::SourceConfig;
+use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result, Role};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")

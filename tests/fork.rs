@@ -13,10 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Flaky, Trouble, see, see_all, xs};
+use ringfeed::arrays::{RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Header};
+use ringfeed::memory::TempFilePages;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::{Source, StreamSource};
 use ringfeed::{
-    AsyncDataSetIterator, ColumnTensor, CsvOptions, CsvReader, CsvStream, DType, DataSetIterator, ErrorKind, Header,
-    Location, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample, Scratch, Source,
-    StoredType, StreamSource, TempFilePages, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Location, ReaderSource, Result, Role, TensorSpec,
+    Workspace, shield, wrap,
 };
 
 /// A child that must be waited for.
@@ -52,7 +56,7 @@ fn workspace() -> Workspace {
     builder().build().unwrap()
 }
 
-fn builder() -> ringfeed::WorkspaceBuilder {
+fn builder() -> ringfeed::workspace::WorkspaceBuilder {
     Workspace::builder().workers(1).prefetch(0).close_wait(Duration::from_secs(5)).poison(0xa5)
 }
 
@@ -142,7 +146,7 @@ fn a_child_gathers_records_in_memory_of_its_own(folder: &Path) {
     std::fs::write(&path, (0..RECORDS).flat_map(|i| (i as i64).to_le_bytes()).collect::<Vec<_>>()).unwrap();
     let (ours, childs) = std::os::unix::net::UnixStream::pair().unwrap();
     let (ours, childs) = (Arc::new(ours), Arc::new(childs));
-    let options = RawOptions { access: ringfeed::Access::Read, ..RawOptions::features(StoredType::I64, &[]) };
+    let options = RawOptions { access: ringfeed::storage::Access::Read, ..RawOptions::features(StoredType::I64, &[]) };
     let meanwhile = Meanwhile {
         parent: id(),
         go: ours.clone(),

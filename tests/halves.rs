@@ -7,10 +7,15 @@ use std::io::Write;
 
 use common::{fixture, workspace};
 use proptest::prelude::*;
+use ringfeed::arrays::{Endian, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::normalise::NormaliserFit;
+use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
+use ringfeed::settings::SourceConfig;
+use ringfeed::source::StreamSource;
+use ringfeed::tensor::{Element, Numbers, bf16, f16};
 use ringfeed::{
-    Array, AsyncDataSetIterator, ColumnTensor, CsvOptions, CsvReader, DType, DataSet, Element, Endian, ErrorKind,
-    LoaderConfig, MemoryReader, Normaliser, NormaliserFit, NpyOptions, NpyReader, Numbers, RawOptions, RawReader,
-    ReaderSource, RecordReader, Role, SampleStream, SourceConfig, StoredType, StreamSource, TensorSpec, bf16, f16,
+    AsyncDataSetIterator, DType, DataSet, ErrorKind, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec,
 };
 
 /// Bits of an f64, of the f16 and bf16 nearest to it, and of those nearest to the f32 nearest to it. f16 as NumPy 2.4.6
@@ -79,7 +84,7 @@ fn all_of(reader: impl RecordReader + 'static) -> DataSet {
     batch_of(ReaderSource::new(reader).batch_size(1000))
 }
 
-fn batch_of(source: impl ringfeed::Source + 'static) -> DataSet {
+fn batch_of(source: impl ringfeed::source::Source + 'static) -> DataSet {
     AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap().next().unwrap().unwrap()
 }
 
@@ -266,7 +271,7 @@ fn a_bad_field_is_found_where_it_is() {
     }
     let file = file_of(text.as_bytes());
     let tensor = ColumnTensor::numbers("x", Role::Feature, DType::Bf16, 0..100usize);
-    let header = ringfeed::Header::No;
+    let header = ringfeed::csv::Header::No;
     let options = CsvOptions { tensors: vec![tensor], header, ..CsvOptions::default() };
     let source = ReaderSource::new(CsvReader::open(file.path(), &options).unwrap());
     let error = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap_err();
@@ -280,7 +285,7 @@ fn a_class_that_a_half_does_not_hold_is_refused() {
     let file = file_of(b"class 2049\n");
     let mut labels = ColumnTensor::classes("y", Role::Label, 0, Some(names));
     labels.dtype = Some(DType::F16);
-    let header = ringfeed::Header::No;
+    let header = ringfeed::csv::Header::No;
     let options = CsvOptions { tensors: vec![labels], header, ..CsvOptions::default() };
     let error = CsvReader::open(file.path(), &options).err().unwrap();
     assert!(error.kind() == ErrorKind::Config && error.message().contains("does not fit f16"), "{error}");

@@ -9,11 +9,15 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, workspace, xs};
+use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFilePages};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{Array, Fingerprint, RowMut, SampleStream, Scratch};
+use ringfeed::source::{BatchPlan, Filler, Opened, Planner, Source, StreamSource};
+use ringfeed::tensor::{Dim, Extents, Schema};
+use ringfeed::workspace::Overflow;
 use ringfeed::{
-    AnonymousPages, Array, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, BatchPlan, Block,
-    DType, DataSet, DataSetIterator, Dim, Error, ErrorKind, Extents, Filler, Fingerprint, LastBatch, Location,
-    MemoryBudget, Opened, Overflow, PageSource, Planner, RandomKey, ReaderSource, Result, Role, RowMut, SampleStream,
-    Schema, Scratch, Source, State, StreamSource, TempFilePages, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error,
+    ErrorKind, LastBatch, Location, ReaderSource, Result, Role, State, TensorSpec, Workspace, shield, wrap,
 };
 
 #[test]
@@ -477,7 +481,7 @@ fn a_filler_that_panics_when_it_drops_takes_no_worker_with_it() {
             panic!("dropped");
         }
     }
-    impl ringfeed::RecordReader for Bomb {
+    impl ringfeed::read::RecordReader for Bomb {
         fn len(&self) -> u64 {
             self.0.len
         }
@@ -489,7 +493,7 @@ fn a_filler_that_panics_when_it_drops_takes_no_worker_with_it() {
         }
         fn decode(
             &self,
-            sample: ringfeed::Sample,
+            sample: ringfeed::read::Sample,
             nth: usize,
             scratch: &mut Scratch,
             row: &mut RowMut<'_>,

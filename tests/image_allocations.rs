@@ -4,10 +4,11 @@ use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use ringfeed::{
-    DType, Extents, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Layout, PixelOrder, RandomKey, RecordReader,
-    RowMut, Sample, Schema, Scratch,
-};
+use ringfeed::DType;
+use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, PixelOrder};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::tensor::{Extents, Layout, Schema};
 
 thread_local! {
     static ALLOCATIONS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
@@ -103,7 +104,7 @@ fn augmentation_allocates_nothing_of_its_own() {
         ImageAugment::random_resized_crop(),
         ImageAugment::HorizontalFlip { probability: 1.0 },
         ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1 },
-        ImageAugment::Rotation { degrees: 15.0, interpolation: ringfeed::Interpolation::Bilinear },
+        ImageAugment::Rotation { degrees: 15.0, interpolation: ringfeed::images::Interpolation::Bilinear },
         ImageAugment::random_erasing(),
     ];
     // The operations after the crop allocate nothing on top of decoding and resizing, which the crop alone does too.

@@ -10,10 +10,14 @@ use std::path::{Path, PathBuf};
 
 use image::{ExtendedColorType, ImageEncoder};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
-use ringfeed::{
-    Error, ErrorKind, ImageAugment, ImageColour, ImageFolder, ImageLabels, ImageOptions, Loader, MemoryBudget,
-    RandomKey, RecordReader, RowMut, Sample, SavedIndex, Schema, Scratch, summarise_image,
-};
+use ringfeed::images::{ImageAugment, ImageColour, ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::inspect::summarise_image;
+use ringfeed::memory::MemoryBudget;
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::settings::SavedIndex;
+use ringfeed::tensor::Schema;
+use ringfeed::{Error, ErrorKind, Loader};
 
 thread_local! {
     /// Bytes that this thread holds now, and the most that it held.
@@ -121,7 +125,7 @@ fn decode(path: &Path, options: &ImageOptions, budget: &MemoryBudget, key: u64) 
     let mut scratch = Scratch::default();
     let schema = Schema::new(reader.tensors().to_vec())?;
     let extents = if schema.is_variable() { reader.measure(0, &mut scratch)? } else { Default::default() };
-    let mut layout = ringfeed::Layout::default();
+    let mut layout = ringfeed::tensor::Layout::default();
     layout.compute(&schema, 1, extents)?;
     let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
     reader.fetch(&[0], 0, &mut scratch)?;

@@ -6,11 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfeed::{
-    Affine, AffineSteps, CropFit, DType, Error, ErrorKind, Extents, ImageColour, ImageFolder, ImageLabels,
-    ImageOptions, JpegDecoder, LabelFormat, Layout, PixelOrder, RandomKey, RecordReader, Result, Role, RowMut, Sample,
-    Schema, Scratch, TensorSpec, bf16, f16, summarise_image,
+use ringfeed::images::{
+    CropFit, ImageColour, ImageFolder, ImageLabels, ImageOptions, JpegDecoder, LabelFormat, PixelOrder,
 };
+use ringfeed::inspect::summarise_image;
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::tensor::{Affine, AffineSteps, Extents, Layout, Schema, bf16, f16};
+use ringfeed::{DType, Error, ErrorKind, Result, Role, TensorSpec};
 
 const WIDTH: usize = 24;
 const HEIGHT: usize = 16;
@@ -32,7 +35,7 @@ struct Filled {
 }
 
 impl Filled {
-    fn tensor<T: ringfeed::Element>(&self, index: usize) -> &[T] {
+    fn tensor<T: ringfeed::tensor::Element>(&self, index: usize) -> &[T] {
         let tensor = &self.layout.tensors()[index];
         let bytes: &[u8] = bytemuck::cast_slice(&self.slot);
         bytemuck::cast_slice(&bytes[tensor.offset()..tensor.offset() + tensor.row_bytes()])
@@ -336,7 +339,7 @@ fn shrinking_while_decoding_changes_pixels_by_a_few_levels_and_only_large_images
 #[test]
 fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
     use libjpeg_turbo_rs::{Encoder, PixelFormat};
-    use ringfeed::ImageAugment;
+    use ringfeed::images::ImageAugment;
 
     let folder = tempfile::tempdir().unwrap();
     let (width, height) = (83, 61);
@@ -912,7 +915,7 @@ fn links_that_lead_nowhere_are_bad_samples_and_not_bad_folders() {
     std::os::unix::fs::symlink("nowhere", path("cat/notes")).unwrap();
     let reader = ImageFolder::detect(folder.path(), &ImageOptions::default()).unwrap();
     assert_eq!((reader.len(), reader.ignored(), reader.ignored_files()), (3, 1, &[PathBuf::from("cat/notes")][..]));
-    let report = ringfeed::verify(folder.path(), 1, |_| {}).unwrap();
+    let report = ringfeed::inspect::verify(folder.path(), 1, |_| {}).unwrap();
     assert_eq!((report.samples, report.bad_samples), (3, 2));
     assert!(report.bad[0].to_string().contains("a.png: record 0: is a link to nowhere.png, which"), "{:?}", report.bad);
     assert_eq!(report.bad[1].location().record, Some(2));
@@ -955,7 +958,7 @@ fn a_folder_that_cannot_be_listed_is_named_and_the_others_are_verified() {
     allow(0);
     // Nothing is forbidden to root.
     let is_root = fs::read_dir(&locked[0]).is_ok();
-    let report = ringfeed::verify(folder.path(), 2, |_| {}).unwrap();
+    let report = ringfeed::inspect::verify(folder.path(), 2, |_| {}).unwrap();
     let opened = ImageFolder::open(folder.path(), &ImageOptions::default());
     allow(0o755);
     assert_eq!((report.samples, report.bad_samples), if is_root { (5, 0) } else { (3, 2) });

@@ -8,10 +8,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::workspace;
-use ringfeed::{
-    BadLimits, BadRecords, DamageStats, Extents, ImageFolder, ImageLabels, ImageOptions, JpegDecoder, Layout,
-    PixelOrder, RandomKey, ReaderSource, RecordReader, Result, RowMut, Sample, Schema, Scratch, shield, wrap,
-};
+use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions, JpegDecoder, PixelOrder};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::stats::DamageStats;
+use ringfeed::tensor::{Extents, Layout, Schema};
+use ringfeed::{BadLimits, BadRecords, ReaderSource, Result, shield, wrap};
 
 fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "jpeg", &format!("{name}.jpg")].iter().collect()
@@ -143,7 +145,7 @@ fn damage_is_counted_and_named() {
 
 #[test]
 fn a_part_of_a_damaged_image_is_that_of_the_whole() {
-    use ringfeed::ImageAugment;
+    use ringfeed::images::ImageAugment;
 
     for name in ["restart-gone", "restart-far", "flipped-bits-scan", "cmyk-2x2-1x1-1x1-2x2", "colour-finer", "no-code"]
     {

@@ -5,7 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, Overflow, ReaderSource, Workspace, shield, wrap};
+use ringfeed::workspace::Overflow;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
 
 fn numbers(len: u64) -> ReaderSource {
     ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)

@@ -7,12 +7,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{MAPPED, fixture, workspace};
+use ringfeed::arrays::{RawOptions, RawReader, StoredType};
+use ringfeed::csv::{ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Missing};
+use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::source::StreamSource;
+use ringfeed::storage::Access;
+use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::tensor::{Affine, AffineSteps, Schema};
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
 use ringfeed::{
-    Access, Affine, AffineSteps, AsyncDataSetIterator, BadRecords, ColumnTensor, ColumnValues, Concat, CsvOptions,
-    CsvReader, CsvSequenceReader, CsvStream, DType, DataSet, ErrorKind, ImageFolder, ImageLabels, ImageOptions,
-    Location, MemoryReader, Missing, RawOptions, RawReader, ReaderSource, RecordReader, Result, Role, RowMut, Sample,
-    Schema, Scratch, SequenceOptions, StoredType, StreamSource, TarOptions, TarReader, TensorSpec, TokenCut,
-    TokenOptions, TokenReader, TokenTargets,
+    AsyncDataSetIterator, BadRecords, DType, DataSet, ErrorKind, Location, ReaderSource, Result, Role, TensorSpec,
 };
 use tempfile::TempDir;
 
@@ -23,7 +29,7 @@ fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn all_of(source: impl ringfeed::Source + 'static) -> Result<DataSet> {
+fn all_of(source: impl ringfeed::source::Source + 'static) -> Result<DataSet> {
     AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap().next().unwrap()
 }
 
@@ -147,14 +153,16 @@ fn a_record_beyond_the_last_is_an_error_however_large_its_number() {
     for reader in &readers {
         for sample in [reader.len(), 1 << 61, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX] {
             let mut scratch = Scratch::default();
-            let mut layout = ringfeed::Layout::default();
-            layout.compute(&Schema::new(reader.tensors().to_vec()).unwrap(), 1, ringfeed::Extents::default()).unwrap();
+            let mut layout = ringfeed::tensor::Layout::default();
+            layout
+                .compute(&Schema::new(reader.tensors().to_vec()).unwrap(), 1, ringfeed::tensor::Extents::default())
+                .unwrap();
             let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
             let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), reader.tensors(), &layout, 0);
             let error = reader
                 .fetch(&[sample], 0, &mut scratch)
                 .and_then(|()| {
-                    let sample = Sample { id: sample, key: ringfeed::RandomKey::new(0) };
+                    let sample = Sample { id: sample, key: ringfeed::order::RandomKey::new(0) };
                     reader.decode(sample, 0, &mut scratch, &mut row)
                 })
                 .unwrap_err();
@@ -240,7 +248,7 @@ fn a_saved_index_of_a_claimed_length_is_made_anew() {
     let modified = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     let times = std::fs::FileTimes::new().set_modified(modified);
     std::fs::File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
-    let options = CsvOptions { saved_index: ringfeed::SavedIndex::Beside, ..CsvOptions::default() };
+    let options = CsvOptions { saved_index: ringfeed::settings::SavedIndex::Beside, ..CsvOptions::default() };
     CsvReader::open(&path, &options).unwrap();
     let kept = folder.path().join("data.csv.ringfeed");
     let mut bytes = std::fs::read(&kept).unwrap();

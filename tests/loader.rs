@@ -6,10 +6,14 @@ mod common;
 use std::io::Write;
 
 use common::{fixture, see_all};
-use ringfeed::{
-    BadLimits, BadRecords, CsvOptions, DType, DeviceName, ErrorKind, ImageOptions, LastBatch, Loader, LoaderConfig,
-    MemoryKind, Normaliser, NormaliserConfig, NormaliserFit, Overflow, Result, SequenceOptions, SourceConfig,
-};
+use ringfeed::csv::CsvOptions;
+use ringfeed::device::DeviceName;
+use ringfeed::images::ImageOptions;
+use ringfeed::normalise::NormaliserFit;
+use ringfeed::sequences::SequenceOptions;
+use ringfeed::settings::{MemoryKind, NormaliserConfig, SourceConfig};
+use ringfeed::workspace::Overflow;
+use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, LastBatch, Loader, LoaderConfig, Normaliser, Result};
 
 /// A folder of classes made of the fixture photos.
 fn photos() -> tempfile::TempDir {

@@ -8,10 +8,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{Seen, fixture, see, see_all};
-use ringfeed::{
-    CropFit, DType, ErrorKind, ImageAugment, ImageColour, ImageOptions, Interpolation, Loader, LoaderConfig, Result,
-    Role, SourceConfig,
-};
+use ringfeed::images::{CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation};
+use ringfeed::settings::SourceConfig;
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
 use serde_json::Value;
 
 fn expected() -> Value {

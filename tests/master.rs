@@ -9,9 +9,13 @@ use std::time::Duration;
 
 use common::{Seen, Waves, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::memory::TempFilePages;
+use ringfeed::order::{Permutation, RandomKey};
+use ringfeed::read::MemoryReader;
+use ringfeed::workspace::Overflow;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, LastBatch, MemoryReader, Overflow,
-    Permutation, RandomKey, ReaderSource, Role, TempFilePages, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, LastBatch, ReaderSource, Role,
+    Workspace, shield, wrap,
 };
 
 #[derive(Clone, Debug)]
@@ -139,7 +143,7 @@ fn spilled_batches_hold_the_same_bytes() {
     // The ring is sized by the first batch; a later one is far larger.
     let is_outgrown = |sizes: &[usize]| sizes.iter().any(|size| size - size / 4 > sizes[0]);
     let case = (0..).map(case).find(|case| is_outgrown(&sizes(case))).unwrap();
-    let budget = ringfeed::MemoryBudget::new(4 * (sizes(&case)[0] as u64 + 8192));
+    let budget = ringfeed::memory::MemoryBudget::new(4 * (sizes(&case)[0] as u64 + 8192));
     let workspace =
         Workspace::builder().workers(2).budget(budget).overflow(Overflow::Spill).poison(0xa5).build().unwrap();
     let iterator = AsyncDataSetIterator::new(source(&case), &workspace).unwrap();

@@ -6,7 +6,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ringfeed::{Loader, LoaderConfig, Mapping};
+use ringfeed::storage::Mapping;
+use ringfeed::{Loader, LoaderConfig};
 
 const MB: u64 = 1 << 20;
 const WORKERS: u64 = 2;

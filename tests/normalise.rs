@@ -6,10 +6,11 @@ use std::fs;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use ringfeed::{
-    DType, Dim, Element, ErrorKind, Extents, Layout, Normaliser, NormaliserFit, Numbers, RandomKey, Role, RowMut,
-    Schema, TensorSpec, write_numbers,
-};
+use ringfeed::normalise::NormaliserFit;
+use ringfeed::order::RandomKey;
+use ringfeed::read::RowMut;
+use ringfeed::tensor::{Dim, Element, Extents, Layout, Numbers, Schema, write_numbers};
+use ringfeed::{DType, ErrorKind, Normaliser, Role, TensorSpec};
 
 /// Mean and deviation as numpy computes them: two passes over all values.
 fn two_passes(values: &[f64]) -> (f64, f64) {
@@ -214,8 +215,8 @@ fn a_csv_column_of_f64_is_normalised_in_f64() {
     let path = folder.path().join("rows.csv");
     let values: Vec<f64> = (0..100).map(|nth| 1e9 + 1e-3 * RandomKey::new(3).normal(nth)).collect();
     fs::write(&path, values.iter().fold("x,c\n".to_owned(), |text, value| format!("{text}{value},0.1\n"))).unwrap();
-    let features = ringfeed::ColumnTensor::numbers("features", Role::Feature, DType::F64, ["x", "c"]);
-    let options = ringfeed::CsvOptions { tensors: vec![features], ..ringfeed::CsvOptions::default() };
+    let features = ringfeed::csv::ColumnTensor::numbers("features", Role::Feature, DType::F64, ["x", "c"]);
+    let options = ringfeed::csv::CsvOptions { tensors: vec![features], ..ringfeed::csv::CsvOptions::default() };
     let loader = ringfeed::Loader::csv_with(&path, options).batch_size(7);
     let mut fit = NormaliserFit::standardise(Some(0));
     fit.observe_all(loader.build().unwrap(), "features").unwrap();

@@ -10,10 +10,13 @@ use std::process::{Command, Stdio};
 
 use common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use proptest::prelude::*;
+use ringfeed::images::ImageAugment;
+use ringfeed::order::{RandomKey, Remainder};
+use ringfeed::read::MemoryReader;
+use ringfeed::workspace::FetchLimit;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, FetchLimit,
-    ImageAugment, LastBatch, MemoryReader, RandomKey, ReaderSource, Remainder, Role, Shard, State, Workspace, shield,
-    wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, LastBatch,
+    ReaderSource, Role, Shard, State, Workspace, shield, wrap,
 };
 
 fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
@@ -118,7 +121,7 @@ proptest! {
 /// Counts what is asked of it; as long as one likes.
 struct Endless(u64, std::sync::Arc<std::sync::atomic::AtomicU64>);
 
-impl ringfeed::RecordReader for Endless {
+impl ringfeed::read::RecordReader for Endless {
     fn len(&self) -> u64 {
         self.0
     }
@@ -131,10 +134,10 @@ impl ringfeed::RecordReader for Endless {
 
     fn decode(
         &self,
-        sample: ringfeed::Sample,
+        sample: ringfeed::read::Sample,
         _: usize,
-        _: &mut ringfeed::Scratch,
-        row: &mut ringfeed::RowMut<'_>,
+        _: &mut ringfeed::read::Scratch,
+        row: &mut ringfeed::read::RowMut<'_>,
     ) -> ringfeed::Result<()> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         row.tensor(0).as_mut_slice::<i64>()?[0] = sample.id as i64;
@@ -337,22 +340,26 @@ fn another_shard_replaces_a_position_by_the_same_sample() {
 #[test]
 fn a_longer_replacement_has_its_batch_laid_out_again() {
     struct Bad(Waves);
-    impl ringfeed::RecordReader for Bad {
+    impl ringfeed::read::RecordReader for Bad {
         fn len(&self) -> u64 {
             self.0.len()
         }
         fn tensors(&self) -> &[ringfeed::TensorSpec] {
             self.0.tensors()
         }
-        fn measure(&self, sample: u64, scratch: &mut ringfeed::Scratch) -> ringfeed::Result<ringfeed::Extents> {
+        fn measure(
+            &self,
+            sample: u64,
+            scratch: &mut ringfeed::read::Scratch,
+        ) -> ringfeed::Result<ringfeed::tensor::Extents> {
             self.0.measure(sample, scratch)
         }
         fn decode(
             &self,
-            sample: ringfeed::Sample,
+            sample: ringfeed::read::Sample,
             nth: usize,
-            scratch: &mut ringfeed::Scratch,
-            row: &mut ringfeed::RowMut<'_>,
+            scratch: &mut ringfeed::read::Scratch,
+            row: &mut ringfeed::read::RowMut<'_>,
         ) -> ringfeed::Result<()> {
             if sample.id % 5 == 2 {
                 return Err(ringfeed::Error::new(ErrorKind::Data, "bad"));
@@ -473,7 +480,7 @@ fn the_largest_state_is_less_than_256_bytes_of_json() {
         position: u64::MAX,
         bad: u64::MAX,
         run: u32::MAX,
-        source: Some(ringfeed::Fingerprint { count: Some(u64::MAX), names: u64::MAX, sizes: u64::MAX }),
+        source: Some(ringfeed::read::Fingerprint { count: Some(u64::MAX), names: u64::MAX, sizes: u64::MAX }),
     };
     let text = serde_json::to_string(&largest).unwrap();
     assert!(text.len() < 256, "{} bytes: {text}", text.len());
@@ -631,7 +638,7 @@ fn an_error_of_a_later_epoch_lists_that_epochs_bad_records() {
     state.bad = 1;
     shuffled.seek(&state).unwrap();
     let error = shuffled.next().unwrap().unwrap_err().to_string();
-    let order = ringfeed::Permutation::new(400, RandomKey::new(1).with(1));
+    let order = ringfeed::order::Permutation::new(400, RandomKey::new(1).with(1));
     let first = (0..400).map(|position| order.at(position)).find(|sample| *sample < 150).unwrap();
     assert!(error.contains("151 bad records") && error.contains(&format!("record {first} is bad")), "{error}");
 }
@@ -694,11 +701,11 @@ fn numbers_beyond_any_run_are_refused_or_do_no_harm() {
     let mut ahead = AsyncDataSetIterator::new(skipping(), &workspace(1, 1)).unwrap();
     let refused = ahead.seek(&beyond).err().or_else(|| ahead.next().and_then(Result::err));
     assert_eq!(refused.unwrap().kind(), ErrorKind::Config);
-    let rows = ringfeed::SampleStream::repeatable(
+    let rows = ringfeed::read::SampleStream::repeatable(
         &[ringfeed::TensorSpec::new("x", Role::Feature, ringfeed::DType::U8, &[])],
-        || (0..10u8).map(|x| Ok(vec![ringfeed::Array::from(x)])),
+        || (0..10u8).map(|x| Ok(vec![ringfeed::read::Array::from(x)])),
     );
-    let stream = ringfeed::StreamSource::from_samples(rows.unwrap());
+    let stream = ringfeed::source::StreamSource::from_samples(rows.unwrap());
     let mut iterator = AsyncShieldDataSetIterator::new(stream, &workspace(1, 0)).unwrap();
     assert!(iterator.seek(&State { source: None, ..beyond }).unwrap_err().to_string().contains("10 samples"));
 }
@@ -709,8 +716,8 @@ struct InOrder {
     at: u64,
 }
 
-impl ringfeed::Planner for InOrder {
-    fn plan(&mut self, into: &mut ringfeed::BatchPlan) -> ringfeed::Result<bool> {
+impl ringfeed::source::Planner for InOrder {
+    fn plan(&mut self, into: &mut ringfeed::source::BatchPlan) -> ringfeed::Result<bool> {
         into.clear();
         (into.epoch, into.index) = (self.epoch, self.at / 10);
         into.positions.extend(self.at..self.at + 10);
@@ -733,10 +740,10 @@ impl ringfeed::Planner for InOrder {
 
 struct OwnPlanner(ReaderSource);
 
-impl ringfeed::Source for OwnPlanner {
-    fn open(self: Box<Self>) -> ringfeed::Result<ringfeed::Opened> {
+impl ringfeed::source::Source for OwnPlanner {
+    fn open(self: Box<Self>) -> ringfeed::Result<ringfeed::source::Opened> {
         let opened = Box::new(self.0).open()?;
-        Ok(ringfeed::Opened { planner: Box::new(InOrder { epoch: 0, at: 0 }), ..opened })
+        Ok(ringfeed::source::Opened { planner: Box::new(InOrder { epoch: 0, at: 0 }), ..opened })
     }
 }
 

@@ -2,7 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ReaderSource, Role, Workspace};
 
 /// Minor and major faults of this process so far.
 fn faults() -> u64 {

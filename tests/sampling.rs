@@ -9,11 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::csv::CsvOptions;
+use ringfeed::images::{ImageFolder, ImageOptions};
+use ringfeed::order::{Remainder, Subset};
+use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::read_labels;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Concat, CsvOptions, DType,
-    DataSetIterator, ErrorKind, Folds, ImageFolder, ImageOptions, Loader, LoaderConfig, Location, MemoryReader, Part,
-    ReaderSource, RecordReader, Remainder, Result, Role, RowMut, Sample, Scratch, Shard, Split, State, Subset,
-    TensorSpec, read_labels, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Folds,
+    Loader, LoaderConfig, Location, Part, ReaderSource, Result, Role, Shard, Split, State, TensorSpec, shield, wrap,
 };
 
 /// As many numbers as one likes, with names of their own; counts what is decoded.
@@ -258,8 +261,8 @@ const MIXED: [[u64; 12]; 2] =
 fn a_subset_keeps_ids_and_random_numbers() {
     let all = || {
         let points = MemoryReader::new("x", Role::Feature, &[], (0..40).map(|x| x as f32).collect::<Vec<_>>()).unwrap();
-        let noise = vec![ringfeed::NumberAugment::Noise { deviation: 1.0, probability: 1.0 }];
-        ReaderSource::new(ringfeed::Augmented::new(points, "x", noise).unwrap()).shuffle(5).batch_size(1)
+        let noise = vec![ringfeed::read::NumberAugment::Noise { deviation: 1.0, probability: 1.0 }];
+        ReaderSource::new(ringfeed::read::Augmented::new(points, "x", noise).unwrap()).shuffle(5).batch_size(1)
     };
     let values = |source| {
         let mut iterator = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
@@ -435,7 +438,7 @@ fn concatenated_readers_give_what_they_give_alone() {
         let path = folder.path().join(name);
         let text: String = rows.map(|i| format!("{i},{}\n", i * i)).collect();
         std::fs::write(&path, format!("a,b\n{text}")).unwrap();
-        ringfeed::CsvReader::open(path, &CsvOptions::default()).unwrap()
+        ringfeed::csv::CsvReader::open(path, &CsvOptions::default()).unwrap()
     };
     let whole = open("whole.csv", 0..60);
     let both = Concat::new(open("one.csv", 0..25)).and(open("two.csv", 25..60)).unwrap();

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use common::{fixture, see_all};
-use ringfeed::{
-    ErrorKind, ImageFolder, ImageLabels, ImageOptions, Loader, LoaderConfig, MemoryBudget, RecordReader, SavedIndex,
-};
+use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::RecordReader;
+use ringfeed::settings::SavedIndex;
+use ringfeed::{ErrorKind, Loader, LoaderConfig};
 
 struct Photos(tempfile::TempDir);
 
@@ -62,7 +64,7 @@ impl Photos {
 }
 
 /// Everything that a reader knows without opening a file.
-fn known(reader: &ImageFolder) -> (Vec<PathBuf>, Vec<Option<u32>>, Vec<String>, u64, ringfeed::Fingerprint) {
+fn known(reader: &ImageFolder) -> (Vec<PathBuf>, Vec<Option<u32>>, Vec<String>, u64, ringfeed::read::Fingerprint) {
     let samples = || 0..reader.len();
     let paths = samples().map(|sample| reader.path(sample)).collect();
     let labels = samples().map(|sample| reader.label(sample)).collect();

@@ -5,10 +5,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ringfeed::{
-    Align, ColumnTensor, CsvOptions, CsvSequenceReader, DType, Element, ErrorKind, Extents, Layout, Missing, RandomKey,
-    RecordReader, Result, Role, RowMut, Sample, Schema, Scratch, SequenceLabel, SequenceOptions, TensorSpec, Unpaired,
-};
+use ringfeed::csv::{ColumnTensor, CsvOptions, Missing};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::sequences::{Align, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
+use ringfeed::tensor::{Element, Extents, Layout, Schema};
+use ringfeed::{DType, ErrorKind, Result, Role, TensorSpec};
 use tempfile::TempDir;
 
 /// A padded batch, made as a trainer's would be: measured, laid out, fetched, decoded. The memory is poisoned first.

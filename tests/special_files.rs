@@ -7,11 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
+use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::inspect::{detect, verify, verify_source};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::RecordReader;
+use ringfeed::settings::SavedIndex;
+use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::tokens::{TokenOptions, TokenReader};
 use ringfeed::{
-    BadLimits, BadRecords, CsvOptions, CsvReader, CsvStream, ErrorKind, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, ImageOptions, Loader, LoaderConfig, MemoryBudget, Normaliser, NpyOptions, NpyReader, RawOptions,
-    RawReader, ReaderSource, RecordReader, Result, SavedIndex, TarOptions, TarReader, TokenOptions, TokenReader,
-    Workspace, detect, verify, verify_source, wrap,
+    BadLimits, BadRecords, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Result, Workspace, wrap,
 };
 
 /// Runs what must end, and fails if it has not ended long after it should have.

@@ -9,12 +9,16 @@ use std::io::Write;
 use std::path::Path;
 
 use common::{fixture, workspace};
-use ringfeed::{
-    AsyncShieldDataSetIterator, Concat, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, DataSetIterator,
-    ErrorKind, Fingerprint, ImageFolder, ImageOptions, Loader, MemoryReader, NpyOptions, NpyReader, ReaderSource,
-    RecordReader, RecordStream, Role, SequenceOptions, Shard, Source, State, StoredType, Subset, TarOptions, TarReader,
-    TokenCut, TokenOptions, TokenPacking, TokenReader,
-};
+use ringfeed::arrays::{NpyOptions, NpyReader, StoredType};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
+use ringfeed::images::{ImageFolder, ImageOptions};
+use ringfeed::order::Subset;
+use ringfeed::read::{Concat, Fingerprint, MemoryReader, RecordReader, RecordStream};
+use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::source::Source;
+use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
+use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader, ReaderSource, Role, Shard, State};
 
 fn numbers(len: i64) -> MemoryReader<i64> {
     MemoryReader::new("x", Role::Feature, &[], (0..len).collect::<Vec<_>>()).unwrap()

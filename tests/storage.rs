@@ -12,11 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ringfeed::{
-    BadLimits, BadRecords, CsvOptions, DataSetIterator, Entry, Error, ErrorKind, Files, ImageOptions, Loader,
-    LoaderConfig, MemoryBudget, RawOptions, Result, SourceConfig, State, Storage, StoredType, TarOptions, TokenCut,
-    TokenOptions,
-};
+use ringfeed::arrays::{RawOptions, StoredType};
+use ringfeed::csv::CsvOptions;
+use ringfeed::images::ImageOptions;
+use ringfeed::memory::MemoryBudget;
+use ringfeed::settings::SourceConfig;
+use ringfeed::storage::{Entry, Files, Storage};
+use ringfeed::tar::TarOptions;
+use ringfeed::tokens::{TokenCut, TokenOptions};
+use ringfeed::{BadLimits, BadRecords, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
 
 /// The files below a folder, each read after a while.
 struct Slow {

@@ -8,7 +8,8 @@ use std::pin::Pin;
 
 use common::{Flaky, Trouble, workspace, xs};
 use futures_core::Stream;
-use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, DataSetStream, ErrorKind, ReaderSource, into_stream};
+use ringfeed::stream::{DataSetStream, into_stream};
+use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, ErrorKind, ReaderSource};
 
 async fn next<I: DataSetIterator + Unpin + 'static>(
     stream: &mut DataSetStream<I>,

@@ -9,10 +9,17 @@ use std::path::PathBuf;
 
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::csv::Longer;
+use ringfeed::images::{ImageOptions, LabelFormat};
+use ringfeed::inspect::{TarSummary, verify};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::RecordReader;
+use ringfeed::settings::{SavedIndex, SourceConfig};
+use ringfeed::storage::Access;
+use ringfeed::tar::{ClassBy, TarField, TarOptions, TarReader};
 use ringfeed::{
-    Access, AsyncDataSetIterator, BadLimits, BadRecords, ClassBy, DType, DataSetIterator, ErrorKind, ImageOptions,
-    LabelFormat, Loader, LoaderConfig, Longer, MemoryBudget, ReaderSource, RecordReader, Role, SavedIndex,
-    SourceConfig, TarField, TarOptions, TarReader, TarSummary, verify,
+    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource,
+    Role,
 };
 use serde_json::Value;
 
@@ -83,7 +90,8 @@ fn archives_are_read_as_webdataset_reads_them() {
         let samples = samples.as_array().unwrap();
         let is_full = name.starts_with("wds");
         let all = is_full.then(|| [text("txt", 16), number("json", Some("/box/1"), DType::F32)]);
-        let images = ImageOptions { order: ringfeed::PixelOrder::Nhwc, size: Some((3, 4)), ..ImageOptions::default() };
+        let images =
+            ImageOptions { order: ringfeed::images::PixelOrder::Nhwc, size: Some((3, 4)), ..ImageOptions::default() };
         let fields = [TarField::image(), TarField::class()].into_iter().chain(all.into_iter().flatten());
         let options = TarOptions { images, ..options(fields) };
         let reader = TarReader::open(fixture("tar").join(name), &options).unwrap();
@@ -726,12 +734,12 @@ proptest! {
 fn detection_knows_archives_by_content_and_folders_of_them_by_name() {
     let folder = Folder::new();
     let path = folder.put("unnamed", fs::read(fixture("tar/wds-000.tar")).unwrap());
-    assert_eq!(ringfeed::detect(path).unwrap(), ringfeed::Format::Tar);
+    assert_eq!(ringfeed::inspect::detect(path).unwrap(), ringfeed::inspect::Format::Tar);
     fs::remove_file(folder.0.path().join("unnamed")).unwrap();
     folder.put("a.tar", "");
-    assert_eq!(ringfeed::detect(folder.0.path()).unwrap(), ringfeed::Format::Tar);
-    assert_eq!(ringfeed::detect(folder.0.path().join("a.tar")).unwrap(), ringfeed::Format::Tar);
-    assert_eq!(ringfeed::detect(fixture("tar/wds-{000..001}.tar")).unwrap(), ringfeed::Format::Tar);
+    assert_eq!(ringfeed::inspect::detect(folder.0.path()).unwrap(), ringfeed::inspect::Format::Tar);
+    assert_eq!(ringfeed::inspect::detect(folder.0.path().join("a.tar")).unwrap(), ringfeed::inspect::Format::Tar);
+    assert_eq!(ringfeed::inspect::detect(fixture("tar/wds-{000..001}.tar")).unwrap(), ringfeed::inspect::Format::Tar);
     let missing = Loader::tar("none-{0..1}.tar").build().map(|_| ()).unwrap_err();
     assert!(missing.kind() == ErrorKind::NotFound && missing.to_string().starts_with("none-0.tar"), "{missing}");
 }

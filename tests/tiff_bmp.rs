@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfeed::{
-    Extents, ImageColour, ImageFolder, ImageLabels, ImageOptions, Layout, PixelOrder, RandomKey, RecordReader, Result,
-    RowMut, Sample, Schema, Scratch,
-};
+use ringfeed::Result;
+use ringfeed::images::{ImageColour, ImageFolder, ImageLabels, ImageOptions, PixelOrder};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::tensor::{Extents, Layout, Schema};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)

@@ -8,10 +8,15 @@ use std::path::Path;
 
 use common::{MAPPED, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::arrays::{Endian, StoredType};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::RecordReader;
+use ringfeed::settings::SourceConfig;
+use ringfeed::storage::Access;
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 use ringfeed::{
-    Access, AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Endian, Error, ErrorKind,
-    Loader, LoaderConfig, MemoryBudget, ReaderSource, RecordReader, SourceConfig, StoredType, TokenCut, TokenOptions,
-    TokenPacking, TokenReader, TokenTargets,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Error, ErrorKind, Loader,
+    LoaderConfig, ReaderSource,
 };
 
 fn file_of(bytes: impl AsRef<[u8]>) -> tempfile::NamedTempFile {

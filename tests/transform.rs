@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Flaky, Seen, Trouble, Waves, fixture, see, see_all, workspace, xs};
 use proptest::prelude::*;
+use ringfeed::inspect::verify_source;
+use ringfeed::read::MemoryReader;
+use ringfeed::source::{Source, Transformed};
+use ringfeed::tensor::Dim;
 use ringfeed::transform::{BatchMut, BatchTransform, Outputs, Row, Scope, Tensors, Transform, Transforms};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Dim, Error,
-    ErrorKind, LastBatch, Loader, MemoryReader, ReaderSource, Result, Role, Shard, Source, TensorSpec, Transformed,
-    verify_source,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind,
+    LastBatch, Loader, ReaderSource, Result, Role, Shard, TensorSpec,
 };
 
 /// Hann's window of 64 samples.
@@ -114,7 +117,7 @@ fn naive(len: u64, batch_size: usize) -> Vec<Expected> {
     for epoch in 0..2 {
         for batch in plain.by_ref() {
             let ids = batch.unwrap().sample_ids().to_vec();
-            let key = |id: u64| ringfeed::RandomKey::new(5).with(epoch).with(id);
+            let key = |id: u64| ringfeed::order::RandomKey::new(5).with(epoch).with(id);
             let of_list = |id: u64, nth: u64| key(id).with(2000 << 32 | nth);
             let longest = ids.iter().map(|id| waves.length(*id)).max().unwrap();
             let noisy = ids.iter().map(|id| {

@@ -7,9 +7,12 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::{Array, SampleStream};
+use ringfeed::source::StreamSource;
 use ringfeed::{
-    Array, AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, MemoryBudget,
-    ReaderSource, Role, SampleStream, StreamSource, TensorSpec, Workspace,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, ReaderSource, Role,
+    TensorSpec, Workspace,
 };
 
 fn numbers(len: u64) -> ReaderSource {

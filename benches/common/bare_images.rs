@@ -11,7 +11,7 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use libjpeg_turbo_rs::{Decoder, PixelFormat};
-use ringfeed::RandomKey;
+use ringfeed::order::RandomKey;
 
 /// Pixels a side of the result.
 pub(crate) const SIDE: u32 = 224;

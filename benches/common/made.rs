@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs::{create_dir, write};
 use std::path::Path;
 
-use ringfeed::RandomKey;
+use ringfeed::order::RandomKey;
 
 use crate::photos;
 

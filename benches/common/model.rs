@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use crossbeam_channel::bounded;
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
 use serde_json::{Map, Value, json};
 
 use crate::machine::cores;

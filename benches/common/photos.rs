@@ -10,7 +10,7 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{ResizeOptions, Resizer};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
-use ringfeed::RandomKey;
+use ringfeed::order::RandomKey;
 
 use photograph::photograph;
 

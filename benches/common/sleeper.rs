@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ringfeed::{DType, Location, RecordReader, Role, RowMut, Sample, Scratch, TensorSpec};
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::{DType, Location, Role, TensorSpec};
 
 /// Records that take a while to read, each as long as `time` says, and nothing to decode.
 pub(crate) struct Sleeper<F> {

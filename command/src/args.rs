@@ -3,7 +3,11 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use ringfeed::{CsvOptions, DType, DeviceName, Endian, FloatType, Header, PixelOrder, RawOptions, StoredType};
+use ringfeed::DType;
+use ringfeed::arrays::{Endian, RawOptions, StoredType};
+use ringfeed::csv::{CsvOptions, Header};
+use ringfeed::device::{DeviceName, FloatType};
+use ringfeed::images::PixelOrder;
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]

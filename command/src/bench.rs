@@ -3,10 +3,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringfeed::{
-    BadLimits, BadRecords, DType, DamageStats, Error, ErrorKind, LoaderConfig, Missing, RawOptions, Result, RingStats,
-    Role, SourceConfig, StageStats, TarOptions, TokenOptions,
-};
+use ringfeed::arrays::RawOptions;
+use ringfeed::csv::Missing;
+use ringfeed::settings::SourceConfig;
+use ringfeed::stats::{DamageStats, RingStats, StageStats};
+use ringfeed::tar::TarOptions;
+use ringfeed::tokens::TokenOptions;
+use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
 use serde::Serialize;
 
 use crate::args::BenchArgs;

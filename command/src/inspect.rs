@@ -1,11 +1,14 @@
 use std::path::{Path, PathBuf};
 
-use ringfeed::{
-    ArraySummary, ClassCount, CsvOptions, CsvSummary, Error, ErrorKind, FieldSummary, Format, FormatCount, IdxFile,
-    IdxOptions, IdxReader, IgnoredFiles, ImageFolder, ImageOptions, ImageRecord, MemberCount, NpyOptions, NpyReader,
-    RawOptions, RawReader, Result, SequenceOptions, SequenceRecord, SequenceSummary, TarRecord, TarSummary, detect,
-    summarise_image,
+use ringfeed::arrays::{IdxFile, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader};
+use ringfeed::csv::CsvOptions;
+use ringfeed::images::{ImageFolder, ImageOptions};
+use ringfeed::inspect::{
+    ArraySummary, ClassCount, CsvSummary, FieldSummary, Format, FormatCount, IgnoredFiles, ImageRecord, MemberCount,
+    SequenceRecord, SequenceSummary, TarRecord, TarSummary, detect, summarise_image,
 };
+use ringfeed::sequences::SequenceOptions;
+use ringfeed::{Error, ErrorKind, Result};
 use serde::{Serialize, Serializer};
 
 use crate::entry::Entry;

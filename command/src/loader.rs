@@ -1,4 +1,5 @@
-use ringfeed::{Access, Loader, LoaderConfig, Mapping};
+use ringfeed::storage::{Access, Mapping};
+use ringfeed::{Loader, LoaderConfig};
 
 use crate::output::{complain, lossy};
 use crate::table::one_line;

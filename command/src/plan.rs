@@ -1,4 +1,6 @@
-use ringfeed::{LastBatch, LoaderConfig, Remainder, Result, RunPlan, Shard};
+use ringfeed::inspect::RunPlan;
+use ringfeed::order::Remainder;
+use ringfeed::{LastBatch, LoaderConfig, Result, Shard};
 use serde::Serialize;
 
 use crate::args::PlanArgs;

@@ -1,6 +1,6 @@
 //! Aligned columns of text.
 
-use ringfeed::DamageStats;
+use ringfeed::stats::DamageStats;
 
 use crate::output::plain;
 

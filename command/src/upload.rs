@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ringfeed::{
-    Conversion, DType, DataSetIterator, Device, DeviceDataSetIterator, DeviceName, Error, ErrorKind, FloatType,
-    HostDevice, Loader, MemoryKind, Normaliser, Result, Role, Stats, Upload, UploadStats, copy_rate,
+use ringfeed::device::{
+    Conversion, Device, DeviceDataSetIterator, DeviceName, FloatType, HostDevice, Upload, UploadStats, copy_rate,
 };
+use ringfeed::settings::MemoryKind;
+use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats};
 use serde::Serialize;
 
 /// How fast batches came to a device.
@@ -55,7 +56,9 @@ pub(crate) fn batches(
         None => Ok(Box::new(OnHost(loader.build()?))),
         Some(DeviceName::Host) => OnDevice::start(loader, HostDevice::new(), convert),
         #[cfg(feature = "cuda")]
-        Some(DeviceName::Cuda(ordinal)) => OnDevice::start(loader, ringfeed::CudaDevice::open(ordinal)?, convert),
+        Some(DeviceName::Cuda(ordinal)) => {
+            OnDevice::start(loader, ringfeed::device::CudaDevice::open(ordinal)?, convert)
+        }
         #[cfg(not(feature = "cuda"))]
         Some(DeviceName::Cuda(ordinal)) => {
             let message =

@@ -6,10 +6,10 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringfeed::{
-    DamageStats, Error, ErrorKind, Format, LoaderConfig, Result, SourceConfig, VerifyProgress, VerifyReport, detect,
-    verify,
-};
+use ringfeed::inspect::{Format, VerifyProgress, VerifyReport, detect, verify};
+use ringfeed::settings::SourceConfig;
+use ringfeed::stats::DamageStats;
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::{Serialize, Serializer};
 use signal_hook::consts::SIGINT;
 

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
-use ringfeed::{DataSet, ErrorKind, Reservation, Schema, TensorSpec};
+use ringfeed::memory::Reservation;
+use ringfeed::tensor::Schema;
+use ringfeed::{DataSet, ErrorKind, TensorSpec};
 
 use crate::engine::{json, to_batch};
 use crate::epoch::by_name;

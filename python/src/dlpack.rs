@@ -7,7 +7,8 @@ use std::sync::Arc;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use ringfeed::{AnonymousPages, Block, DType, PageSource};
+use ringfeed::DType;
+use ringfeed::memory::{AnonymousPages, Block, PageSource};
 
 use crate::batch::Shared;
 use crate::errors::exception;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ringfeed::{
-    DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Mapping, MemoryBudget, MemoryKind, Result, State,
-};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::settings::MemoryKind;
+use ringfeed::storage::Mapping;
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
 use serde::Serialize;
 
 use crate::batch::{Batch, Count, Shared};
@@ -465,8 +466,8 @@ impl Engine {
                     .shape
                     .iter()
                     .map(|dim| match dim {
-                        ringfeed::Dim::Fixed(len) => Some(*len),
-                        ringfeed::Dim::Extent(_) => None,
+                        ringfeed::tensor::Dim::Fixed(len) => Some(*len),
+                        ringfeed::tensor::Dim::Extent(_) => None,
                     })
                     .collect();
                 serde_json::json!({

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
-use ringfeed::{DType, Error, ErrorKind, MAX_RANK, Result};
+use ringfeed::tensor::MAX_RANK;
+use ringfeed::{DType, Error, ErrorKind, Result};
 
 use crate::batch::Shared;
 use crate::dlpack::{HOST, export};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use ringfeed::{Loader, Result, VerifyProgress, VerifyReport};
+use ringfeed::inspect::{VerifyProgress, VerifyReport};
+use ringfeed::{Loader, Result};
 
 use crate::engine::{json, patiently_with};
 use crate::errors::exception;
@@ -69,5 +70,5 @@ pub(crate) fn verify(
     workers: usize,
     on_progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Py<PyDict>> {
-    run(py, on_progress, move |said| ringfeed::verify(path, workers, |progress| said.hear(progress)))
+    run(py, on_progress, move |said| ringfeed::inspect::verify(path, workers, |progress| said.hear(progress)))
 }

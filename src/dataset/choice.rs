@@ -22,7 +22,7 @@ impl ReaderSource {
     /// Draws samples with replacement, so that each class is drawn equally often.
     ///
     /// The labels are those of the first reader that has classes. Of an image folder they are known; otherwise every
-    /// record is read once when the iterator is made, see [`read_labels`](crate::read_labels), and a bad one is an error
+    /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad one is an error
     /// whatever the policy.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
@@ -30,7 +30,7 @@ impl ReaderSource {
         self
     }
 
-    /// Mixes several subsets in proportion to weights; for several sources, see [`Concat`](crate::Concat).
+    /// Mixes several subsets in proportion to weights; for several sources, see [`Concat`](crate::read::Concat).
     ///
     /// Each subset is gone through again and again, across epochs, every pass in a new order, so that all its samples
     /// are used equally often. Every aligned 1024 positions of the endless stream have each subset's exact share, rounded

@@ -8,7 +8,8 @@ impl NormaliserFit {
     /// tensor called `<name>_mask`.
     ///
     /// ```
-    /// use ringfeed::{Loader, NormaliserFit};
+    /// use ringfeed::Loader;
+    /// use ringfeed::normalise::NormaliserFit;
     ///
     /// let train = Loader::csv("fixtures/iris.csv").labels(["virginica"]);
     /// let mut fit = NormaliserFit::standardise(Some(0));

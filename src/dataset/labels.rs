@@ -54,7 +54,9 @@ fn no_classes() -> Error {
 /// thread: cheap for tables and label files, a whole epoch's work for sequences.
 ///
 /// ```
-/// use ringfeed::{CsvOptions, CsvReader, Subset, read_labels};
+/// use ringfeed::csv::{CsvOptions, CsvReader};
+/// use ringfeed::order::Subset;
+/// use ringfeed::source::read_labels;
 ///
 /// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
 /// let labels = read_labels(&CsvReader::open("fixtures/iris.csv", &options)?)?;

@@ -22,7 +22,8 @@ use super::state::State;
 /// Several readers give several inputs and outputs in one batch: sample `i` is made of record `i` of each.
 ///
 /// ```
-/// use ringfeed::{AsyncDataSetIterator, MemoryReader, ReaderSource, Role, Workspace};
+/// use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
+/// use ringfeed::read::MemoryReader;
 ///
 /// let images = MemoryReader::new("image", Role::Feature, &[2], vec![0.0f32, 0.1, 1.0, 1.1, 2.0, 2.1])?;
 /// let digits = MemoryReader::new("digit", Role::Label, &[], vec![0i64, 1, 2])?;

@@ -24,7 +24,10 @@ impl Subset {
     /// To split a part again, take another seed.
     ///
     /// ```
-    /// use ringfeed::{CsvOptions, CsvReader, ReaderSource, RecordReader, Subset};
+    /// use ringfeed::ReaderSource;
+    /// use ringfeed::csv::{CsvOptions, CsvReader};
+    /// use ringfeed::order::Subset;
+    /// use ringfeed::read::RecordReader;
     /// use std::sync::Arc;
     ///
     /// let iris = Arc::new(CsvReader::open("fixtures/iris.csv", &CsvOptions::default())?);

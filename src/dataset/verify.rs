@@ -31,7 +31,7 @@ pub struct VerifyReport {
     /// The bad ones in the source's order, each with its place and reason: the first 100,000.
     pub bad: Vec<Error>,
     /// Samples with damaged images that are loaded all the same, because libjpeg loads them with a warning: not bad, unless
-    /// [`ImageOptions::strict`](crate::ImageOptions::strict) says so.
+    /// [`ImageOptions::strict`](crate::images::ImageOptions::strict) says so.
     pub damaged: u64,
     /// What is wrong with them: only the kinds that were met.
     pub damage: Vec<DamageStats>,
@@ -83,7 +83,9 @@ impl Proceed for ControlFlow<()> {
 /// beside those, memory grows with the list of bad samples alone, which ends at 100,000.
 ///
 /// ```
-/// use ringfeed::{MemoryReader, ReaderSource, Role, verify_source};
+/// use ringfeed::{ReaderSource, Role};
+/// use ringfeed::inspect::verify_source;
+/// use ringfeed::read::MemoryReader;
 ///
 /// let source = ReaderSource::new(MemoryReader::new("x", Role::Feature, &[2], vec![0.0f32; 10])?);
 /// let report = verify_source(source, 2, |progress| println!("{} samples", progress.samples))?;

@@ -14,7 +14,7 @@ pub(super) const KEY: Key = Key(());
 /// It is no part of the public [`Device`](super::Device), whose users can't reach a device's memory past its streams:
 ///
 /// ```compile_fail,E0599
-/// fn steal<D: ringfeed::Device>(device: &D, stream: &D::Stream) {
+/// fn steal<D: ringfeed::device::Device>(device: &D, stream: &D::Stream) {
 ///     device.allocate(1, stream);
 /// }
 /// ```

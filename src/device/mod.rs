@@ -88,6 +88,6 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
         self.engine(KEY).new_stream()
     }
 
-    /// Host memory for the ring that is uploaded from; see [`WorkspaceBuilder::pages`](crate::WorkspaceBuilder::pages).
+    /// Host memory for the ring that is uploaded from; see [`WorkspaceBuilder::pages`](crate::workspace::WorkspaceBuilder::pages).
     fn pages(&self) -> Self::Pages;
 }

@@ -11,7 +11,7 @@ use super::{Device, HostDevice};
 /// A device by its name in settings and on the command line: `host`, or `cuda:0`, `cuda:1` and so on.
 ///
 /// ```
-/// use ringfeed::DeviceName;
+/// use ringfeed::device::DeviceName;
 ///
 /// assert_eq!("cuda:1".parse::<DeviceName>()?, DeviceName::Cuda(1));
 /// assert_eq!(DeviceName::Host.to_string(), "host");

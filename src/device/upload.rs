@@ -19,12 +19,13 @@ use super::stats::UploadStats;
 /// Settings of an upload stage.
 ///
 /// ```
-/// use ringfeed::{HostDevice, Loader, Upload};
+/// use ringfeed::Loader;
+/// use ringfeed::device::{HostDevice, Upload};
 ///
 /// let device = HostDevice::new();
 /// let loader = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50);
 /// let mut batches = Upload::to(device.clone()).start(loader.build()?)?;
-/// let step = ringfeed::Device::stream(&device)?;
+/// let step = ringfeed::device::Device::stream(&device)?;
 /// for batch in batches.epoch()? {
 ///     let batch = batch?;
 ///     let on = batch.on(&step)?; // the stream `step` goes on after the copy
@@ -38,7 +39,7 @@ use super::stats::UploadStats;
 /// ```compile_fail,E0382
 /// # fn main() -> ringfeed::Result<()> {
 /// # let mut batches = ringfeed::Loader::csv("fixtures/iris.csv").build()?;
-/// let mut uploader = ringfeed::Upload::to(ringfeed::HostDevice::new()).uploader(batches.schema())?;
+/// let mut uploader = ringfeed::device::Upload::to(ringfeed::device::HostDevice::new()).uploader(batches.schema())?;
 /// let batch = batches.next().unwrap()?;
 /// let uploaded = uploader.upload(batch)?;
 /// println!("{:?}", batch.features()?.bytes()); // moved into the upload, which may be reading it now
@@ -51,7 +52,7 @@ use super::stats::UploadStats;
 /// ```compile_fail,E0505
 /// # fn main() -> ringfeed::Result<()> {
 /// # let mut batches = ringfeed::Loader::csv("fixtures/iris.csv").build()?;
-/// let mut uploader = ringfeed::Upload::to(ringfeed::HostDevice::new()).uploader(batches.schema())?;
+/// let mut uploader = ringfeed::device::Upload::to(ringfeed::device::HostDevice::new()).uploader(batches.schema())?;
 /// let batch = batches.next().unwrap()?;
 /// let features = batch.features()?;
 /// let uploaded = uploader.upload(batch)?;
@@ -64,9 +65,9 @@ use super::stats::UploadStats;
 ///
 /// ```compile_fail,E0505
 /// # fn main() -> ringfeed::Result<()> {
-/// # let device = ringfeed::HostDevice::new();
-/// # let mut batches = ringfeed::Upload::to(device.clone()).start(ringfeed::Loader::csv("fixtures/iris.csv").build()?)?;
-/// # let step = ringfeed::Device::stream(&device)?;
+/// # let device = ringfeed::device::HostDevice::new();
+/// # let mut batches = ringfeed::device::Upload::to(device.clone()).start(ringfeed::Loader::csv("fixtures/iris.csv").build()?)?;
+/// # let step = ringfeed::device::Device::stream(&device)?;
 /// let batch = batches.next().unwrap()?;
 /// let on = batch.on(&step)?;
 /// drop(batch);
@@ -93,7 +94,8 @@ impl<D: Device> Upload<D> {
     /// By shard instead: give each device's loader its [`Shard`](crate::Shard), in one process or in a process a device.
     ///
     /// ```
-    /// use ringfeed::{HostDevice, Loader, Shard, Upload};
+    /// use ringfeed::{Loader, Shard};
+    /// use ringfeed::device::{HostDevice, Upload};
     ///
     /// let iris = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(25).shuffle(1);
     /// let devices = [HostDevice::new(), HostDevice::new()];

@@ -189,7 +189,8 @@ impl Loader {
     /// [`ImageOptions`]. For another name or type, add the source with [`and`](Self::and).
     ///
     /// ```no_run
-    /// use ringfeed::{ImageAugment, Loader};
+    /// use ringfeed::Loader;
+    /// use ringfeed::images::ImageAugment;
     ///
     /// let augment = [ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
     /// let loader = Loader::images("photos").size(512, 512).augment(augment).maps("annotations").shuffle(42);
@@ -381,9 +382,12 @@ impl Loader {
     ///
     /// ```
     /// # use std::{ops::Range, path::Path, sync::Arc};
-    /// use ringfeed::{Files, Loader, MemoryBudget, NpyOptions};
+    /// use ringfeed::Loader;
+    /// use ringfeed::arrays::NpyOptions;
+    /// use ringfeed::memory::MemoryBudget;
+    /// use ringfeed::storage::Files;
     /// # struct Bucket;
-    /// # impl ringfeed::Storage for Bucket {
+    /// # impl ringfeed::storage::Storage for Bucket {
     /// #     fn file_len(&self, path: &Path) -> ringfeed::Result<u64> {
     /// #         Ok(std::fs::metadata(path).map_err(|error| ringfeed::Error::io(path, error))?.len())
     /// #     }
@@ -411,7 +415,8 @@ impl Loader {
     /// that the loader has now.
     ///
     /// ```
-    /// use ringfeed::{Loader, LoaderConfig, Mapping};
+    /// use ringfeed::{Loader, LoaderConfig};
+    /// use ringfeed::storage::Mapping;
     ///
     /// let settings = r#"{ "sources": [{ "format": "csv", "path": "fixtures/iris.csv", "options": { "access": "map" } }] }"#;
     /// let config: LoaderConfig = serde_json::from_str(settings).expect("the example is valid");
@@ -449,7 +454,7 @@ impl Loader {
     }
 
     /// The settings of [`workspace`](Self::workspace), to be changed: its memory may come from a device's
-    /// [`pages`](crate::Device::pages).
+    /// [`pages`](crate::device::Device::pages).
     ///
     /// # Errors
     ///

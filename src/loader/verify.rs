@@ -19,7 +19,7 @@ const SMALL: usize = 256;
 const LARGE: usize = 8;
 
 /// Reads and decodes every sample of whatever lies at `path`, on `workers` threads: what
-/// [`verify_source`](crate::verify_source) does for a source.
+/// [`verify_source`](crate::inspect::verify_source) does for a source.
 ///
 /// What is bad, by format:
 /// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no field is bad
@@ -126,7 +126,7 @@ fn verify_idx_folder<G: Proceed>(
 
 impl Loader {
     /// Reads and decodes every sample as these settings say, and lists the bad ones; see
-    /// [`verify_source`](crate::verify_source). Order, subsets, shard, policies and augmentation play no part. A single CSV file is
+    /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation play no part. A single CSV file is
     /// read one record after another, without an index.
     ///
     /// # Errors

@@ -12,7 +12,8 @@ use crate::view::TensorView;
 /// processes may observe a part each, for [`merge`](Self::merge).
 ///
 /// ```
-/// use ringfeed::{NormaliserFit, Numbers};
+/// use ringfeed::normalise::NormaliserFit;
+/// use ringfeed::tensor::Numbers;
 ///
 /// let mut fit = NormaliserFit::standardise(Some(0));
 /// fit.observe_numbers(Numbers::F32(&[1.0, 10.0, 3.0, 30.0]), &[2, 2], None)?;

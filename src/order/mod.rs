@@ -16,7 +16,8 @@ pub use shard::{Remainder, Shard};
 pub use subset::Subset;
 pub(crate) use weighted::Weighted;
 
-use crate::random::{RandomKey, scaled};
+pub use crate::random::RandomKey;
+use crate::random::scaled;
 
 /// Tells the draws of weighted sampling from other random numbers.
 const DRAW: u64 = 0x6472_6177_6472_6177;

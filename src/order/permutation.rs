@@ -8,7 +8,7 @@ use crate::random::RandomKey;
 /// with arbitrary finite domains", CT-RSA 2002). Fewer than two walks on average.
 ///
 /// ```
-/// use ringfeed::{Permutation, RandomKey};
+/// use ringfeed::order::{Permutation, RandomKey};
 ///
 /// let shuffle = Permutation::new(10, RandomKey::new(42));
 /// let mut samples: Vec<u64> = (0..10).map(|position| shuffle.at(position)).collect();

@@ -9,7 +9,9 @@ use crate::random::{RandomKey, mix};
 /// the ids, the places and the random numbers that they have in the whole source.
 ///
 /// ```
-/// use ringfeed::{MemoryReader, ReaderSource, Role, Subset};
+/// use ringfeed::{ReaderSource, Role};
+/// use ringfeed::order::Subset;
+/// use ringfeed::read::MemoryReader;
 ///
 /// let classes = [0, 1, 0, 2];
 /// let without_0 = Subset::all(4).filter(|sample| classes[sample as usize] != 0);

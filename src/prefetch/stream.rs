@@ -22,7 +22,9 @@ pub struct DataSetStream<I> {
 /// runtime's blocking threads, so no executor thread is held up. [`DataSetStream::into_inner`] gives the iterator back.
 ///
 /// ```
-/// # use ringfeed::{AsyncDataSetIterator, MemoryReader, ReaderSource, Role, Workspace, into_stream};
+/// # use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
+/// # use ringfeed::read::MemoryReader;
+/// # use ringfeed::stream::into_stream;
 /// # use std::{future::poll_fn, pin::pin};
 /// use futures_core::Stream;
 ///

@@ -86,7 +86,8 @@ impl NumberAugment {
 /// A reader whose feature tensors go through random operations once they are decoded: for training data.
 ///
 /// ```
-/// use ringfeed::{Augmented, MemoryReader, NumberAugment, ReaderSource, Role};
+/// use ringfeed::{ReaderSource, Role};
+/// use ringfeed::read::{Augmented, MemoryReader, NumberAugment};
 ///
 /// let points = MemoryReader::new("point", Role::Feature, &[2], vec![0.0f32, 1.0, 2.0, 3.0])?;
 /// let noise = NumberAugment::Noise { deviation: 0.1, probability: 1.0 };

@@ -15,7 +15,8 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 /// data, open all with one list of them. Places and names are those of the single readers.
 ///
 /// ```
-/// use ringfeed::{Concat, MemoryReader, ReaderSource, Role};
+/// use ringfeed::{ReaderSource, Role};
+/// use ringfeed::read::{Concat, MemoryReader};
 ///
 /// let old = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32, 1.0])?;
 /// let new = MemoryReader::new("x", Role::Feature, &[], vec![2.0f32, 3.0, 4.0])?;

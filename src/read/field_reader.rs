@@ -27,7 +27,9 @@ const RECORDS_AT_ONCE: u64 = 512;
 ///
 /// ```
 /// use ringfeed::field::Text;
-/// use ringfeed::{FieldReader, Files, Lines, MemoryBudget, RecordReader};
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::{FieldReader, Lines, RecordReader};
+/// use ringfeed::storage::Files;
 ///
 /// let lines = Lines::index(&Files::local(), "fixtures/iris.csv".as_ref(), &MemoryBudget::unlimited())?;
 /// let fields = [("line".to_owned(), Text::new(80).cut().into())];

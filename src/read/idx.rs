@@ -275,7 +275,7 @@ mod tests {
         IdxReader::open(write(bytes).path(), &IdxOptions::default()).unwrap_err()
     }
 
-    fn decode_all<T: crate::Element>(reader: &IdxReader) -> Vec<T> {
+    fn decode_all<T: crate::dtype::Element>(reader: &IdxReader) -> Vec<T> {
         let schema = Schema::new(reader.tensors().to_vec()).unwrap();
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default()).unwrap();
@@ -285,7 +285,7 @@ mod tests {
         for id in 0..reader.len() {
             let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut memory), schema.tensors(), &layout, 0);
             reader.fetch(&[id], 0, &mut scratch).unwrap();
-            let sample = Sample { id, key: crate::RandomKey::new(0) };
+            let sample = Sample { id, key: crate::random::RandomKey::new(0) };
             reader.decode(sample, 0, &mut scratch, &mut row).unwrap();
             values.extend_from_slice(row.tensor(0).as_mut_slice::<T>().unwrap());
         }

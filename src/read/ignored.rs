@@ -21,7 +21,7 @@ pub struct IgnoredFiles {
 
 impl IgnoredFiles {
     /// What is ignored in `folder` where it is one of sequences, of IDX files or of archives; nothing where `folder` is none,
-    /// or of another format. (Of image folders, whose subfolders are read, [`FolderSummary`](crate::FolderSummary) says it.)
+    /// or of another format. (Of image folders, whose subfolders are read, [`FolderSummary`](crate::inspect::FolderSummary) says it.)
     /// Hidden files are not meant.
     ///
     /// # Errors

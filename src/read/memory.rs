@@ -12,7 +12,8 @@ use super::{RecordReader, Sample, Scratch, check_record};
 /// Samples that are in memory already: one tensor of fixed shape, row after row.
 ///
 /// ```
-/// use ringfeed::{MemoryReader, RecordReader, Role};
+/// use ringfeed::Role;
+/// use ringfeed::read::{MemoryReader, RecordReader};
 ///
 /// let points = MemoryReader::new("point", Role::Feature, &[2], vec![0.0f32, 1.0, 2.0, 3.0])?;
 /// assert_eq!(points.len(), 2);

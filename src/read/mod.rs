@@ -1,4 +1,5 @@
-//! Record readers: one file a format.
+//! Record readers: what a reader of your own implements, and what composes readers. Each format is one file or folder here,
+//! with a module of its own at the library's root.
 //!
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
@@ -7,31 +8,31 @@ mod augmented;
 mod codec;
 mod concat;
 mod container;
-mod csv;
-mod detect;
+pub(crate) mod csv;
+pub(crate) mod detect;
 mod field_reader;
 pub(crate) mod fields;
-mod fixed;
+pub(crate) mod fixed;
 mod foreign;
-mod idx;
-mod ignored;
-mod images;
+pub(crate) mod idx;
+pub(crate) mod ignored;
+pub(crate) mod images;
 mod job;
 mod lines;
 mod listed;
 mod memory;
 mod names;
-mod npy;
+pub(crate) mod npy;
 mod packed;
 mod parallel;
-mod raw;
+pub(crate) mod raw;
 mod samples;
-mod saved;
-mod sequence;
+pub(crate) mod saved;
+pub(crate) mod sequence;
 mod splits;
-mod summary;
-mod tar;
-mod tokens;
+pub(crate) mod summary;
+pub(crate) mod tar;
+pub(crate) mod tokens;
 
 use std::any::Any;
 
@@ -40,7 +41,7 @@ use bytes::Bytes;
 use crate::counters::{DamageTally, Damages};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
-use crate::row::{RowMut, RowsMut};
+pub use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
@@ -48,37 +49,27 @@ pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
 pub(crate) use csv::foretold_tensors;
-pub use csv::{
-    ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, CsvSummary, Header, Longer,
-    Missing,
-};
-pub use detect::{Format, detect};
+pub(crate) use csv::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Longer, Missing};
+pub(crate) use detect::{Format, detect};
 pub use field_reader::FieldReader;
-pub use fixed::{ArraySummary, Endian, StoredType};
-pub use idx::{IdxFile, IdxOptions, IdxReader};
-pub use ignored::IgnoredFiles;
-pub use images::{
-    ClassCount, FolderSummary, FormatCount, ImageFolder, ImageLabels, ImageRecord, ImageSummary, summarise_image,
-};
+pub(crate) use idx::{IdxFile, IdxOptions, IdxReader};
+pub(crate) use images::{ImageFolder, ImageLabels};
 pub use job::Job;
 pub use lines::{LineOptions, Lines};
 pub use memory::MemoryReader;
-pub use npy::{NpyOptions, NpyReader};
-pub use raw::{RawOptions, RawReader};
+pub(crate) use npy::{NpyOptions, NpyReader};
+pub(crate) use raw::{RawOptions, RawReader};
 pub use samples::{Array, SampleStream};
-pub use saved::SavedIndex;
-pub use sequence::{
-    Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, SequenceRecord, SequenceSummary,
-    Unpaired,
-};
-pub use summary::FieldSummary;
+pub(crate) use saved::SavedIndex;
+pub(crate) use sequence::{Align, CsvSequenceReader, SequenceOptions, Unpaired};
+pub(crate) use summary::FieldSummary;
 pub(crate) use tar::is_pattern;
-pub use tar::{ClassBy, MemberCount, TarField, TarOptions, TarReader, TarRecord, TarSummary};
-pub use tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
+pub(crate) use tar::{ClassBy, TarField, TarOptions, TarReader};
+pub(crate) use tokens::{TokenCut, TokenOptions, TokenReader};
 
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for a record that a reader of `len` records does not have.
+/// [`ErrorKind::NotFound`] for a record that a reader of `len` records does not have.
 fn check_record(sample: u64, len: u64) -> Result<()> {
     if sample < len {
         return Ok(());
@@ -126,7 +117,7 @@ pub trait RecordReader: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) and the format's limits, with the place.
+    /// [`ErrorKind::Io`] and the format's limits, with the place.
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let _ = (samples, nth, scratch);
         Ok(())
@@ -137,7 +128,7 @@ pub trait RecordReader: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the record holds what the schema does not allow, with path,
+    /// [`ErrorKind::Data`] if the record holds what the schema does not allow, with path,
     /// record, line, column or byte.
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
 
@@ -186,7 +177,7 @@ pub trait RecordStream: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`](crate::ErrorKind::Data) spoils this record alone: the next call reads the one after it. Any
+    /// [`ErrorKind::Data`] spoils this record alone: the next call reads the one after it. Any
     /// other kind ends the epoch.
     fn read(&mut self, record: &mut Record) -> Result<bool>;
 
@@ -194,7 +185,7 @@ pub trait RecordStream: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source serves a single epoch.
+    /// [`ErrorKind::Unsupported`] if the source serves a single epoch.
     fn rewind(&mut self) -> Result<()>;
 
     /// Whether it can begin again: without it, the source serves a single epoch.
@@ -232,7 +223,7 @@ pub trait RecordDecoder: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`](crate::ErrorKind::Data), with the place.
+    /// [`ErrorKind::Data`], with the place.
     fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
 
     /// As [`RecordReader::decode_all`], for `records` in the order of the job.

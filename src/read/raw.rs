@@ -29,7 +29,7 @@ pub struct RawOptions {
     pub dtype: Option<DType>,
     /// Names of the classes that a label's numbers stand for.
     pub classes: Option<Vec<String>>,
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::Mapping::promise).
+    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 
@@ -69,7 +69,9 @@ impl RawOptions {
 /// Records of a file without a header that says what it holds: numbers of one type, as many for each record.
 ///
 /// ```
-/// use ringfeed::{RawOptions, RawReader, ReaderSource, RecordReader, StoredType};
+/// use ringfeed::ReaderSource;
+/// use ringfeed::arrays::{RawOptions, RawReader, StoredType};
+/// use ringfeed::read::RecordReader;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let (features, labels) = (folder.path().join("x.bin"), folder.path().join("y.bin"));

@@ -69,7 +69,8 @@ impl Mapping {
     /// in memory yet is read while decoding, so that a limit of the time for reading does not bound it.
     ///
     /// ```
-    /// use ringfeed::{Access, Mapping, NpyOptions};
+    /// use ringfeed::arrays::NpyOptions;
+    /// use ringfeed::storage::{Access, Mapping};
     ///
     /// // SAFETY: the data set was written once, and lies on a file system that is mounted read-only.
     /// let promise = unsafe { Mapping::promise() };
@@ -78,7 +79,7 @@ impl Mapping {
     /// ```
     ///
     /// ```compile_fail,E0133
-    /// let promise = ringfeed::Mapping::promise();
+    /// let promise = ringfeed::storage::Mapping::promise();
     /// ```
     ///
     /// # Safety

@@ -38,7 +38,8 @@ pub(crate) use input::{Input, Spool, prefetch};
 /// ```
 /// use std::ops::Range;
 /// use std::path::Path;
-/// use ringfeed::{Result, Storage};
+/// use ringfeed::Result;
+/// use ringfeed::storage::Storage;
 ///
 /// /// Files whose names say how long they are.
 /// struct Zeros;

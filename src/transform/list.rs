@@ -12,7 +12,9 @@ use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 ///
 /// ```
 /// use ringfeed::transform::Transforms;
-/// use ringfeed::{AsyncDataSetIterator, DType, MemoryReader, ReaderSource, Role, TensorSpec, Transformed, Workspace};
+/// use ringfeed::{AsyncDataSetIterator, DType, ReaderSource, Role, TensorSpec, Workspace};
+/// use ringfeed::read::MemoryReader;
+/// use ringfeed::source::Transformed;
 ///
 /// let points = MemoryReader::new("point", Role::Feature, &[2], vec![3.0f32, 4.0, 6.0, 8.0])?;
 /// let list = Transforms::new().map(TensorSpec::new("length", Role::Feature, DType::F32, &[]), |row, out, _| {

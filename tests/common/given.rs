@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use ringfeed::{Location, RecordReader, Result, RowMut, Sample, Scratch, TensorSpec};
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::{Location, Result, TensorSpec};
 
 /// Samples that are given, tensor by tensor.
 #[derive(Clone)]

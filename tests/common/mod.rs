@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ringfeed::{
-    Access, DType, DataSet, DataSetIterator, Dim, Error, ErrorKind, Extents, Location, Mapping, RandomKey,
-    RecordReader, Result, Role, RowMut, Sample, Scratch, TensorSpec, Workspace,
-};
+use ringfeed::order::RandomKey;
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::storage::{Access, Mapping};
+use ringfeed::tensor::{Dim, Extents};
+use ringfeed::{DType, DataSet, DataSetIterator, Error, ErrorKind, Location, Result, Role, TensorSpec, Workspace};
 
 // SAFETY: the tests change no file that is open for mapping.
 pub const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });

@@ -11,7 +11,9 @@ use candle_core::cuda_backend::cudarc::driver::{DevicePtrMut, DeviceRepr, result
 use candle_core::cuda_backend::{CudaDType, CudaDevice as CandleDevice};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaStorage, Device, Storage, Tensor};
-use ringfeed::{Conversion, CudaDevice, DType, DeviceTensor, FloatType, Loader, Normaliser, Upload, bf16, f16};
+use ringfeed::{DType, Loader, Normaliser};
+use ringfeed::device::{Conversion, CudaDevice, DeviceTensor, FloatType, Upload};
+use ringfeed::tensor::{bf16, f16};
 
 /// The tensor as one of candle's; the copy is in order on candle's stream, which the batch must be ordered before.
 fn to_candle(tensor: &DeviceTensor<'_, CudaDevice>, device: &CandleDevice) -> Result<Tensor, Box<dyn Error>> {
@@ -58,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos");
     let loader = Loader::images(photos).size(224, 224).batch_size(4);
-    let workspace = loader.workspace_builder()?.pages(ringfeed::Device::pages(&device)).build()?;
+    let workspace = loader.workspace_builder()?.pages(ringfeed::device::Device::pages(&device)).build()?;
     let image = Conversion::image(FloatType::F32).normalise(Normaliser::imagenet());
     let batches = Upload::to(device.clone()).convert("image", image).start(loader.build_in(&workspace)?)?;
     for batch in batches {

@@ -4,17 +4,17 @@ use crate::random::RandomKey;
 
 /// One random operation on the pixels of an image, as plain data. What is left out has torchvision's default.
 ///
-/// An image goes through the operations of [`ImageOptions::augment`](crate::ImageOptions::augment) in the order of the list, as 8-bit RGB and before
+/// An image goes through the operations of [`ImageOptions::augment`](crate::images::ImageOptions::augment) in the order of the list, as 8-bit RGB and before
 /// anything is normalised. Each draws its random numbers under a key of its own, made of seed, epoch, sample, kind of
 /// operation and its position among those of the same kind. So a sample of an epoch is the same picture whatever the
 /// workers, the order, the shard or a restart, and adding an operation changes nothing that the others draw. Several image
-/// sources of one loader draw the same numbers: a picture and its segmentation map (see [`ImageOptions`](crate::ImageOptions)) get the same
+/// sources of one loader draw the same numbers: a picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same
 /// crops, flips and rotations.
 ///
 /// There is no switch: data is augmented if operations are listed, so leave the list empty for evaluation.
 ///
 /// ```
-/// use ringfeed::{ImageAugment, ImageOptions};
+/// use ringfeed::images::{ImageAugment, ImageOptions};
 ///
 /// let options: ImageOptions = toml::from_str(r#"
 ///     size = [224, 224]
@@ -29,7 +29,7 @@ use crate::random::RandomKey;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ImageAugment {
-    /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`](crate::ImageOptions::size): torchvision's
+    /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`](crate::images::ImageOptions::size): torchvision's
     /// `RandomResizedCrop`. It stands first in the list. The box is drawn before anything is decoded.
     RandomResizedCrop {
         /// Share of the image's area that the box covers, from and to.

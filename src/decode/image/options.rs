@@ -127,7 +127,7 @@ pub enum LabelFormat {
 /// matched by their place in the sorted lists of their folders, and must have the same size before anything is done.
 ///
 /// ```
-/// use ringfeed::{ImageColour, ImageOptions};
+/// use ringfeed::images::{ImageColour, ImageOptions};
 ///
 /// let maps: ImageOptions = toml::from_str(r#"
 ///     size = [512, 512]

@@ -40,14 +40,15 @@ impl From<FloatType> for DType {
 /// Results are `fma(x, scale, bias)` with factors of 32 bits, rounded once, the same bits on every device.
 ///
 /// ```
-/// use ringfeed::{Conversion, DType, FloatType, HostDevice, Loader, Normaliser, Upload};
+/// use ringfeed::{DType, Loader, Normaliser};
+/// use ringfeed::device::{Conversion, FloatType, HostDevice, Upload};
 ///
 /// let device = HostDevice::new();
 /// let loader = Loader::images("fixtures/images").size(32, 32).batch_size(4); // u8: a quarter of the bytes
 /// let upload = Upload::to(device.clone())
 ///     .convert("image", Conversion::image(FloatType::F16).normalise(Normaliser::imagenet()));
 /// let mut batches = upload.start(loader.build()?)?;
-/// let stream = ringfeed::Device::stream(&device)?;
+/// let stream = ringfeed::device::Device::stream(&device)?;
 /// if let Some(batch) = batches.next() {
 ///     let batch = batch?;
 ///     assert_eq!(batch.on(&stream)?.tensor("image")?.dtype(), DType::F16);
@@ -62,8 +63,11 @@ pub enum Conversion {
     /// Integers of 8 or 16 bits: `x * scale + bias`.
     ///
     /// ```
-    /// use ringfeed::{AsyncDataSetIterator, Conversion, DType, Device, FloatType, HostDevice, MemoryReader};
-    /// use ringfeed::{ReaderSource, Role, Upload, Workspace};
+    /// use ringfeed::{AsyncDataSetIterator, DType};
+    /// use ringfeed::device::{Conversion, Device, FloatType, HostDevice};
+    /// use ringfeed::read::MemoryReader;
+    /// use ringfeed::{ReaderSource, Role, Workspace};
+    /// use ringfeed::device::Upload;
     ///
     /// // Depths of 16 bits, in millimetres, as metres.
     /// let depths = MemoryReader::new("depth", Role::Feature, &[2, 2], vec![0u16, 500, 1000, 65535])?;
@@ -105,8 +109,11 @@ impl Conversion {
     /// A sparse row's 32-bit values as a row of `columns` numbers; `indices` names the tensor of their columns.
     ///
     /// ```
-    /// use ringfeed::{AsyncDataSetIterator, Conversion, Device, FloatType, HostDevice, MemoryReader};
-    /// use ringfeed::{ReaderSource, Role, Upload, Workspace};
+    /// use ringfeed::AsyncDataSetIterator;
+    /// use ringfeed::device::{Conversion, Device, FloatType, HostDevice};
+    /// use ringfeed::read::MemoryReader;
+    /// use ringfeed::{ReaderSource, Role, Workspace};
+    /// use ringfeed::device::Upload;
     ///
     /// let values = MemoryReader::new("x", Role::Feature, &[2], vec![0.5f32, 2.0, 1.0, 0.0])?;
     /// let columns = MemoryReader::new("columns", Role::Feature, &[2], vec![0i32, 3, 2, 0])?;

@@ -13,7 +13,7 @@ use super::value::Missings;
 ///
 /// # Errors
 ///
-/// As [`CsvReader::open`](crate::CsvReader::open), and those of `visit` with the place.
+/// As [`CsvReader::open`](crate::csv::CsvReader::open), and those of `visit` with the place.
 pub(crate) fn column_of(
     files: &Files,
     path: &Path,

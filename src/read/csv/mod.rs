@@ -71,7 +71,8 @@ pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, with_ele
 /// temporary file; [`CsvStream`] reads such a file without that.
 ///
 /// ```
-/// use ringfeed::{CsvOptions, CsvReader, RecordReader};
+/// use ringfeed::csv::{CsvOptions, CsvReader};
+/// use ringfeed::read::RecordReader;
 ///
 /// # fn main() -> ringfeed::Result<()> {
 /// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };

@@ -65,7 +65,7 @@ pub(super) fn open_rows(
 ///
 /// # Errors
 ///
-/// As [`CsvReader::open`](crate::CsvReader::open).
+/// As [`CsvReader::open`](crate::csv::CsvReader::open).
 pub(crate) fn open_lines(
     files: &Files,
     path: &Path,
@@ -148,7 +148,7 @@ impl KeptIndex {
 ///
 /// # Errors
 ///
-/// As [`CsvReader::open`](crate::CsvReader::open), as far as it can be told.
+/// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
 pub(crate) fn foretold_tensors(path: &Path, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
     let at_path = |error: Error| error.at_path(path);
     options.validate()?;

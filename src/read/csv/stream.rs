@@ -26,7 +26,8 @@ use super::value::Missings;
 /// the window is used again.
 ///
 /// ```
-/// use ringfeed::{CsvOptions, CsvStream, Record, RecordDecoder, RecordStream};
+/// use ringfeed::csv::{CsvOptions, CsvStream};
+/// use ringfeed::read::{Record, RecordDecoder, RecordStream};
 ///
 /// # fn main() -> ringfeed::Result<()> {
 /// let (mut stream, decoder) = CsvStream::open("fixtures/iris.csv", &CsvOptions::default())?;
@@ -63,7 +64,7 @@ impl CsvStream {
     ///
     /// # Errors
     ///
-    /// Those of [`CsvReader::open`](crate::CsvReader::open).
+    /// Those of [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<(Self, CsvDecoder)> {
         Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
@@ -209,7 +210,7 @@ impl CsvDecoder {
         &self.plan.names
     }
 
-    /// As [`CsvReader::classes`](crate::CsvReader::classes).
+    /// As [`CsvReader::classes`](crate::csv::CsvReader::classes).
     pub fn classes(&self) -> Option<&Arc<[String]>> {
         self.plan.classes()
     }

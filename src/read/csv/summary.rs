@@ -48,7 +48,7 @@ impl CsvSummary {
     /// # Errors
     ///
     /// [`ErrorKind::Data`] with a record of another length or text that is not UTF-8, and those of
-    /// [`CsvReader::open`](crate::CsvReader::open).
+    /// [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn of(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         let path = path.as_ref();
         options.validate()?;

@@ -57,7 +57,8 @@ pub enum ImageLabels<'a> {
 /// that leads nowhere is a record that can't be read.
 ///
 /// ```no_run
-/// use ringfeed::{ImageFolder, ImageOptions, RecordReader};
+/// use ringfeed::images::{ImageFolder, ImageOptions};
+/// use ringfeed::read::RecordReader;
 ///
 /// let options = ImageOptions { size: Some((224, 224)), ..ImageOptions::default() };
 /// let train = ImageFolder::open("photos/train", &options)?;
@@ -288,7 +289,7 @@ impl ImageFolder {
     ///
     /// # Errors
     ///
-    /// As [`CsvReader::open`](crate::CsvReader::open), and as [`from_paths`](Self::from_paths).
+    /// As [`CsvReader::open`](crate::csv::CsvReader::open), and as [`from_paths`](Self::from_paths).
     pub fn from_column(
         files: &Files,
         path: impl AsRef<Path>,

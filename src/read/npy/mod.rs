@@ -25,7 +25,7 @@ pub struct NpyOptions {
     pub dtype: Option<DType>,
     /// Names of the classes that a label's numbers stand for.
     pub classes: Option<Vec<String>>,
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::Mapping::promise).
+    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 

@@ -33,7 +33,8 @@ pub use summary::{SequenceRecord, SequenceSummary};
 /// `labels_mask` of their own. Opening reads every file once, to count steps, and to infer what the options leave open.
 ///
 /// ```
-/// use ringfeed::{CsvSequenceReader, RecordReader, SequenceOptions};
+/// use ringfeed::read::RecordReader;
+/// use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 ///
 /// # fn main() -> ringfeed::Result<()> {
 /// let reader = CsvSequenceReader::open_grouped("fixtures/iris.csv", "virginica", &SequenceOptions::default())?;
@@ -66,7 +67,7 @@ impl CsvSequenceReader {
     ///
     /// # Errors
     ///
-    /// Those of [`CsvReader::open`](crate::CsvReader::open) for each file, and
+    /// Those of [`CsvReader::open`](crate::csv::CsvReader::open) for each file, and
     /// [`ErrorKind::Data`] if the header of a file differs from that of the first.
     pub fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<Self> {
         let (source, plan) = source::open_files(paths, options, |_, error| Err(error))?;
@@ -95,7 +96,7 @@ impl CsvSequenceReader {
     ///
     /// # Errors
     ///
-    /// Those of [`CsvReader::open`](crate::CsvReader::open).
+    /// Those of [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn open_grouped(
         path: impl AsRef<Path>,
         column: impl Into<ColumnRef>,
@@ -171,7 +172,7 @@ impl CsvSequenceReader {
         AlignedSequences::new(features, labels, align, unpaired)
     }
 
-    /// The class names of the label, as [`CsvReader::classes`](crate::CsvReader::classes).
+    /// The class names of the label, as [`CsvReader::classes`](crate::csv::CsvReader::classes).
     pub fn classes(&self) -> Option<&std::sync::Arc<[String]>> {
         self.plan.classes()
     }

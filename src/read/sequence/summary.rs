@@ -48,7 +48,7 @@ impl SequenceSummary {
     ///
     /// # Errors
     ///
-    /// Those of [`CsvSummary::of`](crate::CsvSummary::of) for each file, and
+    /// Those of [`CsvSummary::of`](crate::inspect::CsvSummary::of) for each file, and
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the header of a file differs from that of the first.
     pub fn of(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
         let path = path.as_ref();

@@ -51,10 +51,11 @@ const KEPT_OPEN: usize = 256;
 /// 4 for the class, and 8 for each member that is used, all counted against the budget. Reading a sample is one read for
 /// each of its members.
 ///
-/// Images are decoded as [`ImageFolder`](crate::ImageFolder) does it.
+/// Images are decoded as [`ImageFolder`](crate::images::ImageFolder) does it.
 ///
 /// ```no_run
-/// use ringfeed::{RecordReader, TarOptions, TarReader};
+/// use ringfeed::read::RecordReader;
+/// use ringfeed::tar::{TarOptions, TarReader};
 ///
 /// let train = TarReader::open("imagenet/train-{000..146}.tar", &TarOptions::default())?;
 /// println!("{} samples in {} archives", train.len(), train.archives().count());

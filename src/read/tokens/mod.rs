@@ -28,7 +28,9 @@ pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 /// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write them, or NPY.
 ///
 /// ```
-/// use ringfeed::{ReaderSource, RecordReader, TokenOptions, TokenReader};
+/// use ringfeed::ReaderSource;
+/// use ringfeed::read::RecordReader;
+/// use ringfeed::tokens::{TokenOptions, TokenReader};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("train.bin");

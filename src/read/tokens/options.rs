@@ -28,7 +28,7 @@ pub struct TokenOptions {
     pub header_bytes: u64,
     /// Which byte of a token comes first. An NPY file says it itself.
     pub endian: Endian,
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::Mapping::promise).
+    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 
