@@ -382,6 +382,50 @@ fn a_transform_changes_tensors_where_they_are() {
     assert!(batches.unwrap().next().unwrap().is_err(), "what is changed can't be read beside it");
 }
 
+/// Adds how many samples it was prepared for at a time, and counts the times.
+struct Prepared {
+    /// Nobody prepares it where it lets `work` be.
+    refuses: bool,
+    times: Arc<AtomicU64>,
+}
+
+impl Transform for Prepared {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.change("x")
+    }
+
+    fn around(&self, work: &mut dyn FnMut()) {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        if !self.refuses {
+            work();
+        }
+        self.times.fetch_add(1 << 32, Ordering::Relaxed);
+    }
+
+    fn apply(&self, _: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        let times = self.times.load(Ordering::Relaxed);
+        assert_eq!((times & 0xffff_ffff) - (times >> 32), 1, "it is prepared, once");
+        out.tensor(0).as_mut_slice::<i64>()?[0] += 1000;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_transform_may_prepare_for_the_samples_of_a_job() {
+    let times = Arc::<AtomicU64>::default();
+    let prepared = |refuses| Prepared { refuses, times: times.clone() };
+    let numbers = || ReaderSource::new(Flaky::new(64, &[], Trouble::Stall)).batch_size(64);
+    let list = Transforms::new().and(prepared(false));
+    let batches = AsyncDataSetIterator::new(Transformed::new(numbers(), list), &workspace(1, 1)).unwrap();
+    assert_eq!(batches.flat_map(|batch| xs(&batch.unwrap())).collect::<Vec<_>>(), (1000..1064).collect::<Vec<_>>());
+    let jobs = times.load(Ordering::Relaxed) & 0xffff_ffff;
+    assert!((1..64).contains(&jobs), "{jobs} jobs of 64 samples");
+    let list = Transforms::new().and(prepared(false)).and(prepared(true));
+    let mut batches = AsyncDataSetIterator::new(Transformed::new(numbers(), list), &workspace(1, 1)).unwrap();
+    let error = batches.next().unwrap().unwrap_err();
+    assert!(error.kind() == ErrorKind::Data && error.message().contains("did not let"), "{error}");
+}
+
 struct Declares<F>(F);
 
 impl<F: Fn(&mut Tensors) -> Result<()> + Send + Sync> Transform for Declares<F> {

@@ -123,11 +123,19 @@ impl Filler for TransformedFiller {
         if self.chain.changes_rows() {
             let mut scope = scopes.enter();
             job.decode_again();
+            let mut is_done = false;
             caught_each(job, |job| {
-                while let Some(nth) = job.advance() {
-                    job.report(self.chain.apply(job.sample(nth), &mut out.row(nth), &mut scope));
-                }
+                self.chain.around(&mut || {
+                    while let Some(nth) = job.advance() {
+                        job.report(self.chain.apply(job.sample(nth), &mut out.row(nth), &mut scope));
+                    }
+                    is_done = true;
+                });
             });
+            if !is_done {
+                let message = "transforms: one of them did not let the others work on the samples";
+                refuse_all(job, Error::new(ErrorKind::Data, message));
+            }
         }
         scratch.note_all(damage);
     }

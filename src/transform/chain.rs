@@ -115,6 +115,17 @@ impl Chain {
         !self.batch_steps.is_empty()
     }
 
+    /// Has all transforms of samples prepare for those that `work` applies them to.
+    pub(crate) fn around(&self, work: &mut dyn FnMut()) {
+        fn within(steps: &[Step], work: &mut dyn FnMut()) {
+            match steps {
+                [] => work(),
+                [first, rest @ ..] => first.transform.around(&mut || within(rest, work)),
+            }
+        }
+        within(&self.steps, work);
+    }
+
     /// Applies all transforms of samples to one, whose tensors are the wide ones.
     pub(crate) fn apply(&self, sample: Sample, row: &mut RowMut<'_>, scope: &mut Scope<'_>) -> Result<()> {
         for Step { transform, declared, nth } in &self.steps {

@@ -56,6 +56,13 @@ pub trait Transform: Send + Sync {
     /// Tensors that are not there, or not as it needs them.
     fn declare(&self, tensors: &mut Tensors) -> Result<()>;
 
+    /// Wraps the work on the samples of a job: calls `work` once, which applies this transform and others to each of them. For
+    /// what is worth preparing only for many samples, such as a lock of another language's interpreter. Where it is not called,
+    /// the samples are bad records.
+    fn around(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
     /// Works on one sample. `out` are the tensors that it changes or writes, in the order in which it declared them; of those
     /// that it writes it must write every byte, padding included: they hold whatever lay there before. Arrays of `scope` end
     /// with this call.
