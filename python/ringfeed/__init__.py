@@ -38,11 +38,13 @@ from ._errors import (
 )
 from ._loader import Loader, Report, open, verify
 from ._ringfeed import Batch, Tensor, __version__
-from .fields import Category, Class, Field, Image, IndexMap, Numbers, Text
+from ._transform import Map
+from .fields import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
 
 Mapping.register(Batch)
 
 __all__ = [
+    "Array",
     "Batch",
     "BudgetError",
     "Category",
@@ -61,6 +63,7 @@ __all__ = [
     "IoError",
     "LimitError",
     "Loader",
+    "Map",
     "NotFoundError",
     "Numbers",
     "PanickedError",
@@ -69,6 +72,7 @@ __all__ = [
     "Tensor",
     "Text",
     "TimedOutError",
+    "Tokens",
     "TooManyBadError",
     "UnsupportedError",
     "__version__",

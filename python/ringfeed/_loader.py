@@ -8,12 +8,13 @@ import operator
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
 from ._ringfeed import Engine, Epoch
+from ._transform import Map
 from .fields import Field
 
 Settings = Mapping[str, Any]
@@ -28,6 +29,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 def _close_all() -> None:
     for engine in list(_open):
         engine.close()
+    _ringfeed.finish()
 
 
 def _plain(value: object) -> object:
@@ -82,6 +84,8 @@ class Loader:
     ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises :class:`ExhaustedError`.
     ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a function what
     that makes of a batch.
+    ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see :class:`Map`, and
+    :meth:`map` for new tensors.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a mapped file that is
     cut off ends the process.
     """
@@ -96,6 +100,7 @@ class Loader:
         on_hold: Literal["copy", "error"] = "copy",
         yields: Yields = "dict",
         mapping: bool = False,
+        transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
         **settings: Any,
     ) -> None:
         if isinstance(config, (str, os.PathLike)):
@@ -105,10 +110,36 @@ class Loader:
         self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
         self._shard = shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
+        steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
+        self._terms["transforms"] = [step if isinstance(step, Map) else Map(None, step) for step in steps]
         self._yields = yields
         # What is wrong is said here, not where the first batch is asked for.
         self._unopened = Engine(_text(self._settings), **self._terms)
         self._unopened.check(yields)
+
+    def map(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: str = "f32",
+        role: str = "feature",
+    ) -> Loader:
+        """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` makes for each sample, in the loader's threads; see :class:`Map`.
+        Gives the loader itself. For loaders of which nothing was asked yet."""
+        return self._and(Map(name, fn, shape=shape, dtype=dtype, role=role))
+
+    def remove(self, name: str) -> Loader:
+        """Removes a tensor that functions needed, but the trainer does not. Gives the loader itself."""
+        return self._and(Map(None, None, remove=name))
+
+    def _and(self, step: Map) -> Loader:
+        if "_opened" in self.__dict__:
+            raise RuntimeError("the loader is open already: say what becomes of its tensors before anything is asked of it")
+        self._terms["transforms"] = [*self._terms["transforms"], step]
+        self._unopened = Engine(_text(self._settings), **self._terms)
+        return self
 
     @property
     def _engine(self) -> Engine:
@@ -207,7 +238,8 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
-        terms |= {"mapping": self._terms["mapping"], "shard": self._shard, "yields": self._yields}
+        terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
+        terms |= {"shard": self._shard, "yields": self._yields}
         state = None
         if "_opened" in self.__dict__:
             try:

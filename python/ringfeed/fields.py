@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Category", "Class", "Field", "Image", "IndexMap", "Numbers", "Text"]
+__all__ = ["Array", "Category", "Class", "Field", "Image", "IndexMap", "Numbers", "Text", "Tokens"]
 
 
 @dataclass
@@ -118,18 +118,60 @@ class Category(Field):
 
 @dataclass(init=False)
 class Numbers(Field):
-    """Numbers of one or several fields: ``[fields]``, or another ``shape`` of as many elements."""
+    """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and lists of numbers, of
+    one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
+
+    ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record. ``longer``: what becomes of
+    longer lists, ``"error"`` or ``"cut"``.
+    """
 
     def __init__(
         self,
         dtype: str = "f32",
         *,
         shape: Sequence[int] | None = None,
+        missing: float | str | None = None,
+        max_len: int | None = None,
+        pad: float | None = None,
+        longer: str | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
-        self.table = {"numbers": dtype, "shape": shape, "from": from_, "file": file, "role": role}
+        self.table = {"numbers": dtype, "shape": shape, "missing": missing, "max_len": max_len, "pad": pad}
+        self.table |= {"longer": longer, "from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
+class Tokens(Field):
+    """Lists of tokens: i64 ``[max_len]`` with ``pad`` behind them, and a mask called the same with ``_mask`` behind."""
+
+    def __init__(
+        self,
+        max_len: int,
+        *,
+        pad: float | None = None,
+        longer: str | None = None,
+        from_: _From = None,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"tokens": max_len, "pad": pad, "longer": longer, "from": from_, "role": role}
+
+
+@dataclass(init=False)
+class Array(Field):
+    """An array from the bytes of an NPY file, of the ``shape`` of the first record's (``[]`` too means that) unless it is said."""
+
+    def __init__(
+        self,
+        shape: Sequence[int] = (),
+        *,
+        dtype: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"array": list(shape), "dtype": dtype, "from": from_, "file": file, "role": role}
 
 
 @dataclass(init=False)

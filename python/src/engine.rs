@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
-use crate::{fork, loads, verify};
+use crate::{fork, loads, transform, verify};
 
 /// How long a wait lasts before signals are looked at.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -97,6 +97,28 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Takes whatever is there, as soon as no other thread has it.
+    fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
+        loop {
+            let mut here = self.here();
+            let Some(generation) = here.out else {
+                here.out = Some(fork::generation());
+                return Ok(Turn { running: here.running.take(), place: self.clone() });
+            };
+            drop(here);
+            check_generation(py, generation)?;
+            py.detach(|| {
+                let here = self.here();
+                if here.out.is_some() {
+                    drop(self.came_home.wait_timeout(here, LOOK_UP));
+                }
+            });
+            py.check_signals()?;
+        }
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut here = self.place.here();
@@ -130,7 +152,10 @@ pub(crate) fn patiently_with<R: Send + 'static>(
     let ended = |_| Error::new(ErrorKind::Panicked, "a thread ended early");
     thread::Builder::new()
         .name("ringfeed-call".to_owned())
-        .spawn(move || drop(send.send(caught(work))))
+        .spawn(move || {
+            let _at_work = AtWork::begin();
+            drop(send.send(caught(work)));
+        })
         .map_err(|error| exception(py, &Error::new(ErrorKind::Io, format!("no thread: {error}"))))?;
     loop {
         let received =
@@ -147,6 +172,35 @@ pub(crate) fn patiently_with<R: Send + 'static>(
     }
 }
 
+/// Threads of [`patiently`] that are at work.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+struct AtWork;
+
+impl AtWork {
+    fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Waits until nothing is at work that somebody has not waited for: the interpreter must not end under it.
+#[pyfunction]
+pub(crate) fn finish(py: Python<'_>) -> PyResult<()> {
+    // A forked child has no such thread, whatever is counted.
+    while AT_WORK.load(Ordering::Acquire) > 0 && fork::generation() == 0 {
+        py.detach(|| thread::sleep(Duration::from_millis(1)));
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
 /// An error in a process that another one made by forking, after that one had opened the loader.
 fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
     if generation == fork::generation() {
@@ -160,35 +214,13 @@ fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
 impl Engine {
     /// The iterator, as soon as no other thread works with it; opened if it is not yet.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
-        let mut turn = loop {
-            let mut here = self.place.here();
-            if here.is_closed {
-                drop(here);
-                return Err(raise(py, ErrorKind::Ended, "the loader is closed"));
-            }
-            if let Some(generation) = here.out {
-                drop(here);
-                check_generation(py, generation)?;
-                py.detach(|| {
-                    let here = self.place.here();
-                    if here.out.is_some() {
-                        drop(self.place.came_home.wait_timeout(here, LOOK_UP));
-                    }
-                });
-                py.check_signals()?;
-                continue;
-            }
-            if let Some(generation) = here.running.as_ref().map(|running| running.generation) {
-                let same = generation == fork::generation();
-                if !same {
-                    drop(here);
-                    check_generation(py, generation)?;
-                    continue;
-                }
-            }
-            here.out = Some(fork::generation());
-            break Turn { running: here.running.take(), place: self.place.clone() };
-        };
+        if self.place.here().is_closed {
+            return Err(raise(py, ErrorKind::Ended, "the loader is closed"));
+        }
+        let mut turn = self.place.take(py)?;
+        if let Some(running) = &turn.running {
+            check_generation(py, running.generation)?;
+        }
         if turn.running.is_none() {
             let (loader, hold) = (self.loader.clone(), self.hold.batches);
             turn = patiently(py, move || {
@@ -322,7 +354,7 @@ impl Engine {
                  what you want, raise `hold`; on_hold=\"error\" makes it an error",
             )
         };
-        let text = std::ffi::CString::new(text).unwrap_or_default();
+        let text = transform::c_text(&text);
         let category = py.import("ringfeed._errors")?.getattr("HoldWarning")?;
         PyErr::warn(py, &category, &text, 1)
     }
@@ -372,8 +404,15 @@ pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny
 impl Engine {
     /// Checks the settings, a text of JSON, and looks for what they name. No thread begins here.
     #[new]
-    #[pyo3(signature = (settings, *, hold, copies, mapping))]
-    fn new(py: Python<'_>, settings: &str, hold: usize, copies: bool, mapping: bool) -> PyResult<Self> {
+    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms))]
+    fn new(
+        py: Python<'_>,
+        settings: &str,
+        hold: usize,
+        copies: bool,
+        mapping: bool,
+        transforms: Vec<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let config = LoaderConfig::from_json(settings)
             // The text has one line, which says nothing.
             .map_err(|error| raise(py, error.kind(), error.message()))?;
@@ -393,7 +432,7 @@ impl Engine {
             return Err(raise(py, ErrorKind::Config, message));
         }
         Ok(Self {
-            loader,
+            loader: transform::add(py, loader, &transforms)?,
             hold: Hold { batches: hold, copies, always },
             place: Arc::default(),
             held: Arc::default(),
@@ -517,21 +556,13 @@ impl Engine {
 
     /// Ends its threads. Batches that are held stay as they are.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        {
-            let here = self.place.here();
-            let forked = here.running.as_ref().is_some_and(|running| running.generation != fork::generation());
-            if here.is_closed || forked || (here.running.is_none() && here.out.is_none()) {
-                drop(here);
-                self.place.here().is_closed = true;
-                return Ok(());
-            }
-        }
-        let mut turn = self.turn(py)?;
-        let running = turn.running.take();
         self.place.here().is_closed = true;
-        drop(turn);
+        let mut turn = self.place.take(py)?;
+        if turn.running.as_ref().is_none_or(|running| running.generation != fork::generation()) {
+            return Ok(());
+        }
         patiently(py, move || {
-            drop(running);
+            drop(turn.running.take());
             Ok(())
         })
     }

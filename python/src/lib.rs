@@ -8,6 +8,7 @@ mod epoch;
 mod errors;
 mod fork;
 mod tensor;
+mod transform;
 mod verify;
 
 use pyo3::prelude::*;
@@ -45,5 +46,6 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::finish, module)?)?;
     Ok(())
 }

@@ -10,7 +10,7 @@ import pytest
 
 import ringfeed
 from helpers import FIXTURES
-from ringfeed import Category, Class, Field, Image, IndexMap, Numbers, Text
+from ringfeed import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
 
 IRIS = FIXTURES / "iris-species.csv"
 
@@ -84,6 +84,11 @@ def test_fields_are_short_for_tables() -> None:
         (Category(missing=-1), {"category": [], "missing": -1}),
         (Numbers("f64", shape=(), from_=[0, "b"]), {"from": [0, "b"], "numbers": "f64", "shape": []}),
         (Text(9, longer="cut"), {"text": 9, "longer": "cut"}),
+        (Numbers("i64", max_len=4, pad=-1, longer="cut"), {"numbers": "i64", "max_len": 4, "pad": -1, "longer": "cut"}),
+        (Numbers(missing="nan"), {"numbers": "f32", "missing": "nan"}),
+        (Tokens(8, pad=0), {"tokens": 8, "pad": 0}),
+        (Array(), {"array": []}),
+        (Array((2, 3), dtype="f16", file=True), {"file": {"array": [2, 3], "dtype": "f16"}}),
     ]
     for made, table in pairs:
         assert json.loads(json.dumps(made.settings())) == table

@@ -36,6 +36,11 @@ impl Row<'_> {
         index.and_then(|index| self.view.tensor(*index)).ok_or_else(|| self.missing(name))
     }
 
+    /// The tensors that are read, each with the shape of one sample.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorView<'_>> {
+        self.readable.iter().filter_map(|index| self.view.tensor(*index))
+    }
+
     #[cold]
     fn missing(&self, name: &str) -> Error {
         let names: Vec<&str> = self.readable.iter().map(|index| self.all[*index].name.as_str()).collect();

@@ -1,0 +1,120 @@
+"""Functions of the user's own on samples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy
+
+# What NumPy calls element types; bf16 is none of its own.
+_KINDS = {"u": "uint", "i": "int", "f": "float"}
+
+
+class Map:
+    """A function of a sample: ``fn(sample)`` or ``fn(sample, rng)``.
+
+    ``sample`` is a dict of NumPy arrays by name, the function's own. ``rng`` is a ``numpy.random.Generator`` whose numbers are a
+    function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts.
+
+    With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one that has the name
+    already. Without, it changes the arrays where they are, or gives a dict of those that it replaces, with the shapes and types
+    that they have. An exception makes the sample a bad record.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        fn: Callable[..., Any] | None,
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: str = "f32",
+        role: str = "feature",
+        remove: str | None = None,
+    ) -> None:
+        self.name, self.fn, self.dtype, self.role, self.remove = name, fn, dtype, role, remove
+        self.shape = None if shape is None else [int(dim) for dim in shape]
+        if remove is None and not callable(fn):
+            raise TypeError(f"a transform is a function of a sample, and not {fn!r}")
+        self.takes_rng = fn is not None and _takes_two(fn)
+
+    def __repr__(self) -> str:
+        return f"Map({self.name!r}, {self.fn!r})"
+
+
+def _takes_two(fn: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is p.empty]
+    return len(required) >= 2 or any(p.name == "rng" for p in parameters)
+
+
+def _dtype(name: str) -> Any:
+    import numpy
+
+    if name != "bf16":
+        return numpy.dtype(_KINDS[name[0]] + name[1:])
+    import ml_dtypes
+
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
+def call(
+    item: Map,
+    sample: Mapping[str, tuple[str, list[int], bytearray]],
+    wanted: Sequence[tuple[str, str, list[int]]],
+    key: tuple[int, int],
+) -> list[memoryview]:
+    """Calls a function, and gives the bytes of what it made."""
+    import numpy
+
+    arrays = {name: _array(*parts) for name, parts in sample.items()}
+    assert item.fn is not None
+    if item.takes_rng:
+        made = item.fn(arrays, rng=generator(key)) if _by_name(item.fn) else item.fn(arrays, generator(key))
+    else:
+        made = item.fn(arrays)
+    if item.name is not None:
+        arrays = {item.name: made}
+    elif made is not None:
+        unknown = made.keys() - arrays.keys()
+        if unknown:
+            raise KeyError(f"there is no tensor {sorted(unknown)[0]!r} to be replaced among {sorted(arrays)}")
+        arrays |= made
+    return [_bytes(numpy.asarray(arrays[name]), name, _dtype(dtype), shape) for name, dtype, shape in wanted]
+
+
+def _by_name(fn: Callable[..., Any]) -> bool:
+    try:
+        return "rng" in inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def generator(key: tuple[int, int]) -> numpy.random.Generator:
+    """A generator of this key alone."""
+    import numpy
+
+    return numpy.random.Generator(numpy.random.Philox(key=numpy.array(key, dtype=numpy.uint64)))
+
+
+def _array(dtype: str, shape: list[int], data: bytearray) -> Any:
+    import numpy
+
+    return numpy.frombuffer(data, dtype=_dtype(dtype)).reshape(shape)
+
+
+def _bytes(made: Any, name: str, dtype: Any, shape: list[int]) -> memoryview:
+    import numpy
+
+    if list(made.shape) != shape:
+        raise ValueError(f"{name}: expected an array of shape {shape}, found {list(made.shape)}")
+    if made.dtype != dtype and not numpy.can_cast(made.dtype, dtype, "same_kind"):
+        raise TypeError(f"{name}: expected {dtype}, found {made.dtype}, which would lose more than digits; convert it")
+    whole = numpy.ascontiguousarray(made, dtype=dtype).reshape(-1)
+    return whole.view(numpy.uint8).data

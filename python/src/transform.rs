@@ -1,0 +1,139 @@
+//! Functions of the user's own on samples: a job at a time under the interpreter's lock, arrays in and out.
+
+use std::ffi::CString;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyByteArray, PyDict, PyList};
+use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
+use ringfeed::{Error, ErrorKind, Loader, Result, Role, TensorSpec};
+
+/// Adds the functions of `list` (objects of `ringfeed._transform.Map`) to a loader.
+pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyResult<Loader> {
+    for item in list {
+        let item = item.bind(py);
+        loader = match item.getattr("remove")?.extract::<Option<String>>()? {
+            Some(name) => loader.remove(name),
+            None => loader.transform_by(Function::new(item)?),
+        };
+    }
+    Ok(loader)
+}
+
+/// A function that writes one tensor, or changes all of them.
+struct Function {
+    item: Py<PyAny>,
+    written: Written,
+}
+
+enum Written {
+    /// All tensors that there are, with the shapes and types that they have.
+    All,
+    /// The tensor of this name as it is.
+    Same(String),
+    /// A new tensor.
+    New(TensorSpec),
+}
+
+impl Function {
+    fn new(item: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let name: Option<String> = item.getattr("name")?.extract()?;
+        let shape: Option<Vec<usize>> = item.getattr("shape")?.extract()?;
+        let written = match (name, shape) {
+            (None, _) => Written::All,
+            (Some(name), None) => Written::Same(name),
+            (Some(name), Some(shape)) => {
+                let dtype: String = item.getattr("dtype")?.extract()?;
+                let role: String = item.getattr("role")?.extract()?;
+                let dtype = dtype.parse().map_err(|error| crate::errors::exception(item.py(), &error))?;
+                let role = match role.as_str() {
+                    "label" => Role::Label,
+                    "mask" => Role::Mask,
+                    _ => Role::Feature,
+                };
+                Written::New(TensorSpec::new(name, role, dtype, &shape))
+            }
+        };
+        Ok(Self { item: item.clone().unbind(), written })
+    }
+
+    /// The sample's tensors by name: what is read, and what is changed.
+    fn sample<'py>(&self, py: Python<'py>, row: &Row<'_>, out: &mut Outputs<'_>) -> PyResult<Bound<'py, PyDict>> {
+        let sample = PyDict::new(py);
+        let add = |name: &str, dtype: &str, shape: &[usize], bytes: &[u8]| {
+            sample.set_item(name, (dtype, PyList::new(py, shape)?, PyByteArray::new(py, bytes)))
+        };
+        for tensor in row.tensors() {
+            add(tensor.name(), tensor.dtype().as_str(), tensor.shape(), tensor.bytes())?;
+        }
+        if matches!(self.written, Written::All) {
+            for nth in 0..out.len() {
+                let mut tensor = out.tensor(nth);
+                let (spec, shape) = (tensor.spec(), tensor.shape().to_vec());
+                add(&spec.name, spec.dtype.as_str(), &shape, tensor.bytes_mut())?;
+            }
+        }
+        Ok(sample)
+    }
+
+    fn call(&self, py: Python<'_>, row: &Row<'_>, out: &mut Outputs<'_>) -> PyResult<()> {
+        static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let sample = self.sample(py, row, out)?;
+        let wanted = PyList::empty(py);
+        for nth in 0..out.len() {
+            let tensor = out.tensor(nth);
+            let shape = PyList::new(py, tensor.shape())?;
+            wanted.append((&tensor.spec().name, tensor.dtype().as_str(), shape))?;
+        }
+        let key = (row.key().bits(0), row.key().bits(1));
+        let made = CALL.import(py, "ringfeed._transform", "call")?.call1((&self.item, sample, wanted, key))?;
+        for (nth, made) in made.try_iter()?.enumerate() {
+            let bytes = PyBuffer::<u8>::get(&made?)?;
+            bytes.copy_to_slice(py, out.tensor(nth).bytes_mut())?;
+        }
+        Ok(())
+    }
+}
+
+impl Transform for Function {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        match &self.written {
+            Written::All => {
+                let names: Vec<String> = tensors.specs().map(|spec| spec.name.clone()).collect();
+                names.iter().try_for_each(|name| tensors.change(name))
+            }
+            Written::Same(name) => {
+                tensors.read_all();
+                let spec = tensors.get(name)?.clone();
+                tensors.write(spec)
+            }
+            Written::New(spec) => {
+                tensors.read_all();
+                tensors.write(spec.clone())
+            }
+        }
+    }
+
+    fn around(&self, work: &mut dyn FnMut()) {
+        // Not while the interpreter ends: the samples are then bad records that nobody asks for.
+        let _ = Python::try_attach(|_| work());
+    }
+
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        let called = Python::try_attach(|py| self.call(py, row, out).map_err(|raised| raised_by_user(py, raised)));
+        called.unwrap_or_else(|| Err(Error::new(ErrorKind::Interrupted, "the interpreter ends")))
+    }
+}
+
+/// The error that something raised by code of the user's becomes; it is its source.
+pub(crate) fn raised_by_user(py: Python<'_>, raised: PyErr) -> Error {
+    let name = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
+    let text = raised.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
+    Error::new(ErrorKind::Data, format!("raised {name}: {text}")).with_source(raised)
+}
+
+/// A message for Python's warnings.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}

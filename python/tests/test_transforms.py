@@ -1,0 +1,166 @@
+"""Functions of the user's own, in the loader's threads."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringfeed
+from helpers import FIXTURES
+from ringfeed import Map
+
+Make = Callable[..., ringfeed.Loader]
+
+
+def halve(sample: dict[str, np.ndarray]) -> None:
+    sample["x"] /= 2
+
+
+def test_a_function_changes_arrays_where_they_are(numbers: Make) -> None:
+    loader = numbers(transform=halve)
+    for batch in loader:
+        np.testing.assert_array_equal(batch["x"].numpy()[:, 0], batch["y"].numpy() / 2)
+    replaced = numbers(transform=[halve, lambda sample: {"x": sample["x"] + 1, "y": -sample["y"]}])
+    batch = next(iter(replaced))
+    np.testing.assert_array_equal(batch["x"].numpy()[:, 0], np.arange(10) / 2 + 1)
+    np.testing.assert_array_equal(batch["y"].numpy(), -np.arange(10))
+
+
+def test_a_function_gives_a_tensor(numbers: Make) -> None:
+    loader = numbers().map("z", lambda sample: sample["x"].sum() + 0.5, shape=())
+    loader.map("outer", lambda s: np.outer(s["x"], [1, 2, 3]), shape=(2, 3), dtype="f64", role="label").remove("x")
+    loader.map("y", lambda sample: sample["y"] + 100)
+    batch = next(iter(loader))
+    assert list(batch) == ["y", "z", "outer"] and batch["outer"].role == "label"
+    np.testing.assert_array_equal(batch["z"].numpy(), np.full(10, 0.5, np.float32))
+    np.testing.assert_array_equal(batch["y"].numpy(), np.arange(100, 110))
+    np.testing.assert_array_equal(batch["outer"].numpy()[3], np.outer([3, -3], [1, 2, 3]))
+    assert loader.tensors[2]["shape"] == [2, 3] and loader.plan()["tensors"][1]["name"] == "z"
+
+
+def noise(sample: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, Any]:
+    return {"x": sample["x"] + rng.standard_normal(2, dtype=np.float32)}
+
+
+def drawn(loader: ringfeed.Loader) -> dict[int, bytes]:
+    rows = {}
+    for batch in loader:
+        for sample, row in zip(batch.sample_ids, batch["x"].numpy()):
+            rows[sample] = row.tobytes()
+    return rows
+
+
+def test_randomness_is_that_of_the_sample(numbers: Make) -> None:
+    one = numbers(shuffle=1, transform=noise, workers=1)
+    first, second = drawn(one), drawn(one)
+    assert len(set(first.values())) == 100 and all(first[sample] != second[sample] for sample in first)
+    many = numbers(shuffle=1, transform=noise, workers=4, prefetch=4, batch_size=7)
+    assert drawn(many) == first and drawn(many) == second
+    assert drawn(numbers(shuffle=1, transform=noise, shield=True)) == first
+    parts = [drawn(numbers(shuffle=1, transform=noise, shard=(rank, 4))) for rank in range(4)]
+    assert {sample: row for part in parts for sample, row in part.items()} == first
+    assert drawn(numbers(shuffle=2, transform=noise)) != first
+    resumed = numbers(shuffle=1, transform=noise)
+    resumed.set_epoch(1)
+    assert drawn(resumed) == second
+    two = drawn(numbers(shuffle=1, transform=[noise, noise]))
+    assert all(two[sample] != first[sample] for sample in first), "each function draws its own numbers"
+
+
+def test_functions_run_a_job_at_a_time_in_the_workers(numbers: Make) -> None:
+    threads = set()
+
+    def spy(sample: dict[str, np.ndarray]) -> None:
+        threads.add(threading.get_ident())
+
+    for _ in numbers(transform=spy):
+        pass
+    assert threading.get_ident() not in threads and 1 <= len(threads) <= 2
+    threads.clear()
+    for _ in numbers(transform=spy, shield=True):
+        pass
+    assert threads == {threading.get_ident()}, "under the trainer's own call, where breakpoints work"
+
+
+def fails_at_23(sample: dict[str, np.ndarray]) -> None:
+    if sample["y"] == 23:
+        raise ZeroDivisionError("of 23")
+
+
+def test_an_exception_is_that_of_its_sample(numbers: Make) -> None:
+    loader = numbers(transform=fails_at_23)
+    seen = []
+    with pytest.raises(ringfeed.DataError, match="raised ZeroDivisionError: of 23") as raised:
+        for batch in loader:
+            seen.append(batch.index)
+    assert seen == [0, 1] and raised.value.record == 23 and raised.value.path.endswith("x100.npy")
+    cause = raised.value.__cause__
+    assert isinstance(cause, ZeroDivisionError)
+    assert "fails_at_23" in "".join(traceback.format_tb(cause.__traceback__))
+    skipping = numbers(transform=fails_at_23, bad_records="skip")
+    assert sum(batch.size for batch in skipping) == 99 and skipping.stats()["skipped"] == 1
+    assert "of 23" in str(skipping.bad_records())
+    report = numbers(transform=fails_at_23).verify()
+    assert report["bad_samples"] == 1 and report["bad"][0].record == 23
+
+
+@pytest.mark.parametrize(
+    ("fn", "says"),
+    [
+        (lambda s: {"x": s["x"][:1]}, r"x: expected an array of shape \[2\], found \[1\]"),
+        (lambda s: {"y": s["x"][0]}, "y: expected int64, found float32"),
+        (lambda s: {"z": s["x"]}, "no tensor 'z'"),
+        (lambda s: s["z"], "KeyError"),
+    ],
+)
+def test_what_does_not_fit_is_a_bad_record(numbers: Make, fn: Callable[..., Any], says: str) -> None:
+    with pytest.raises(ringfeed.DataError, match=says):
+        next(iter(numbers(transform=fn)))
+
+
+def test_wrong_functions_are_refused_at_once(numbers: Make) -> None:
+    with pytest.raises(TypeError, match="function of a sample"):
+        numbers(transform=[3])
+    with pytest.raises(ringfeed.ConfigError, match="no element type"):
+        numbers(transform=Map("z", halve, shape=(), dtype="f31"))
+    with pytest.raises(ringfeed.NotFoundError, match='did you mean "x"'):
+        len(numbers().map("xx", lambda s: 1))
+    loader = numbers()
+    len(loader)
+    with pytest.raises(RuntimeError, match="open already"):
+        loader.map("z", halve, shape=())
+
+
+def test_a_function_may_keep_its_arrays(numbers: Make) -> None:
+    """They are its own: the loader's memory goes on without them."""
+    kept: list[np.ndarray] = []
+    for batch in numbers(1000, transform=lambda s: kept.append(s["x"])):
+        pass
+    assert {int(array[0]) for array in kept} == set(range(1000))
+
+
+def test_bf16_arrays_need_ml_dtypes(tmp_path) -> None:
+    pytest.importorskip("ml_dtypes")
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
+    source = {"format": "npy", "path": tmp_path / "x.npy", "options": {"name": "x", "dtype": "bf16"}}
+    loader = ringfeed.Loader(sources=[source], transform=lambda s: {"x": s["x"] * 2})
+    assert next(iter(loader))["x"].numpy().astype(np.float32).tolist() == [0, 2, 4, 6]
+
+
+def test_a_loader_with_functions_pickles(numbers: Make) -> None:
+    loader = numbers(shuffle=1, transform=noise)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert drawn(copy) == drawn(loader)
+
+
+def test_an_image_goes_through_a_function() -> None:
+    fields = {"image": ringfeed.Image(16, 16, dtype="u8", order="nhwc")}
+    plain = next(iter(ringfeed.open(FIXTURES / "photos", fields=fields)))["image"].numpy()
+    turned = ringfeed.open(FIXTURES / "photos", fields=fields, transform=lambda s: {"image": s["image"][::-1]})
+    np.testing.assert_array_equal(next(iter(turned))["image"].numpy(), plain[:, ::-1])
