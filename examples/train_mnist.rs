@@ -13,6 +13,8 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::arrays::{IdxOptions, IdxReader};
 use ringfeed::order::RandomKey;
+use ringfeed::source::Transformed;
+use ringfeed::transform::{Transforms, normalise};
 use ringfeed::{DataSet, Normaliser, ReaderSource, Workspace, shield, wrap};
 
 /// Train a classifier on the MNIST digits and test it.
@@ -54,7 +56,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workspace = builder.build()?;
 
     let digits = |set: &str| -> ringfeed::Result<ReaderSource> { digits(&args.data, set, args.batch_size) };
+    // The mean and deviation that are customary for MNIST.
+    let standard = Normaliser::Standardise { axis: None, mean: vec![33.318], deviation: vec![78.567] };
     let iterate = |source: ReaderSource| {
+        let source = Transformed::new(source, Transforms::new().with(normalise("features", standard.clone())));
         if args.shield { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }
     };
     let mut train = iterate(digits("train")?.shuffle(args.seed))?;
@@ -105,13 +110,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The digits of one set, scaled to the mean and deviation that are customary for MNIST.
+/// The digits of one set.
 fn digits(folder: &Path, set: &str, batch_size: usize) -> ringfeed::Result<ReaderSource> {
     let images = IdxOptions { dtype: Some(ringfeed::DType::F32), ..IdxOptions::default() };
     let images = IdxReader::open(folder.join(format!("{set}-images-idx3-ubyte.gz")), &images)?;
     let labels = IdxReader::open(folder.join(format!("{set}-labels-idx1-ubyte.gz")), &IdxOptions::labels())?;
-    let normaliser = Normaliser::Standardise { axis: None, mean: vec![33.318], deviation: vec![78.567] };
-    Ok(ReaderSource::new(images).and(labels).normalise("features", normaliser).batch_size(batch_size))
+    Ok(ReaderSource::new(images).and(labels).batch_size(batch_size))
 }
 
 fn tensors(batch: &DataSet) -> Result<(Tensor, Tensor), Box<dyn Error>> {

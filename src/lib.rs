@@ -98,7 +98,8 @@ pub mod inspect {
 
 /// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
 pub mod settings {
-    pub use crate::loader::{MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
+    pub use crate::loader::{MemoryConfig, MemoryKind, SourceConfig, SourcePath};
+    pub use crate::normalise::NormaliserConfig;
     pub use crate::read::saved::SavedIndex;
 }
 

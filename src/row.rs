@@ -48,13 +48,16 @@ impl<'a> RowsMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] if there is no memory for them.
+    /// [`ErrorKind::Limit`] if there is no memory for them, [`ErrorKind::Unsupported`] for rows that are wide already.
     ///
     /// # Panics
     ///
     /// If `wide` is of another schema.
     pub(crate) fn widen<'b>(&'b mut self, wide: &'b Wide, memory: &'b mut WideMemory) -> Result<RowsMut<'b>> {
-        assert!(self.tensors.iter().all(|tensor| !tensor.is_aside), "rows are widened once");
+        if self.tensors.iter().any(|tensor| tensor.is_aside) {
+            let message = "transforms: these samples are transformed already; make one list of both";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         memory.lay_out(wide, self.tensors, self.extents, self.rows.len())?;
         let aside = NonNull::from(&mut memory.aside[..]).cast();
         Ok(RowsMut {

@@ -408,7 +408,8 @@ fn long_records_are_the_same_however_they_are_reached_and_converted() {
             let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap()).batch_size(7).shuffle(5);
             let halve =
                 ringfeed::Normaliser::Channels { axis: None, mean: vec![1.0; 3000], deviation: vec![2.0; 3000] };
-            if dtype.is_some() { source.normalise("features", halve) } else { source }
+            let list = dtype.map(|_| ringfeed::transform::normalise("features", halve));
+            ringfeed::source::Transformed::new(source, list.into_iter().collect())
         };
         let seen = |access, workspace: &ringfeed::Workspace| {
             see_all(&mut AsyncDataSetIterator::new(source(access), workspace).unwrap())

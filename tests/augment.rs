@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use common::{Waves, see_all, workspace};
 use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, PixelOrder};
 use ringfeed::order::RandomKey;
-use ringfeed::read::{Augmented, Job, MemoryReader, NumberAugment, RecordReader, RowMut, RowsMut, Sample, Scratch};
+use ringfeed::read::{Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
+use ringfeed::source::{Source, Transformed};
 use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
+use ringfeed::transform::NumberAugment;
 use ringfeed::{
     DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec, wrap,
 };
@@ -608,6 +610,10 @@ fn noise(deviation: f64) -> NumberAugment {
     NumberAugment::Noise { deviation, probability: 1.0 }
 }
 
+fn augmented(source: ReaderSource, tensor: &str, list: Vec<NumberAugment>) -> Transformed<ReaderSource> {
+    Transformed::new(source, list.into_iter().map(|one| one.on(tensor)).collect())
+}
+
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytemuck::pod_collect_to_vec(bytes)
 }
@@ -616,7 +622,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 fn noise_is_normal_and_masking_hits_its_share() {
     let reader = || MemoryReader::new("x", Role::Feature, &[100], vec![3.0f32; 100 * 200]).unwrap();
     let run = |list: Vec<NumberAugment>| {
-        let source = ReaderSource::new(Augmented::new(reader(), "x", list).unwrap()).batch_size(200);
+        let source = augmented(ReaderSource::new(reader()).batch_size(200), "x", list);
         floats(&see_all(&mut *wrap(source, &workspace(2, 1)).unwrap())[0].tensors[0])
     };
     let noisy = run(vec![noise(0.5)]);
@@ -649,11 +655,11 @@ fn noise_is_normal_and_masking_hits_its_share() {
 fn noise_leaves_padding_alone_and_does_not_depend_on_it() {
     let run = |batch_size: usize, workers: usize| {
         let mut all = BTreeMap::new();
-        let reader = Augmented::new(Waves::new(40, 9), "wave", vec![noise(1.0)]);
+        let source = augmented(ReaderSource::new(Waves::new(40, 9)), "wave", vec![noise(1.0)]);
         // The mask of waves is called "mask": none for "wave", so it is refused.
-        assert_eq!(reader.err().unwrap().kind(), ErrorKind::Schema);
-        let reader = Augmented::new(Masked(Waves::new(40, 9)), "wave", vec![noise(1.0)]).unwrap();
-        let source = ReaderSource::new(reader).batch_size(batch_size).shuffle(3);
+        assert_eq!(Box::new(source).open().err().unwrap().kind(), ErrorKind::Schema);
+        let source = ReaderSource::new(Masked(Waves::new(40, 9))).batch_size(batch_size).shuffle(3);
+        let source = augmented(source, "wave", vec![noise(1.0)]);
         let clean = Waves::new(40, 9);
         for batch in see_all(&mut *wrap(source, &workspace(workers, 2)).unwrap()) {
             let steps = batch.shapes[0][1];
@@ -709,8 +715,7 @@ fn padded_images_get_the_noise_that_they_get_alone() {
         let options = ImageOptions { dtype: DType::F32, ..ImageOptions::default() };
         let photos = ["photos/chelsea.png", "images/rgb.png", "images/orientation-6.png"].map(fixture);
         let images = ImageFolder::from_paths(photos, ImageLabels::None, &options).unwrap();
-        let reader = Augmented::new(images, "image", vec![noise(5.0)]).unwrap();
-        let source = ReaderSource::new(reader).batch_size(batch_size);
+        let source = augmented(ReaderSource::new(images).batch_size(batch_size), "image", vec![noise(5.0)]);
         let mut sums = BTreeMap::new();
         for batch in see_all(&mut *wrap(source, &workspace(2, 1)).unwrap()) {
             let values = floats(&batch.tensors[0]);
@@ -814,9 +819,10 @@ impl RecordReader for Whole {
 }
 
 #[test]
-fn without_operations_a_job_is_handed_on_whole() {
+fn a_job_is_handed_on_whole_whatever_becomes_of_its_rows() {
     let reader = Whole([TensorSpec::new("x", Role::Feature, DType::F32, &[])]);
-    let source = ReaderSource::new(Augmented::new(reader, "x", vec![]).unwrap()).batch_size(100);
+    let masking = NumberAugment::Masking { probability: 0.0, value: 0.0 };
+    let source = augmented(ReaderSource::new(reader).batch_size(100), "x", vec![masking]);
     let batch = wrap(source, &workspace(2, 2)).unwrap().next().unwrap().unwrap();
     let expected: Vec<f32> = (0..100u8).map(f32::from).collect();
     assert_eq!(batch.features().unwrap().as_slice::<f32>().unwrap(), expected);

@@ -12,8 +12,9 @@ use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
 use ringfeed::settings::SourceConfig;
-use ringfeed::source::StreamSource;
+use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::tensor::{Element, Numbers, bf16, f16};
+use ringfeed::transform::{Transforms, normalise};
 use ringfeed::{
     AsyncDataSetIterator, DType, DataSet, ErrorKind, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec,
 };
@@ -199,7 +200,7 @@ proptest! {
         for dtype in [DType::F16, DType::Bf16] {
             let reader = MemoryReader::new("x", Role::Feature, &[2, 2, 3], values[..rows * 12].to_vec()).unwrap();
             let source = ReaderSource::new(reader.dtype(dtype).unwrap()).batch_size(1000);
-            let batch = batch_of(source.normalise("x", normaliser.clone()));
+            let batch = batch_of(Transformed::new(source, Transforms::new().with(normalise("x", normaliser.clone()))));
             let found = bits(&batch, "x");
             for (index, value) in values[..rows * 12].iter().enumerate() {
                 let number = f32::from(*value).mul_add(affine.scale[index % 3], affine.bias[index % 3]);
@@ -239,12 +240,12 @@ fn columns_become_halves_rounded_once_or_after_a_transformation_in_32_bits() {
         let which = usize::from(dtype == DType::Bf16);
         let once: Vec<u16> = all.collect::<Vec<_>>().chunks(1000).flat_map(|all| halves(all)[which].clone()).collect();
         for scale in [None, Some(0.37f32)] {
-            let mut source = ReaderSource::new(CsvReader::open(file.path(), &options).unwrap()).batch_size(rows);
-            if let Some(scale) = scale {
+            let source = ReaderSource::new(CsvReader::open(file.path(), &options).unwrap()).batch_size(rows);
+            let list = scale.map(|scale| {
                 let (mean, deviation) = (vec![100.0], vec![f64::from(1.0 / scale)]);
-                source = source.normalise("x", Normaliser::Standardise { axis: None, mean, deviation });
-            }
-            let batch = batch_of(source);
+                normalise("x", Normaliser::Standardise { axis: None, mean, deviation })
+            });
+            let batch = batch_of(Transformed::new(source, list.into_iter().collect()));
             let found = bits(&batch, "x");
             let spec = batch.tensor("x").unwrap().spec().clone();
             for row in 0..rows {

@@ -261,10 +261,11 @@ const MIXED: [[u64; 12]; 2] =
 fn a_subset_keeps_ids_and_random_numbers() {
     let all = || {
         let points = MemoryReader::new("x", Role::Feature, &[], (0..40).map(|x| x as f32).collect::<Vec<_>>()).unwrap();
-        let noise = vec![ringfeed::read::NumberAugment::Noise { deviation: 1.0, probability: 1.0 }];
-        ReaderSource::new(ringfeed::read::Augmented::new(points, "x", noise).unwrap()).shuffle(5).batch_size(1)
+        ReaderSource::new(points).shuffle(5).batch_size(1)
     };
     let values = |source| {
+        let noise = ringfeed::transform::Transforms::new().with(ringfeed::transform::noise("x", 1.0));
+        let source = ringfeed::source::Transformed::new(source, noise);
         let mut iterator = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
         let seen = see_all(&mut iterator).into_iter().map(|batch| (batch.samples[0], batch.tensors[0].clone()));
         seen.collect::<BTreeMap<u64, Vec<u8>>>()

@@ -125,7 +125,7 @@ fn naive(len: u64, batch_size: usize) -> Vec<Expected> {
                 let at = |i: usize| step(i) + of_list(*id, 0).normal(i as u64);
                 (0..longest).map(|i| if i < waves.length(*id) { at(i) } else { 0.0 }).collect()
             });
-            let labels = ids.iter().map(|id| *id as f32 + 0.5 * of_list(*id, 2).unit(0) as f32).collect();
+            let labels = ids.iter().map(|id| *id as f32 + 0.5 * of_list(*id, 1).unit(0) as f32).collect();
             all.push((ids.clone(), noisy.collect(), labels));
         }
         plain.reset().unwrap();
@@ -477,7 +477,7 @@ fn what_no_batch_can_hold_is_refused_when_the_source_is_opened() {
     assert_eq!(of_batch(|tensors| tensors.remove("wave")).0, ErrorKind::Unsupported);
     let (kind, message) = refused(over_batches(Transforms::new()).then(list()));
     assert!(kind == ErrorKind::Config && message.contains("before all"), "{message}");
-    let twice = Transformed::new(source(9, 3, over_batches(list())), list());
+    let twice = Transformed::new(source(9, 3, list()), list());
     assert_eq!(Box::new(twice).open().err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
@@ -506,8 +506,7 @@ fn lists_may_follow_one_another_and_run_once_for_each_sample() {
         out.f32()?[0] = 2.0 * row.f32("id")?[0];
         Ok(())
     });
-    let inner = Transformed::new(source(30, 4, list()), count);
-    let batches = AsyncDataSetIterator::new(inner, &workspace(2, 30)).unwrap();
+    let batches = AsyncDataSetIterator::new(source(30, 4, list().then(count)), &workspace(2, 30)).unwrap();
     for batch in batches {
         let batch = batch.unwrap();
         let [id, twice] = ["id", "twice"].map(|name| batch.tensor(name).unwrap().as_slice::<f32>().unwrap().to_vec());

@@ -160,6 +160,11 @@ pub trait Filler: Send + Sync {
         }
     }
 
+    /// Whether a list of transforms works on its samples: there can't be another one around it. By default not.
+    fn is_transformed(&self) -> bool {
+        false
+    }
+
     /// Whether [`finish`](Self::finish) does anything. By default not.
     fn finishes(&self) -> bool {
         false

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::normalise::Normaliser;
 use crate::order::{Deal, EpochOrder, FURTHEST, Order, Remainder, Shard};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
@@ -46,7 +45,6 @@ pub struct ReaderSource {
     shorter: bool,
     shard: Shard,
     remainder: Remainder,
-    normalisers: Vec<(String, Normaliser)>,
     pub(super) sampling: Sampling,
 }
 
@@ -63,7 +61,6 @@ impl ReaderSource {
             shorter: false,
             shard: Shard::default(),
             remainder: Remainder::Pad,
-            normalisers: Vec::new(),
             sampling: Sampling::default(),
         }
     }
@@ -132,19 +129,11 @@ impl ReaderSource {
         self
     }
 
-    /// Normalises the tensor of this name while it is decoded.
-    #[must_use]
-    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
-        self.normalisers.push((tensor.into(), normaliser));
-        self
-    }
-
     /// What a sample will be made of.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if readers name a tensor alike or have too many varying lengths together,
-    /// [`ErrorKind::NotFound`] for a normaliser of a tensor that does not exist.
+    /// [`ErrorKind::Schema`] if readers name a tensor alike or have too many varying lengths together.
     pub fn schema(&self) -> Result<Schema> {
         Ok(self.compose()?.0)
     }
@@ -181,10 +170,6 @@ impl ReaderSource {
                 spec
             }));
             extents += used;
-        }
-        for (name, normaliser) in &self.normalisers {
-            let index = Schema::new(tensors.clone())?.index_of(name)?;
-            tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
         }
         Ok((Schema::new(tensors)?, components))
     }

@@ -2,7 +2,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::normalise::Normaliser;
 use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
@@ -24,7 +23,6 @@ pub struct StreamSource {
     last_batch: LastBatch,
     bad_records: BadRecords,
     repeatable: bool,
-    normalisers: Vec<(String, Normaliser)>,
 }
 
 impl StreamSource {
@@ -38,7 +36,6 @@ impl StreamSource {
             seed: 0,
             last_batch: LastBatch::Keep,
             bad_records: BadRecords::Fail,
-            normalisers: Vec::new(),
         }
     }
 
@@ -75,13 +72,6 @@ impl StreamSource {
         self.bad_records = policy;
         self
     }
-
-    /// Normalises the tensor of this name while it is decoded.
-    #[must_use]
-    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
-        self.normalisers.push((tensor.into(), normaliser));
-        self
-    }
 }
 
 impl Source for StreamSource {
@@ -93,11 +83,7 @@ impl Source for StreamSource {
             let message = "a stream can't go back to its first samples to pad the last batch; keep or drop it";
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let mut tensors = self.decoder.tensors().to_vec();
-        for (name, normaliser) in &self.normalisers {
-            let index = Schema::new(tensors.clone())?.index_of(name)?;
-            tensors[index].affine = Some(Arc::new(normaliser.affine(&tensors[index])?));
-        }
+        let tensors = self.decoder.tensors().to_vec();
         if matches!(self.bad_records, BadRecords::Replace { .. }) {
             let message = "a stream can't go back for a replacement; fail or skip bad records";
             return Err(Error::new(ErrorKind::Config, message));

@@ -30,8 +30,8 @@ impl<S: Source> Source for Transformed<S> {
         if self.list.is_empty() {
             return Ok(opened);
         }
-        if opened.filler.finishes() {
-            let message = "transforms: batches of this source are transformed already; make one list of both";
+        if opened.filler.is_transformed() {
+            let message = "transforms: this source is transformed already; make one list of both";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let chain = Chain::new(opened.filler.schema().tensors(), &self.list)?;
@@ -73,7 +73,8 @@ impl Filler for TransformedFiller {
     }
 
     fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
-        self.inner.measure(plan, row, &mut scratch.of::<Worker>().inner)
+        let extents = self.inner.measure(plan, row, &mut scratch.of::<Worker>().inner)?;
+        self.chain.lengths().apply(extents)
     }
 
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
@@ -138,6 +139,10 @@ impl Filler for TransformedFiller {
             }
         }
         scratch.note_all(damage);
+    }
+
+    fn is_transformed(&self) -> bool {
+        true
     }
 
     fn finishes(&self) -> bool {

@@ -46,6 +46,21 @@ pub(crate) fn convert<T: Copy, U>(target: &mut [U], values: &[T], to: impl Fn(T)
     dispatch(Convert(target, values, to));
 }
 
+/// Replaces each value by `to(x)`.
+pub(crate) fn map_in_place<T: Copy>(values: &mut [T], to: impl Fn(T) -> T) {
+    struct Map<'a, T, F>(&'a mut [T], F);
+    impl<T: Copy, F: Fn(T) -> T> Kernel for Map<'_, T, F> {
+        #[inline(always)]
+        fn run(self) {
+            let Self(values, to) = self;
+            for value in values {
+                *value = to(*value);
+            }
+        }
+    }
+    dispatch(Map(values, to));
+}
+
 /// Writes `fma(to_f32(x), scale, bias)` for each value: one factor for all.
 ///
 /// # Panics

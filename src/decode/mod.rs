@@ -7,7 +7,7 @@ pub(crate) mod image;
 mod numbers;
 
 pub(crate) use decimal::compare as compare_decimals;
-pub(crate) use fused::scale_all;
+pub(crate) use fused::{map_in_place, scale_all};
 pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
 pub(crate) use image::{Rows, write_rounded};
 

@@ -1,26 +1,24 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::decode::ImageOptions;
 use crate::device::DeviceName;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::files;
-use crate::normalise::Normaliser;
+use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::fields::Field;
 use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, NumberAugment, RawOptions, SavedIndex,
-    SequenceOptions, TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
+    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, RawOptions, SavedIndex, SequenceOptions,
+    TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
 };
 use crate::ring::Overflow;
 use crate::storage::{Access, Files, NO_PROMISE};
+use crate::transform::{NumberAugment, Operation};
 
 use super::settings::{self, Language};
 
@@ -99,13 +97,16 @@ pub struct LoaderConfig {
     /// Whether several sources of unequal length end with the shortest; otherwise they are an error.
     #[serde(default)]
     pub shorter: bool,
-    /// Normalisers by tensor name: a file that [`Normaliser::save`] wrote, or the parameters themselves.
+    /// Normalisers by tensor name: a file that [`Normaliser::save`](crate::Normaliser::save) wrote, or the parameters themselves.
     #[serde(default)]
     pub normalise: BTreeMap<String, NormaliserConfig>,
     /// Random operations by tensor name, after normalisation. There is no switch: leave them out for evaluation. (Those
     /// on images are options of their source.)
     #[serde(default)]
     pub augment: BTreeMap<String, Vec<NumberAugment>>,
+    /// What becomes of tensors once they are decoded, normalised and augmented: one list, applied in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<Operation>,
     /// Threads that fill batches; by default one for each core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
@@ -240,45 +241,6 @@ pub enum SourceConfig {
     },
 }
 
-/// Where a normaliser comes from. In settings, `"imagenet"` and `"image_scale"` stand for the parameters of
-/// [`Normaliser::imagenet`] and [`Normaliser::image_scale`]; any other text is a file (`"./imagenet"` is one, too).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum NormaliserConfig {
-    /// A file that [`Normaliser::save`] wrote.
-    File(PathBuf),
-    /// Its parameters.
-    Inline(Normaliser),
-}
-
-impl<'de> Deserialize<'de> for NormaliserConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Normalisers;
-
-        impl<'de> Visitor<'de> for Normalisers {
-            type Value = NormaliserConfig;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"imagenet\", \"image_scale\", a file, or a table with its kind and parameters")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<NormaliserConfig, E> {
-                Ok(match text {
-                    "imagenet" => NormaliserConfig::Inline(Normaliser::imagenet()),
-                    "image_scale" => NormaliserConfig::Inline(Normaliser::image_scale()),
-                    path => NormaliserConfig::File(path.into()),
-                })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NormaliserConfig, A::Error> {
-                Normaliser::deserialize(MapAccessDeserializer::new(map)).map(NormaliserConfig::Inline)
-            }
-        }
-
-        deserializer.deserialize_any(Normalisers)
-    }
-}
-
 /// Batch memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -352,6 +314,7 @@ impl Default for LoaderConfig {
             shorter: false,
             normalise: BTreeMap::new(),
             augment: BTreeMap::new(),
+            transforms: Vec::new(),
             workers: None,
             prefetch: None,
             across_epochs: default_across_epochs(),
@@ -466,6 +429,7 @@ impl LoaderConfig {
             NormaliserConfig::File(path) => Some(path),
             NormaliserConfig::Inline(_) => None,
         });
+        let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
         let source = self.source.iter_mut().map(|source| &mut source.path);
         self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
@@ -530,6 +494,11 @@ impl LoaderConfig {
         for (tensor, operations) in &self.augment {
             let found = operations.iter().flat_map(NumberAugment::faults);
             faults.extend(found.map(|fault| format!("augment.{tensor}: {fault}")));
+        }
+        for (at, operation) in self.transforms.iter().enumerate() {
+            let missing = operation.path().filter(|path| !path.exists()).map(|path| missing_path(path).to_string());
+            let found = operation.faults().into_iter().chain(missing);
+            faults.extend(found.map(|fault| format!("transforms[{at}]: {fault}")));
         }
         faults
     }

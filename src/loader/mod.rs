@@ -18,21 +18,20 @@ use crate::decode::{ImageAugment, ImageColour, ImageOptions};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
-use crate::normalise::Normaliser;
+use crate::normalise::{Normaliser, NormaliserConfig};
 use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::fields::Field;
 use crate::read::{
-    Augmented, ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder,
-    ImageLabels, NpyOptions, NpyReader, NumberAugment, RawOptions, RawReader, RecordDecoder, RecordReader, SavedIndex,
-    SequenceOptions, TarOptions, TarReader, TokenOptions, TokenReader,
+    ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder, ImageLabels,
+    NpyOptions, NpyReader, RawOptions, RawReader, RecordReader, SavedIndex, SequenceOptions, TarOptions, TarReader,
+    TokenOptions, TokenReader,
 };
 
-use crate::schema::{Schema, TensorSpec};
 use crate::storage::{Access, Files, Mapping};
-use crate::transform::Transforms;
+use crate::transform::{NumberAugment, Transforms};
 
-pub use config::{LoaderConfig, MemoryConfig, MemoryKind, NormaliserConfig, SourceConfig, SourcePath};
+pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourceConfig, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::verify;
 
@@ -524,7 +523,6 @@ impl Loader {
             return resolved.read_by(budget, streams);
         }
         let config = &self.config;
-        let normalisers = self.normalisers()?;
         let selects = config.split.is_some() || config.folds.is_some() || config.samples_per_epoch.is_some();
         let in_order = config.shuffle.is_none()
             && !selects
@@ -536,25 +534,13 @@ impl Loader {
             && streams(path, options)?
         {
             let (stream, decoder) = CsvStream::open_in(&self.files, path, options, budget)?;
-            let tensors = decoder.tensors().to_vec();
-            self.check_augmented(&tensors)?;
-            let decoder = Augmented::with_all(decoder, &tensors, self.augmented(&tensors))?;
-            let mut source = StreamSource::new(stream, decoder)
+            let source = StreamSource::new(stream, decoder)
                 .batch_size(config.batch_size)
                 .last_batch(config.last_batch)
                 .bad_records(config.bad_records);
-            for (tensor, normaliser) in normalisers {
-                source = source.normalise(tensor, normaliser);
-            }
             return Ok(Box::new(source));
         }
-        let mut tensors = Vec::new();
-        let readers = config.sources.iter().map(|source| {
-            let reader = open(&self.files, source, budget)?;
-            let own = reader.tensors().to_vec();
-            tensors.extend_from_slice(&own);
-            Augmented::with_all(reader, &own, self.augmented(&own))
-        });
+        let readers = config.sources.iter().map(|source| open(&self.files, source, budget));
         let readers = readers.collect::<Result<Vec<_>>>()?;
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
@@ -570,7 +556,6 @@ impl Loader {
         for reader in readers {
             source = source.and(reader);
         }
-        self.check_augmented(&tensors)?;
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
         }
@@ -585,9 +570,6 @@ impl Loader {
         }
         if config.shorter {
             source = source.shorter();
-        }
-        for (tensor, normaliser) in normalisers {
-            source = source.normalise(tensor, normaliser);
         }
         Ok(Box::new(source))
     }
@@ -621,29 +603,6 @@ impl Loader {
             Some(folds) => folds.of(&part.unwrap_or(all), first).map(Some),
             None => Ok(part),
         }
-    }
-
-    /// The operations on those of `tensors` that have any.
-    fn augmented(&self, tensors: &[TensorSpec]) -> impl Iterator<Item = (&str, &[NumberAugment])> {
-        let lists = self.config.augment.iter().map(|(name, list)| (name.as_str(), list.as_slice()));
-        lists.filter(|(name, _)| tensors.iter().any(|tensor| tensor.name == *name))
-    }
-
-    /// Whether each list of operations is for a tensor that there is.
-    fn check_augmented(&self, tensors: &[TensorSpec]) -> Result<()> {
-        let names = self.config.augment.keys();
-        names.map(|name| Schema::new(tensors.to_vec())?.index_of(name)).try_for_each(|index| index.map(|_| ()))
-    }
-
-    fn normalisers(&self) -> Result<Vec<(String, Normaliser)>> {
-        let load = |(tensor, config): (&String, &NormaliserConfig)| {
-            let normaliser = match config {
-                NormaliserConfig::Inline(normaliser) => normaliser.clone(),
-                NormaliserConfig::File(path) => Normaliser::load(path)?,
-            };
-            Ok((tensor.clone(), normaliser))
-        };
-        self.config.normalise.iter().map(load).collect()
     }
 }
 

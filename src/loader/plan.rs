@@ -9,7 +9,6 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
-use crate::normalise::Normaliser;
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{
@@ -216,13 +215,7 @@ impl Loader {
 
     /// The tensors of all sources, if what is said of them by name fits.
     fn planned_schema(&self, tensors: Vec<TensorSpec>) -> Result<Schema> {
-        self.check_augmented(&tensors)?;
-        let schema = Schema::new(tensors)?;
-        for (tensor, normaliser) in self.normalisers()? {
-            let index = schema.index_of(&tensor)?;
-            Normaliser::affine(&normaliser, &schema.tensors()[index])?;
-        }
-        self.transformed_schema(schema)
+        self.transformed_schema(&Schema::new(tensors)?)
     }
 
     fn planned_tensor(&self, spec: &TensorSpec) -> PlannedTensor {

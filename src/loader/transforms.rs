@@ -3,7 +3,7 @@ use crate::error::Result;
 use crate::memory::Scope;
 use crate::row::TensorMut;
 use crate::schema::{Schema, TensorSpec};
-use crate::transform::{BatchMut, BatchTransform, Row, Transform, Transforms};
+use crate::transform::{BatchMut, BatchTransform, Operation, Row, Transform, Transforms};
 
 use super::Loader;
 
@@ -48,10 +48,34 @@ impl Loader {
         self.with_transforms(|list| list.map_batch(change))
     }
 
+    /// Adds a transform that Ringfeed brings along, behind those so far.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    /// use ringfeed::transform::{clip, log1p, mixup};
+    ///
+    /// let train = Loader::csv("fixtures/iris-species.csv")
+    ///     .labels(["species"])
+    ///     .transform(log1p("features"))
+    ///     .transform(clip("features", 0.0, 2.0))
+    ///     .transform(mixup(0.2)); // the species become one number each
+    /// let batch = train.build()?.next().expect("there are flowers")?;
+    /// assert_eq!(batch.labels()?.shape(), [32, 3]);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn transform(mut self, operation: Operation) -> Self {
+        if self.transforms.is_empty() {
+            self.config.transforms.push(operation);
+            return self;
+        }
+        self.with_transforms(|list| list.with(operation))
+    }
+
     /// Removes a tensor that transforms needed, but the trainer does not.
     #[must_use]
     pub fn remove(self, tensor: impl Into<String>) -> Self {
-        self.with_transforms(|list| list.remove(tensor))
+        self.transform(Operation::Remove { tensor: tensor.into() })
     }
 
     /// Adds a transform of samples, of your own.
@@ -71,18 +95,25 @@ impl Loader {
         self
     }
 
-    /// The whole list.
-    fn list(&self) -> Result<Transforms> {
-        Ok(self.transforms.clone())
+    /// The whole list: what is said by tensor name, what settings list, what was added since.
+    fn list(&self) -> Transforms {
+        let config = &self.config;
+        let normalise = config.normalise.iter().map(|(tensor, normaliser)| Operation::Normalise {
+            tensor: tensor.clone(),
+            normaliser: normaliser.clone(),
+        });
+        let augment = config.augment.iter().flat_map(|(tensor, list)| list.iter().map(move |one| one.on(tensor)));
+        let listed: Transforms = normalise.chain(augment).chain(config.transforms.iter().cloned()).collect();
+        listed.then(self.transforms.clone())
     }
 
     pub(super) fn transformed(&self, source: Box<dyn Source>) -> Result<Box<dyn Source>> {
-        let list = self.list()?;
+        let list = self.list();
         Ok(if list.is_empty() { source } else { Box::new(Transformed::new(source, list)) })
     }
 
     /// What becomes of the tensors of `schema`.
-    pub(super) fn transformed_schema(&self, schema: Schema) -> Result<Schema> {
-        self.list()?.schema(&schema)
+    pub(super) fn transformed_schema(&self, schema: &Schema) -> Result<Schema> {
+        self.list().schema(schema)
     }
 }

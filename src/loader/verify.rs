@@ -136,13 +136,15 @@ impl Loader {
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
-        let source = self.resolved()?.every_sample().read_by(&budget, |_, _| Ok(true))?;
-        verify_known(self.transformed(source)?, workers, BTreeMap::new(), on_progress)
+        let all = self.resolved()?.every_sample();
+        let source = all.transformed(all.read_by(&budget, |_, _| Ok(true))?)?;
+        verify_known(source, workers, BTreeMap::new(), on_progress)
     }
 
     /// The same samples without what would reorder, repeat, leave out or change them.
     fn every_sample(&self) -> Self {
         let mut all = self.clone();
+        all.transforms = all.transforms.without_augmentation();
         let config = &mut all.config;
         let is_small = |source: &SourceConfig| {
             use SourceConfig::{Csv, Idx, Npy, Raw, Tokens};
@@ -158,6 +160,7 @@ impl Loader {
         config.last_batch = Default::default();
         config.bad_records = Default::default();
         config.augment.clear();
+        config.transforms.retain(|operation| !operation.is_augmentation());
         for source in &mut config.sources {
             match source {
                 SourceConfig::Images { options, .. } | SourceConfig::ImageList { options, .. } => {

@@ -1,6 +1,7 @@
 //! Normalisers: scale and shift that make numbers easy to learn from, fitted on training data, kept as JSON, applied
 //! while decoding, and undone on what a model answers.
 
+mod config;
 mod fit;
 
 use std::path::Path;
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::schema::{Affine, AffineSteps, Dim, TensorSpec};
 
+pub use config::NormaliserConfig;
 pub use fit::NormaliserFit;
 
 /// Version of the JSON form.

@@ -4,7 +4,6 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
-mod augmented;
 mod codec;
 mod concat;
 mod container;
@@ -45,7 +44,6 @@ pub use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
-pub use augmented::{Augmented, NumberAugment};
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
 pub(crate) use csv::foretold_tensors;

@@ -99,13 +99,21 @@ impl<'a> BatchMut<'a> {
     ///
     /// As [`tensor`](Self::tensor), and [`ErrorKind::Schema`] if it holds another element type.
     pub fn get_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
-        let index = self.schema.index_of(name)?;
-        let (spec, layout) = (&self.schema.tensors()[index], &self.layout.tensors()[index]);
+        let spec = &self.schema.tensors()[self.schema.index_of(name)?];
         if T::DTYPE != spec.dtype {
             let message = format!("the tensor holds {}, not {}", spec.dtype, T::DTYPE);
             return Err(Error::new(ErrorKind::Schema, message).at_column(name));
         }
-        let range = layout.offset..layout.offset + self.layout.rows() * layout.row_bytes;
-        Ok(bytemuck::cast_slice_mut(&mut self.bytes[range]))
+        self.bytes_mut(name).map(bytemuck::cast_slice_mut)
+    }
+
+    /// The bytes of the tensor of this name, sample by sample, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor).
+    pub fn bytes_mut(&mut self, name: &str) -> Result<&mut [u8]> {
+        let layout = &self.layout.tensors()[self.schema.index_of(name)?];
+        Ok(&mut self.bytes[layout.offset..layout.offset + self.layout.rows() * layout.row_bytes])
     }
 }

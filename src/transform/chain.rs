@@ -6,7 +6,9 @@ use crate::read::Sample;
 use crate::row::{RowMut, Wide, WideMemory};
 use crate::schema::{Schema, TensorSpec};
 
+use super::lengths::Lengths;
 use super::list::Item;
+use super::members::{Operation, Part};
 use super::tensors::Declared;
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform, Transforms};
 
@@ -22,13 +24,48 @@ pub(crate) struct Chain {
     schema: Arc<Schema>,
     steps: Vec<Step>,
     batch_steps: Vec<(u64, Arc<dyn BatchTransform>)>,
+    lengths: Lengths,
+}
+
+/// A list up to some item.
+struct Making {
+    tensors: Tensors,
+    steps: Vec<Step>,
+    batch_steps: Vec<(u64, Arc<dyn BatchTransform>)>,
+}
+
+impl Making {
+    /// `nth` tells the randomness of items of the user's own apart.
+    fn add(&mut self, part: Part, nth: u64) -> Result<()> {
+        match part {
+            Part::Row(_) if !self.batch_steps.is_empty() => {
+                let message = "transforms: what works on samples comes before all that works on whole batches";
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            Part::Row(transform) => {
+                transform.declare(&mut self.tensors)?;
+                let declared = std::mem::take(&mut self.tensors.declared);
+                // What writes nothing has said all that it does.
+                if !declared.written.is_empty() {
+                    self.steps.push(Step { transform, declared, nth });
+                }
+            }
+            Part::Batch(transform) => {
+                self.tensors.in_place_only();
+                transform.declare(&mut self.tensors)?;
+                self.tensors.declared = Declared::default();
+                self.batch_steps.push((self.batch_steps.len() as u64, transform));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One transform of samples, and which tensors it reads and writes.
 struct Step {
     transform: Arc<dyn Transform>,
     declared: Declared,
-    /// Its place in the list.
+    /// How many of the user's own come before it in the list.
     nth: u64,
 }
 
@@ -55,30 +92,26 @@ impl Chain {
     ///
     /// What the transforms object to in `source`, the tensors that are decoded.
     pub(crate) fn new(source: &[TensorSpec], list: &Transforms) -> Result<Self> {
-        let mut tensors = Tensors::of_source(source);
-        let (mut steps, mut batch_steps) = (Vec::new(), Vec::new());
-        for (nth, item) in (0..).zip(list.items()) {
+        let mut made = Making { tensors: Tensors::of_source(source), steps: Vec::new(), batch_steps: Vec::new() };
+        let mut own = 0;
+        let mut members: Vec<&Operation> = Vec::new();
+        for item in list.items() {
             match item {
-                Item::Row(_) if !batch_steps.is_empty() => {
-                    let message = "transforms: what works on samples comes before all that works on whole batches";
-                    return Err(Error::new(ErrorKind::Config, message));
-                }
-                Item::Row(transform) => {
-                    transform.declare(&mut tensors)?;
-                    let declared = std::mem::take(&mut tensors.declared);
-                    // What writes nothing has said all that it does.
-                    if !declared.written.is_empty() {
-                        steps.push(Step { transform: transform.clone(), declared, nth });
+                Item::Member(operation) => {
+                    if let [fault, ..] = operation.faults().as_slice() {
+                        return Err(Error::new(ErrorKind::Config, format!("transforms: {fault}")));
                     }
+                    let parts = operation.parts(&made.tensors, members.iter().copied())?;
+                    parts.into_iter().try_for_each(|part| made.add(part, 0))?;
+                    members.push(operation);
                 }
-                Item::Batch(transform) => {
-                    tensors.in_place_only();
-                    transform.declare(&mut tensors)?;
-                    tensors.declared = Declared::default();
-                    batch_steps.push((nth, transform.clone()));
+                Item::Own(part) => {
+                    made.add(part.clone(), own)?;
+                    own += 1;
                 }
             }
         }
+        let Making { tensors, steps, batch_steps } = made;
         let schema = Schema::new(tensors.specs().cloned().collect())?;
         let place = |index| tensors.current.iter().position(|current| *current == index);
         let places = (0..tensors.all.len()).map(place).collect();
@@ -88,7 +121,13 @@ impl Chain {
             schema: Arc::new(schema),
             steps,
             batch_steps,
+            lengths: tensors.lengths,
         })
+    }
+
+    /// What becomes of a sample's lengths.
+    pub(crate) fn lengths(&self) -> &Lengths {
+        &self.lengths
     }
 
     /// What is delivered.
@@ -135,6 +174,7 @@ impl Chain {
                 all: self.wide.specs(),
                 readable: &declared.readable,
                 id: sample.id,
+                sample_key: sample.key,
                 key: sample.key.operation(ROW_KEY, *nth),
             };
             scope.next();

@@ -6,6 +6,7 @@ use crate::memory::Scope;
 use crate::row::TensorMut;
 use crate::schema::TensorSpec;
 
+use super::members::{Operation, Part};
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 
 /// A list of transforms, applied in its order: first those of samples, then those of batches.
@@ -34,8 +35,8 @@ pub struct Transforms {
 
 #[derive(Clone)]
 pub(super) enum Item {
-    Row(Arc<dyn Transform>),
-    Batch(Arc<dyn BatchTransform>),
+    Own(Part),
+    Member(Operation),
 }
 
 impl Transforms {
@@ -56,14 +57,21 @@ impl Transforms {
     /// Adds a transform of samples.
     #[must_use]
     pub fn and(mut self, transform: impl Transform + 'static) -> Self {
-        self.items.push(Item::Row(Arc::new(transform)));
+        self.items.push(Item::Own(Part::Row(Arc::new(transform))));
+        self
+    }
+
+    /// Adds one that Ringfeed brings along.
+    #[must_use]
+    pub fn with(mut self, operation: Operation) -> Self {
+        self.items.push(Item::Member(operation));
         self
     }
 
     /// Adds a transform of batches.
     #[must_use]
     pub fn and_batch(mut self, transform: impl BatchTransform + 'static) -> Self {
-        self.items.push(Item::Batch(Arc::new(transform)));
+        self.items.push(Item::Own(Part::Batch(Arc::new(transform))));
         self
     }
 
@@ -90,7 +98,13 @@ impl Transforms {
     /// Removes the tensor of this name: it was needed by others alone.
     #[must_use]
     pub fn remove(self, tensor: impl Into<String>) -> Self {
-        self.and(Remove(tensor.into()))
+        self.with(Operation::Remove { tensor: tensor.into() })
+    }
+
+    /// The same without what is for training alone.
+    pub(crate) fn without_augmentation(mut self) -> Self {
+        self.items.retain(|item| !matches!(item, Item::Member(operation) if operation.is_augmentation()));
+        self
     }
 
     /// Adds all of another list.
@@ -140,15 +154,8 @@ impl<F: Fn(&mut BatchMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync> BatchTran
     }
 }
 
-/// A tensor that is not delivered.
-struct Remove(String);
-
-impl Transform for Remove {
-    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
-        tensors.remove(&self.0)
-    }
-
-    fn apply(&self, _: &Row<'_>, _: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
-        Ok(())
+impl FromIterator<Operation> for Transforms {
+    fn from_iter<I: IntoIterator<Item = Operation>>(operations: I) -> Self {
+        Self { items: operations.into_iter().map(Item::Member).collect() }
     }
 }

@@ -7,13 +7,19 @@
 
 mod batch;
 mod chain;
+mod lengths;
 mod list;
+mod members;
 mod row;
 mod tensors;
 
 pub use batch::{BatchMut, BatchTransform};
 pub(crate) use chain::{Chain, ChainMemory};
 pub use list::Transforms;
+pub use members::{
+    NumberAugment, Operation, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
+    pad_to_multiple, quantile, remove, scale,
+};
 pub use row::{Outputs, Row};
 pub use tensors::Tensors;
 

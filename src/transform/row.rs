@@ -11,6 +11,8 @@ pub struct Row<'a> {
     pub(super) all: &'a [TensorSpec],
     pub(super) readable: &'a [usize],
     pub(super) id: u64,
+    /// The sample's, below which every operation draws under a key of its own.
+    pub(super) sample_key: RandomKey,
     pub(super) key: RandomKey,
 }
 
@@ -23,6 +25,10 @@ impl Row<'_> {
     /// The key of this transform's randomness: a function of seed, epoch, sample and the place in the list.
     pub fn key(&self) -> RandomKey {
         self.key
+    }
+
+    pub(super) fn sample_key(&self) -> RandomKey {
+        self.sample_key
     }
 
     /// The tensor of this name, with the shape of one sample.

@@ -1,5 +1,9 @@
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
+use crate::schema::{Affine, Dim, MAX_EXTENTS, Schema, TensorSpec};
+
+use super::lengths::{Length, Lengths};
 
 /// The tensors of a sample at one point of the list of transforms, and what a transform declares of them.
 pub struct Tensors {
@@ -7,8 +11,11 @@ pub struct Tensors {
     pub(super) all: Vec<TensorSpec>,
     /// Those that there are now.
     pub(super) current: Vec<usize>,
-    /// The lengths that samples have.
+    /// Those whose values nothing has looked at: what they are decoded to may still be changed.
+    untouched: Vec<bool>,
+    /// The lengths that samples have, and what becomes of them.
     extents: [bool; MAX_EXTENTS],
+    pub(super) lengths: Lengths,
     pub(super) declared: Declared,
     in_place_only: bool,
 }
@@ -31,7 +38,9 @@ impl Tensors {
         Self {
             all: source.to_vec(),
             current: (0..source.len()).collect(),
+            untouched: vec![true; source.len()],
             extents,
+            lengths: Lengths::default(),
             declared: Declared::default(),
             in_place_only: false,
         }
@@ -72,6 +81,7 @@ impl Tensors {
     /// As [`get`](Self::get).
     pub fn read(&mut self, name: &str) -> Result<()> {
         let index = self.current[self.find(name)?];
+        self.untouched[index] = false;
         if !self.declared.readable.contains(&index) {
             self.declared.readable.push(index);
         }
@@ -80,6 +90,7 @@ impl Tensors {
 
     /// The values of all tensors are read.
     pub fn read_all(&mut self) {
+        self.current.iter().for_each(|index| self.untouched[*index] = false);
         self.declared.readable.clone_from(&self.current);
     }
 
@@ -95,6 +106,7 @@ impl Tensors {
             let message = "transforms: a tensor is declared once as what is changed or written";
             return Err(Error::new(ErrorKind::Config, message).at_column(name));
         }
+        self.untouched[index] = false;
         self.declared.written.push(index);
         Ok(())
     }
@@ -116,6 +128,7 @@ impl Tensors {
         match self.find(&spec.name) {
             Ok(at) => {
                 let replaced = self.current[at];
+                self.untouched[replaced] = false;
                 if let Some(written) = self.declared.written.iter().find(|written| **written == replaced) {
                     let message = "transforms: a tensor is declared once as what is changed or written";
                     return Err(Error::new(ErrorKind::Config, message).at_column(&self.all[*written].name));
@@ -128,6 +141,7 @@ impl Tensors {
             Err(_) => self.current.push(index),
         }
         self.all.push(spec);
+        self.untouched.push(false);
         self.declared.written.push(index);
         Schema::new(self.specs().cloned().collect()).map(drop)
     }
@@ -144,6 +158,40 @@ impl Tensors {
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
         }
         self.current.remove(at);
+        Ok(())
+    }
+
+    /// Whether the tensor is still as the source gives it, and nothing before has looked at it.
+    pub(super) fn is_untouched(&self, name: &str) -> bool {
+        self.find(name).is_ok_and(|at| self.untouched[self.current[at]])
+    }
+
+    /// Applies `affine` while the tensor is decoded; `false` if that is too late.
+    pub(super) fn decode_by(&mut self, name: &str, affine: &Affine) -> Result<bool> {
+        let index = self.current[self.find(name)?];
+        let in_time = self.untouched[index] && self.all[index].affine.is_none();
+        if in_time {
+            self.all[index].affine = Some(Arc::new(affine.clone()));
+        }
+        Ok(in_time)
+    }
+
+    /// What becomes of a length, in all tensors that have it.
+    pub(super) fn set_length(&mut self, name: &str, length: Length) -> Result<()> {
+        let varying = |dim: &Dim| if let Dim::Extent(extent) = dim { Some(*extent) } else { None };
+        let Some(extent) = self.get(name)?.shape.iter().find_map(varying) else {
+            let message = "has the same length in every sample; there is nothing to pad";
+            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        };
+        self.lengths.0[extent] = length;
+        if let Length::Exactly(exactly) = length {
+            self.extents[extent] = false;
+            for dim in self.all.iter_mut().flat_map(|spec| &mut spec.shape) {
+                if *dim == Dim::Extent(extent) {
+                    *dim = Dim::Fixed(exactly as usize);
+                }
+            }
+        }
         Ok(())
     }
 

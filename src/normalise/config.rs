@@ -1,0 +1,63 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::Result;
+
+use super::Normaliser;
+
+/// Where a normaliser comes from. In settings, `"imagenet"` and `"image_scale"` stand for the parameters of
+/// [`Normaliser::imagenet`] and [`Normaliser::image_scale`]; any other text is a file (`"./imagenet"` is one, too).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum NormaliserConfig {
+    /// A file that [`Normaliser::save`] wrote.
+    File(PathBuf),
+    /// Its parameters.
+    Inline(Normaliser),
+}
+
+impl<'de> Deserialize<'de> for NormaliserConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Normalisers;
+
+        impl<'de> Visitor<'de> for Normalisers {
+            type Value = NormaliserConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"imagenet\", \"image_scale\", a file, or a table with its kind and parameters")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<NormaliserConfig, E> {
+                Ok(match text {
+                    "imagenet" => NormaliserConfig::Inline(Normaliser::imagenet()),
+                    "image_scale" => NormaliserConfig::Inline(Normaliser::image_scale()),
+                    path => NormaliserConfig::File(path.into()),
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NormaliserConfig, A::Error> {
+                Normaliser::deserialize(MapAccessDeserializer::new(map)).map(NormaliserConfig::Inline)
+            }
+        }
+
+        deserializer.deserialize_any(Normalisers)
+    }
+}
+
+impl NormaliserConfig {
+    /// The normaliser itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Normaliser::load`].
+    pub(crate) fn load(&self) -> Result<Normaliser> {
+        match self {
+            Self::Inline(normaliser) => Ok(normaliser.clone()),
+            Self::File(path) => Normaliser::load(path),
+        }
+    }
+}

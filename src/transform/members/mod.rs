@@ -1,0 +1,469 @@
+//! The transforms that Ringfeed brings along, as plain data.
+
+mod augment;
+mod elements;
+mod mix;
+mod random;
+mod values;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::normalise::{Normaliser, NormaliserConfig};
+use crate::schema::Role;
+
+use super::lengths::Length;
+use super::{BatchTransform, Tensors, Transform};
+pub use augment::NumberAugment;
+use elements::InPlace;
+use mix::{How, Mix, chosen};
+use random::{Random, Randomly};
+use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
+
+/// One transform as plain data: a member of the list in settings.
+///
+/// What changes numbers works on tensors of fractions, and leaves the padding of shorter samples as it is: where a tensor
+/// varies in length, a mask tells it from data.
+///
+/// ```
+/// use ringfeed::transform::{Operation, clip, log1p};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Settings {
+///     transforms: Vec<Operation>,
+/// }
+/// let settings: Settings = toml::from_str(r#"
+///     transforms = [
+///         { kind = "log1p", tensor = "income" },
+///         { kind = "clip", tensor = "income", low = 0.0, high = 20.0 },
+///     ]
+/// "#).expect("the example is valid");
+/// assert_eq!(settings.transforms, [log1p("income"), clip("income", 0.0, 20.0)]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Another element type. Fractions are rounded to the nearest; a number that a type of whole numbers does not have makes
+    /// its sample a bad record.
+    Cast {
+        /// Which tensor.
+        tensor: String,
+        /// The new type.
+        dtype: DType,
+    },
+    /// Indices of classes become rows of numbers, 1 at the class's place and 0 elsewhere: one dimension more. What is no class
+    /// makes its sample a bad record.
+    OneHot {
+        /// Which tensor.
+        tensor: String,
+        /// How many classes there are; by default as many as have names.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        classes: Option<usize>,
+        /// Element type of the rows.
+        #[serde(default = "f32_type")]
+        dtype: DType,
+    },
+    /// `ln(1 + x)`. A number of -1 or less makes its sample a bad record.
+    Log1p {
+        /// Which tensor.
+        tensor: String,
+    },
+    /// What is below `low` or above `high` becomes that.
+    Clip {
+        /// Which tensor.
+        tensor: String,
+        /// The smallest number that stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        low: Option<f64>,
+        /// The largest number that stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        high: Option<f64>,
+    },
+    /// Scale and shift. Where nothing before it looks at the tensor, that is done while decoding, at no cost of its own.
+    Normalise {
+        /// Which tensor.
+        tensor: String,
+        /// The parameters, a file that [`Normaliser::save`] wrote, `"imagenet"` or `"image_scale"`.
+        normaliser: NormaliserConfig,
+    },
+    /// The share of the training data's values that are below: from 0 to 1, by straight lines between the quantiles.
+    Quantile {
+        /// Which tensor.
+        tensor: String,
+        /// The values below which equal shares of the data lie, from the smallest to the largest value: at least two.
+        quantiles: Vec<f64>,
+    },
+    /// The number of the bin: how many edges are equal or smaller. An `i64`.
+    Bins {
+        /// Which tensor.
+        tensor: String,
+        /// Where bins begin, in rising order; the first bin lies below all of them.
+        edges: Vec<f64>,
+    },
+    /// Adds a normally distributed number of mean 0 to every element of a feature. For training alone.
+    Noise {
+        /// Which tensor.
+        tensor: String,
+        /// Standard deviation.
+        deviation: f64,
+        /// How many of the samples.
+        #[serde(default = "always")]
+        probability: f64,
+    },
+    /// Replaces elements of a feature, each by itself, with a fixed number. For training alone.
+    Masking {
+        /// Which tensor.
+        tensor: String,
+        /// How many of the elements.
+        probability: f64,
+        /// What stands there instead; 0 is the mean of standardised numbers.
+        #[serde(default)]
+        value: f64,
+    },
+    /// Multiplies all elements of a feature by one number, drawn between `low` and `high`. For training alone.
+    Scale {
+        /// Which tensor.
+        tensor: String,
+        /// The smallest factor.
+        low: f64,
+        /// The largest factor.
+        high: f64,
+        /// How many of the samples.
+        #[serde(default = "always")]
+        probability: f64,
+    },
+    /// Pads the length that varies from sample to sample, with zeros: to `length`, or to a multiple of `multiple` numbers. It
+    /// holds for all tensors that have this length, such as the mask. A longer sample than `length` is a bad record.
+    Pad {
+        /// A tensor that has the length.
+        tensor: String,
+        /// The length of every sample.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        length: Option<u32>,
+        /// What the length of every batch is a multiple of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        multiple: Option<u32>,
+    },
+    /// Removes a tensor that others are made of.
+    Remove {
+        /// Which tensor.
+        tensor: String,
+    },
+    /// Replaces each sample by a weighted sum of itself and the one before it in the batch, labels, too (Zhang and others:
+    /// "mixup", 2018), as torchvision does. A label that is a class becomes one number for each class. Behind all
+    /// transforms of samples.
+    Mixup {
+        /// Both parameters of the beta distribution that weights are drawn from, one for each batch.
+        alpha: f64,
+        /// How many of the batches.
+        #[serde(default = "always")]
+        probability: f64,
+        /// Which features; by default all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        features: Vec<String>,
+        /// Which labels; by default all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        labels: Vec<String>,
+    },
+    /// Replaces a box of each image by that of the one before it in the batch, and weights labels by area (Yun and others:
+    /// "CutMix", 2019), as torchvision does. A label that is a class becomes one number for each class. Behind all
+    /// transforms of samples.
+    Cutmix {
+        /// Both parameters of the beta distribution that areas are drawn from, one for each batch.
+        alpha: f64,
+        /// How many of the batches.
+        #[serde(default = "always")]
+        probability: f64,
+        /// Which images; by default all features.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        features: Vec<String>,
+        /// Which labels; by default all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        labels: Vec<String>,
+    },
+}
+
+/// What works on samples or batches.
+#[derive(Clone)]
+pub(super) enum Part {
+    Row(Arc<dyn Transform>),
+    Batch(Arc<dyn BatchTransform>),
+}
+
+fn f32_type() -> DType {
+    DType::F32
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+/// [`Operation::Cast`].
+pub fn cast(tensor: impl Into<String>, dtype: DType) -> Operation {
+    Operation::Cast { tensor: tensor.into(), dtype }
+}
+
+/// [`Operation::OneHot`], of as many classes as have names, in `f32`.
+pub fn one_hot(tensor: impl Into<String>) -> Operation {
+    Operation::OneHot { tensor: tensor.into(), classes: None, dtype: DType::F32 }
+}
+
+/// [`Operation::Log1p`].
+pub fn log1p(tensor: impl Into<String>) -> Operation {
+    Operation::Log1p { tensor: tensor.into() }
+}
+
+/// [`Operation::Clip`], with both bounds.
+pub fn clip(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
+    Operation::Clip { tensor: tensor.into(), low: Some(low), high: Some(high) }
+}
+
+/// [`Operation::Normalise`].
+pub fn normalise(tensor: impl Into<String>, normaliser: Normaliser) -> Operation {
+    Operation::Normalise { tensor: tensor.into(), normaliser: NormaliserConfig::Inline(normaliser) }
+}
+
+/// [`Operation::Quantile`].
+pub fn quantile(tensor: impl Into<String>, quantiles: impl Into<Vec<f64>>) -> Operation {
+    Operation::Quantile { tensor: tensor.into(), quantiles: quantiles.into() }
+}
+
+/// [`Operation::Bins`].
+pub fn bins(tensor: impl Into<String>, edges: impl Into<Vec<f64>>) -> Operation {
+    Operation::Bins { tensor: tensor.into(), edges: edges.into() }
+}
+
+/// [`Operation::Noise`], for all samples.
+pub fn noise(tensor: impl Into<String>, deviation: f64) -> Operation {
+    Operation::Noise { tensor: tensor.into(), deviation, probability: 1.0 }
+}
+
+/// [`Operation::Masking`], with zeros.
+pub fn masking(tensor: impl Into<String>, probability: f64) -> Operation {
+    Operation::Masking { tensor: tensor.into(), probability, value: 0.0 }
+}
+
+/// [`Operation::Scale`], for all samples.
+pub fn scale(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
+    Operation::Scale { tensor: tensor.into(), low, high, probability: 1.0 }
+}
+
+/// [`Operation::Pad`] to a length that all samples have then.
+pub fn pad_to(tensor: impl Into<String>, length: u32) -> Operation {
+    Operation::Pad { tensor: tensor.into(), length: Some(length), multiple: None }
+}
+
+/// [`Operation::Pad`] to the next multiple.
+pub fn pad_to_multiple(tensor: impl Into<String>, multiple: u32) -> Operation {
+    Operation::Pad { tensor: tensor.into(), length: None, multiple: Some(multiple) }
+}
+
+/// [`Operation::Remove`].
+pub fn remove(tensor: impl Into<String>) -> Operation {
+    Operation::Remove { tensor: tensor.into() }
+}
+
+/// [`Operation::Mixup`] of all features and labels.
+pub fn mixup(alpha: f64) -> Operation {
+    Operation::Mixup { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
+}
+
+/// [`Operation::Cutmix`] of all features and labels.
+pub fn cutmix(alpha: f64) -> Operation {
+    Operation::Cutmix { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
+}
+
+impl Operation {
+    /// Everything that is wrong with it, in words; empty if nothing is.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut check = |is_right: bool, fault: String| {
+            if !is_right {
+                faults.push(fault);
+            }
+        };
+        if let Self::Noise { probability, .. }
+        | Self::Masking { probability, .. }
+        | Self::Scale { probability, .. }
+        | Self::Mixup { probability, .. }
+        | Self::Cutmix { probability, .. } = self
+        {
+            check((0.0..=1.0).contains(probability), format!("a probability of {probability}; it is between 0 and 1"));
+        }
+        match self {
+            Self::Noise { deviation, .. } => check(
+                deviation.is_finite() && *deviation >= 0.0,
+                format!("noise with a deviation of {deviation}; it is 0 or more"),
+            ),
+            Self::Masking { value, .. } => {
+                check(value.is_finite(), format!("masking with {value}, which is no number"))
+            }
+            Self::Scale { low, high, .. } => check(
+                low.is_finite() && high.is_finite() && low <= high,
+                format!("factors from {low} to {high}; low is not above high"),
+            ),
+            Self::Clip { low, high, .. } => {
+                let (least, most) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+                check(least <= most, format!("clip from {least} to {most}; low is not above high"));
+                check(low.is_some() || high.is_some(), "clip without low or high does nothing".to_owned());
+            }
+            Self::OneHot { classes, .. } => {
+                let is_right = classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
+                check(is_right, format!("{} classes; there are 1 to {MOST_CLASSES}", classes.unwrap_or_default()));
+            }
+            Self::Bins { edges, .. } => check(
+                edges.iter().all(|edge| !edge.is_nan()) && edges.windows(2).all(|pair| pair[0] < pair[1]),
+                "the edges of bins are numbers in rising order".to_owned(),
+            ),
+            Self::Quantile { quantiles, .. } => check(
+                quantiles.len() >= 2
+                    && quantiles.iter().all(|x| x.is_finite())
+                    && quantiles.windows(2).all(|pair| pair[0] <= pair[1]),
+                "quantiles are two or more numbers in rising order".to_owned(),
+            ),
+            Self::Pad { length, multiple, .. } => check(
+                matches!((length, multiple), (Some(_), None) | (None, Some(1..))),
+                "pad has either a length, or a multiple of 1 or more".to_owned(),
+            ),
+            Self::Mixup { alpha, .. } | Self::Cutmix { alpha, .. } => {
+                check(alpha.is_finite() && *alpha > 0.0, format!("an alpha of {alpha}; it is above 0"));
+            }
+            Self::Cast { .. } | Self::Log1p { .. } | Self::Normalise { .. } | Self::Remove { .. } => {}
+        }
+        faults
+    }
+
+    /// Whether it is for training alone.
+    pub(crate) fn is_augmentation(&self) -> bool {
+        use Operation::{Cutmix, Masking, Mixup, Noise, Scale};
+        matches!(self, Noise { .. } | Masking { .. } | Scale { .. } | Mixup { .. } | Cutmix { .. })
+    }
+
+    /// The file that its parameters are in.
+    pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Self::Normalise { normaliser: NormaliserConfig::File(path), .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The same.
+    pub(crate) fn path(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Normalise { normaliser: NormaliserConfig::File(path), .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether `other` is the same random operation on the same tensor, with any parameters.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Noise { tensor, .. }, Self::Noise { tensor: other, .. })
+            | (Self::Masking { tensor, .. }, Self::Masking { tensor: other, .. })
+            | (Self::Scale { tensor, .. }, Self::Scale { tensor: other, .. }) => tensor == other,
+            _ => false,
+        }
+    }
+
+    /// What works on `tensors`; `before` are the operations that come before it in the list.
+    pub(super) fn parts<'a>(&self, tensors: &Tensors, before: impl Iterator<Item = &'a Self>) -> Result<Vec<Part>> {
+        let nth = before.filter(|other| self.is_like(other)).count() as u64;
+        let random = |tensor: &str, what| Randomly::new(tensor, nth, what, tensors).map(row);
+        Ok(vec![match self {
+            Self::Cast { tensor, dtype } => row(Cast::new(tensor, *dtype, tensors)?),
+            Self::OneHot { tensor, classes, dtype } => row(OneHot::replacing(tensor, *classes, *dtype, tensors)?),
+            Self::Log1p { tensor } => row(InPlace::new(tensor, tensors, Log1p)?),
+            Self::Clip { tensor, low, high } => {
+                let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+                row(InPlace::new(tensor, tensors, Clip { low, high })?)
+            }
+            Self::Normalise { tensor, normaliser } => row(Normalise::new(tensor, &normaliser.load()?, tensors)?),
+            Self::Quantile { tensor, quantiles } => {
+                row(InPlace::new(tensor, tensors, Quantile { quantiles: quantiles.clone() })?)
+            }
+            Self::Bins { tensor, edges } => row(Bins::replacing(tensor, edges, tensors)?),
+            Self::Noise { tensor, deviation, probability } => {
+                random(tensor, Random::Noise { deviation: *deviation, probability: *probability })?
+            }
+            Self::Masking { tensor, probability, value } => {
+                random(tensor, Random::Masking { probability: *probability, value: *value })?
+            }
+            Self::Scale { tensor, low, high, probability } => {
+                random(tensor, Random::Scaling { low: *low, high: *high, probability: *probability })?
+            }
+            Self::Pad { tensor, length, multiple } => {
+                let length = length.map(Length::Exactly).or(multiple.map(Length::MultipleOf));
+                row(SetLength { tensor: tensor.clone(), length: length.unwrap_or_default() })
+            }
+            Self::Remove { tensor } => row(Remove(tensor.clone())),
+            Self::Mixup { alpha, probability, features, labels } => {
+                return mix(How::Mixup, (*alpha, *probability), features, labels, tensors);
+            }
+            Self::Cutmix { alpha, probability, features, labels } => {
+                return mix(How::Cutmix, (*alpha, *probability), features, labels, tensors);
+            }
+        }])
+    }
+}
+
+/// Most classes that a one-hot row is made for.
+const MOST_CLASSES: usize = 1 << 24;
+
+fn row(transform: impl Transform + 'static) -> Part {
+    Part::Row(Arc::new(transform))
+}
+
+/// One-hot rows of the labels that are classes, and then what mixes them.
+fn mix(
+    how: How,
+    (alpha, probability): (f64, f64),
+    features: &[String],
+    labels: &[String],
+    tensors: &Tensors,
+) -> Result<Vec<Part>> {
+    let features = chosen(features, Role::Feature, tensors)?;
+    let labels = chosen(labels, Role::Label, tensors)?;
+    let mut items = Vec::new();
+    for label in &labels {
+        if !tensors.get(label)?.dtype.is_float() {
+            items.push(row(OneHot::replacing(label, None, DType::F32, tensors)?));
+        }
+    }
+    let mix = Mix { how, alpha, probability, features, labels };
+    items.push(Part::Batch(Arc::new(mix)));
+    Ok(items)
+}
+
+/// Pads a length.
+struct SetLength {
+    tensor: String,
+    length: Length,
+}
+
+impl Transform for SetLength {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.set_length(&self.tensor, self.length)
+    }
+
+    fn apply(&self, _: &super::Row<'_>, _: &mut super::Outputs<'_>, _: &super::Scope<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A tensor that is not delivered.
+struct Remove(String);
+
+impl Transform for Remove {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.remove(&self.0)
+    }
+
+    fn apply(&self, _: &super::Row<'_>, _: &mut super::Outputs<'_>, _: &super::Scope<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+use crate::decode::{converts, write_numbers};
+use crate::dtype::{DType, Element, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scope;
+use crate::normalise::Normaliser;
+use crate::row::TensorMut;
+use crate::schema::{Affine, Dim, TensorSpec};
+use crate::transform::{Outputs, Row, Tensors, Transform};
+use crate::view::TensorView;
+
+use super::elements::{Elements, Elementwise, Float, InPlace, Mapping, Replace};
+
+/// `ln(1 + x)`.
+pub(super) struct Log1p;
+
+impl Elementwise for Log1p {
+    fn run<T: Float>(&self, _: &Row<'_>, elements: Elements<'_, T>) -> Result<()> {
+        let mut wrong = None;
+        elements.for_each(|_, value| {
+            let x = value.to_f64();
+            if x <= -1.0 {
+                wrong.get_or_insert(x);
+            }
+            *value = T::from_f64(x.ln_1p());
+        });
+        match wrong {
+            None => Ok(()),
+            Some(x) => Err(Error::new(ErrorKind::Data, format!("log1p of {x}; it is for numbers above -1"))),
+        }
+    }
+}
+
+/// What is below or above becomes the bound; what is no number stays so.
+pub(super) struct Clip {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Elementwise for Clip {
+    fn run<T: Float>(&self, _: &Row<'_>, elements: Elements<'_, T>) -> Result<()> {
+        let (low, high) = (T::from_f64(self.low), T::from_f64(self.high));
+        elements.map(|x| {
+            if x.to_f64() < self.low {
+                low
+            } else if x.to_f64() > self.high {
+                high
+            } else {
+                x
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The share of the training data's values that are below, by straight lines between the quantiles.
+pub(super) struct Quantile {
+    pub(super) quantiles: Vec<f64>,
+}
+
+impl Quantile {
+    fn of(&self, x: f64) -> f64 {
+        let quantiles = &self.quantiles;
+        let last = quantiles.len() - 1;
+        if x.is_nan() || x <= quantiles[0] {
+            return if x.is_nan() { x } else { 0.0 };
+        }
+        if x >= quantiles[last] {
+            return 1.0;
+        }
+        // Where several quantiles are the same, the middle of their shares.
+        let share = |at: usize| at as f64 / last as f64;
+        let (from, to) = (quantiles.partition_point(|q| *q < x), quantiles.partition_point(|q| *q <= x));
+        if from < to {
+            return 0.5 * (share(from) + share(to - 1));
+        }
+        let (low, high) = (quantiles[to - 1], quantiles[to]);
+        share(to - 1) + (x - low) / (high - low) * (share(to) - share(to - 1))
+    }
+}
+
+impl Elementwise for Quantile {
+    fn run<T: Float>(&self, _: &Row<'_>, elements: Elements<'_, T>) -> Result<()> {
+        elements.for_each(|_, value| *value = T::from_f64(self.of(value.to_f64())));
+        Ok(())
+    }
+}
+
+/// A normaliser: applied while the tensor is decoded, if nothing has looked at it before.
+pub(super) struct Normalise {
+    affine: Affine,
+    tensor: String,
+    late: InPlace<Scaled>,
+}
+
+struct Scaled(Affine);
+
+impl Normalise {
+    pub(super) fn new(tensor: &str, normaliser: &Normaliser, tensors: &Tensors) -> Result<Self> {
+        let spec = tensors.get(tensor)?;
+        // What it was decoded by is no reason against another one behind it.
+        let affine = match tensors.is_untouched(tensor) {
+            true => normaliser.affine(spec)?,
+            false => normaliser.affine(&TensorSpec { affine: None, ..spec.clone() })?,
+        };
+        let late = InPlace::unchecked(tensor, tensors, Scaled(affine.clone()))?;
+        Ok(Self { affine, tensor: tensor.to_owned(), late })
+    }
+}
+
+impl Transform for Normalise {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        if tensors.decode_by(&self.tensor, &self.affine)? {
+            return Ok(());
+        }
+        self.late.check(tensors)?;
+        self.late.declare(tensors)
+    }
+
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {
+        self.late.apply(row, out, scope)
+    }
+}
+
+impl Elementwise for Scaled {
+    fn run<T: Float>(&self, _: &Row<'_>, elements: Elements<'_, T>) -> Result<()> {
+        let Affine { scale, bias, steps, axis } = &self.0;
+        let to = |index: usize, x: T| match T::DTYPE {
+            DType::F64 => T::from_f64(steps[index].apply(x.to_f64())),
+            _ => T::from_f32(x.to_f32().mul_add(scale[index], bias[index])),
+        };
+        match axis {
+            None => elements.map(|x| to(0, x)),
+            Some(axis) => elements.map_by(*axis, to),
+        }
+        Ok(())
+    }
+}
+
+/// Another element type. Zeros stay zeros, so that padding needs no mask.
+pub(super) struct Cast(TensorSpec);
+
+impl Cast {
+    pub(super) fn new(tensor: &str, to: DType, tensors: &Tensors) -> Result<Self> {
+        Ok(Self(TensorSpec { dtype: to, affine: None, ..tensors.get(tensor)?.clone() }))
+    }
+}
+
+impl Transform for Cast {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.write(self.0.clone())
+    }
+
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        let (from, mut tensor) = (row.tensor(&self.0.name)?, out.tensor(0));
+        if converts(from.dtype(), tensor.dtype()) {
+            return write_numbers(&mut tensor, 0, from.numbers());
+        }
+        match tensor.dtype() {
+            DType::U8 => to_whole::<u8>(from.numbers(), &mut tensor),
+            DType::I8 => to_whole::<i8>(from.numbers(), &mut tensor),
+            DType::U16 => to_whole::<u16>(from.numbers(), &mut tensor),
+            DType::I16 => to_whole::<i16>(from.numbers(), &mut tensor),
+            DType::U32 => to_whole::<u32>(from.numbers(), &mut tensor),
+            DType::I32 => to_whole::<i32>(from.numbers(), &mut tensor),
+            _ => to_whole::<i64>(from.numbers(), &mut tensor),
+        }
+    }
+}
+
+/// Whole numbers up to here are exact in f64.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn to_whole<T: Element + TryFrom<i64>>(numbers: Numbers<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
+    let name = tensor.spec().name.as_str();
+    for (index, into) in tensor.as_mut_slice::<T>()?.iter_mut().enumerate() {
+        let whole = match numbers {
+            Numbers::I64(values) => Some(values[index]),
+            other => Some(other.at(index)).filter(|x| x.fract() == 0.0 && x.abs() <= MOST_EXACT).map(|x| x as i64),
+        };
+        *into = whole.and_then(|whole| T::try_from(whole).ok()).ok_or_else(|| {
+            let number = match numbers {
+                Numbers::I64(values) => values[index].to_string(),
+                other => other.at(index).to_string(),
+            };
+            Error::new(ErrorKind::Data, format!("element {index}: {number} does not fit {}", T::DTYPE)).at_column(name)
+        })?;
+    }
+    Ok(())
+}
+
+/// 1 at the class's place, 0 elsewhere.
+pub(super) struct OneHot {
+    classes: usize,
+    one: [u8; 8],
+}
+
+impl OneHot {
+    pub(super) fn replacing(
+        tensor: &str,
+        classes: Option<usize>,
+        to: DType,
+        tensors: &Tensors,
+    ) -> Result<Replace<Self>> {
+        let spec = tensors.get(tensor)?;
+        let fault = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
+        if spec.dtype.is_float() {
+            return fault(format!("holds {}; one-hot numbers are made of indices of classes", spec.dtype));
+        }
+        let Some(classes) = classes.or(spec.classes.as_ref().map(|names| names.len())) else {
+            return fault("has no names of classes; say how many there are (`classes`)".to_owned());
+        };
+        let mut shape = spec.shape.clone();
+        shape.push(Dim::Fixed(classes));
+        let mut one = [0; 8];
+        let bytes = to.bytes();
+        match to {
+            DType::F64 => one = 1f64.to_ne_bytes(),
+            DType::F32 => one[..bytes].copy_from_slice(&1f32.to_ne_bytes()),
+            DType::F16 => one[..bytes].copy_from_slice(&half::f16::ONE.to_ne_bytes()),
+            DType::Bf16 => one[..bytes].copy_from_slice(&half::bf16::ONE.to_ne_bytes()),
+            _ if cfg!(target_endian = "big") => one[bytes - 1] = 1,
+            _ => one[0] = 1,
+        }
+        let spec = TensorSpec { dtype: to, shape, affine: None, ..spec.clone() };
+        Replace::new(spec, tensors, Self { classes, one })
+    }
+}
+
+impl Mapping for OneHot {
+    fn width(&self) -> usize {
+        self.classes
+    }
+
+    fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String> {
+        let class = from.numbers().at(index);
+        if !(0.0..self.classes as f64).contains(&class) {
+            return Err(format!("class {class} of {}", self.classes));
+        }
+        let bytes = into.len() / self.classes;
+        into[class as usize * bytes..][..bytes].copy_from_slice(&self.one[..bytes]);
+        Ok(())
+    }
+}
+
+/// The number of edges at or below: `numpy.digitize`.
+pub(super) struct Bins {
+    edges: Vec<f64>,
+}
+
+impl Bins {
+    pub(super) fn replacing(tensor: &str, edges: &[f64], tensors: &Tensors) -> Result<Replace<Self>> {
+        let spec = tensors.get(tensor)?.clone();
+        let spec = TensorSpec { dtype: DType::I64, affine: None, classes: None, categories: None, ..spec };
+        Replace::new(spec, tensors, Self { edges: edges.to_vec() })
+    }
+}
+
+impl Mapping for Bins {
+    fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String> {
+        let x = from.numbers().at(index);
+        if x.is_nan() {
+            return Err("is no number, and belongs to no bin".to_owned());
+        }
+        let bin = self.edges.partition_point(|edge| *edge <= x) as i64;
+        into.copy_from_slice(&bin.to_ne_bytes());
+        Ok(())
+    }
+}
