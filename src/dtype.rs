@@ -120,6 +120,7 @@ impl FromStr for DType {
 /// Source values of any element type, in native byte order.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "each variant is named after its element type")]
+#[non_exhaustive]
 pub enum Numbers<'a> {
     U8(&'a [u8]),
     I8(&'a [i8]),

@@ -181,11 +181,16 @@ impl Error {
     /// An input or output error on `path`, with the operating system's reason.
     #[cold]
     pub fn io(path: impl Into<PathBuf>, error: std::io::Error) -> Self {
+        Self::of_the_system(error).at_path(path)
+    }
+
+    #[cold]
+    fn of_the_system(error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, error.to_string()).with_source(error).at_path(path)
+        Self::new(kind, error.to_string()).with_source(error)
     }
 
     /// Keeps `source` as the cause.
@@ -300,6 +305,14 @@ impl fmt::Debug for Error {
     }
 }
 
+/// An input or output error whose place is not known: [`Error::io`] says the path, too. One that carries an [`Error`] (of a
+/// reader of ours, inside of another one) is that again.
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        error.downcast::<Self>().unwrap_or_else(Self::of_the_system)
+    }
+}
+
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
@@ -376,6 +389,17 @@ mod tests {
             .at_path("iris.csv")
             .at_path("ignored.csv");
         assert_eq!(error.to_string(), "iris.csv:5: record 3: column \"width\": expected f32, found \"abc\"");
+    }
+
+    #[test]
+    fn an_error_of_the_system_becomes_one_of_ours_and_ours_inside_of_it_comes_out_again() {
+        let read = || -> Result<Vec<u8>> { Ok(std::fs::read("/nowhere/at/all")?) };
+        let error = read().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.source().is_some() && error.location().is_empty(), "{error}");
+        let inside = std::io::Error::other(Error::new(ErrorKind::Limit, "too long").at_path("x.csv"));
+        let error = Error::from(inside);
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Limit, "x.csv: too long"));
     }
 
     #[test]

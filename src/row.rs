@@ -1,3 +1,4 @@
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -16,6 +17,12 @@ pub struct RowsMut<'a> {
     rows: Range<usize>,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
+}
+
+impl fmt::Debug for RowsMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowsMut").field("rows", &self.rows).field("tensors", &self.specs.len()).finish_non_exhaustive()
+    }
 }
 
 /// Where tensors begin: those of the batch in its slot, others [beside it](Wide).
@@ -127,6 +134,12 @@ pub struct RowMut<'a> {
     row: usize,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
+}
+
+impl fmt::Debug for RowMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowMut").field("row", &self.row).field("tensors", &self.specs.len()).finish_non_exhaustive()
+    }
 }
 
 impl<'a> RowMut<'a> {
@@ -356,6 +369,16 @@ pub struct TensorMut<'a> {
     spec: &'a TensorSpec,
     shape: &'a [usize],
     bytes: &'a mut [u8],
+}
+
+impl fmt::Debug for TensorMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorMut")
+            .field("name", &self.spec.name)
+            .field("dtype", &self.spec.dtype)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> TensorMut<'a> {

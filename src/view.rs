@@ -1,3 +1,5 @@
+use std::fmt;
+
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TensorLayout;
@@ -9,6 +11,16 @@ pub struct TensorView<'a> {
     spec: &'a TensorSpec,
     shape: Shape,
     bytes: &'a [u8],
+}
+
+impl fmt::Debug for TensorView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorView")
+            .field("name", &self.spec.name)
+            .field("dtype", &self.spec.dtype)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> TensorView<'a> {

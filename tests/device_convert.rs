@@ -51,6 +51,7 @@ fn rounded(to: FloatType, numbers: &[f32]) -> Vec<u8> {
         FloatType::F32 => bytes_of(numbers),
         FloatType::F16 => numbers.iter().flat_map(|x| nearest_f16(*x).to_ne_bytes()).collect(),
         FloatType::Bf16 => numbers.iter().flat_map(|x| nearest_bf16(*x).to_ne_bytes()).collect(),
+        other => panic!("no judge for {other:?}"),
     }
 }
 

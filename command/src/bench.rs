@@ -226,7 +226,7 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
                 return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
             }
         }
-        SourceConfig::Csv { .. } | SourceConfig::CsvSequences { .. } => {
+        _ => {
             // Number columns are f32 anyway.
             if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32) {
                 let message =

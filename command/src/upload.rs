@@ -65,6 +65,9 @@ pub(crate) fn batches(
                 format!("cuda:{ordinal}: this ringfeed was built without CUDA; build it with `--features cuda`");
             Err(Error::new(ErrorKind::Unsupported, message))
         }
+        Some(other) => {
+            Err(Error::new(ErrorKind::Unsupported, format!("{other}: a device that this command does not know")))
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -60,6 +61,18 @@ pub struct Opened {
     pub fingerprint: Fingerprint,
     /// Whether the next epoch may be begun before it is asked for: its order is known, and nobody sees it begin.
     pub runs_on: bool,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("schema", &self.filler.schema())
+            .field("samples", &self.samples)
+            .field("batches", &self.batches)
+            .field("seed", &self.seed)
+            .field("bad_records", &self.bad_records)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The sequential half of a source: one thread at a time. Sequential state, user iterators and streamed reading live

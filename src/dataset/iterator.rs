@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,6 +183,12 @@ pub struct Epoch<'a, I: ByEpoch + ?Sized = dyn DataSetIterator + 'a> {
     ended: bool,
 }
 
+impl<I: ByEpoch + ?Sized> fmt::Debug for Epoch<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoch").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
 /// Where the iterator lies between two epochs.
 type Home<'a, I> = Arc<Mutex<Option<&'a mut I>>>;
 
@@ -223,6 +230,12 @@ impl<I: ByEpoch + ?Sized> Drop for Epoch<'_, I> {
 pub struct Epochs<'a, I: ByEpoch + ?Sized = dyn DataSetIterator + 'a> {
     home: Home<'a, I>,
     left: u64,
+}
+
+impl<I: ByEpoch + ?Sized> fmt::Debug for Epochs<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epochs").field("left", &self.left).finish_non_exhaustive()
+    }
 }
 
 impl<'a, I: ByEpoch + ?Sized> Epochs<'a, I> {

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 /// What becomes of records that can't be read or decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BadRecords {
     /// The first one ends the epoch, with its error in the batch's place. The default.
     #[default]

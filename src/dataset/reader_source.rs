@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -46,6 +47,18 @@ pub struct ReaderSource {
     shard: Shard,
     remainder: Remainder,
     pub(super) sampling: Sampling,
+}
+
+impl fmt::Debug for ReaderSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReaderSource")
+            .field("readers", &self.readers.len())
+            .field("batch_size", &self.batch_size)
+            .field("shuffled", &self.shuffled)
+            .field("seed", &self.seed)
+            .field("shard", &self.shard)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ReaderSource {

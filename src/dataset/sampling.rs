@@ -37,9 +37,11 @@ impl Sampling {
     ) -> Result<Order> {
         let config = |message: String| Error::new(ErrorKind::Config, message);
         let subset = self.subset.clone().unwrap_or_else(|| Subset::all(len));
-        let mixed = |parts: &[(Subset, f64)]| Ok(Picks::Mixed(Arc::new(Mixture::new(parts).map_err(config)?)));
+        let mixed = |parts: &[(Subset, f64)]| {
+            Mixture::new(parts).map(|mixture| Picks::Mixed(Arc::new(mixture))).map_err(config)
+        };
         let weighted = |subset, weight: &dyn Fn(u64) -> f64| {
-            Ok(Picks::Weighted(Arc::new(Weighted::new(subset, weight).map_err(config)?)))
+            Weighted::new(subset, weight).map(|weighted| Picks::Weighted(Arc::new(weighted))).map_err(config)
         };
         let listed = match &self.draw {
             Draw::Mixed(parts) => parts.iter().find_map(|(subset, _)| subset.beyond(len)),

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +24,16 @@ pub struct StreamSource {
     last_batch: LastBatch,
     bad_records: BadRecords,
     repeatable: bool,
+}
+
+impl fmt::Debug for StreamSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamSource")
+            .field("batch_size", &self.batch_size)
+            .field("seed", &self.seed)
+            .field("repeatable", &self.repeatable)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StreamSource {

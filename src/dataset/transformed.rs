@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +16,12 @@ use super::fill::caught_each;
 pub struct Transformed<S> {
     source: S,
     list: Transforms,
+}
+
+impl<S: fmt::Debug> fmt::Debug for Transformed<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transformed").field("source", &self.source).field("list", &self.list).finish()
+    }
 }
 
 impl<S: Source> Transformed<S> {

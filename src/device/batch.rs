@@ -166,6 +166,12 @@ pub struct OnStream<'a, D: Device> {
     stream: D::Stream,
 }
 
+impl<D: Device> fmt::Debug for OnStream<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStream").field("batch", &self.batch).field("stream", &self.stream).finish()
+    }
+}
+
 impl<'a, D: Device> OnStream<'a, D> {
     /// The stream.
     pub fn stream(&self) -> &D::Stream {
@@ -226,6 +232,16 @@ pub struct DeviceTensor<'a, D: Device> {
     on: &'a OnStream<'a, D>,
     planned: &'a PlannedTensor,
     place: &'a Place,
+}
+
+impl<D: Device> fmt::Debug for DeviceTensor<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceTensor")
+            .field("name", &self.planned.name)
+            .field("dtype", &self.planned.dtype)
+            .field("shape", &self.place.shape)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<D: Device> DeviceTensor<'_, D> {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use super::convert::Work;
 
 /// What opens a [`Device`](super::Device)'s engine. Only this module has one.
+#[derive(Debug)]
 pub struct Key(());
 
 pub(super) const KEY: Key = Key(());

@@ -19,6 +19,7 @@ use super::{Device, HostDevice};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[non_exhaustive]
 pub enum DeviceName {
     /// [`HostDevice`].
     Host,

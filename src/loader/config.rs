@@ -147,6 +147,7 @@ pub struct SourcePath {
 /// One source: its format, its place and its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "format", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum SourceConfig {
     /// A CSV or TSV file, plain or gzip-compressed.
     Csv {
@@ -273,6 +274,7 @@ impl Default for MemoryConfig {
 /// What kind of memory slots are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum MemoryKind {
     /// Anonymous pages.
     #[default]

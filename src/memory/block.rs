@@ -22,6 +22,9 @@ pub struct Block {
 
 // SAFETY: a block is the only way to its memory (contract of `from_raw_parts`), and the owner that frees it is `Send`.
 unsafe impl Send for Block {}
+// SAFETY: a shared block only gives its bytes to be read: its owner is reached by nobody before it drops, and whoever writes
+// through `start` answers for it.
+unsafe impl Sync for Block {}
 
 impl Block {
     /// Wraps memory that `owner` frees when it drops. A forked child takes it for its parent's: a ring does not write there

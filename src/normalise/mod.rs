@@ -39,6 +39,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Normaliser {
     /// `(x - mean) / deviation`. A deviation of 0 (all values are equal) counts as 1, so that they become 0.
     Standardise {

@@ -102,7 +102,7 @@ impl Shard {
 
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.index, self.count)
+        write!(f, "{}/{}", self.index, self.count)
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,15 @@ pub struct AsyncDataSetIterator {
     session: Arc<Session>,
     workspace: Workspace,
     delivery: Delivery,
+}
+
+impl fmt::Debug for AsyncDataSetIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncDataSetIterator")
+            .field("state", &self.delivery.state())
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AsyncDataSetIterator {

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -22,6 +23,7 @@ use super::workspace::Workspace;
 
 /// A source that may not be prefetched; see [`shield`].
 #[doc(alias = "AsyncShieldDataSetIterator")]
+#[derive(Debug)]
 pub struct Shielded<S>(S);
 
 /// Forbids prefetch: [`wrap`] makes this source's batches on the caller's thread, one at a time, when they are asked
@@ -69,6 +71,15 @@ pub struct AsyncShieldDataSetIterator {
     spare: BatchPlan,
     terms: PlanTerms,
     ended: bool,
+}
+
+impl fmt::Debug for AsyncShieldDataSetIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncShieldDataSetIterator")
+            .field("state", &self.delivery.state())
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AsyncShieldDataSetIterator {

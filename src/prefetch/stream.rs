@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,6 +17,12 @@ pub struct DataSetStream<I> {
     next: Option<Next<I>>,
     /// The epoch has ended: from here on there is nothing.
     ended: bool,
+}
+
+impl<I> fmt::Debug for DataSetStream<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataSetStream").field("ended", &self.ended).finish_non_exhaustive()
+    }
 }
 
 /// Turns an iterator into a stream of the rest of its epoch, for a tokio runtime: each wait for a batch is a task on the

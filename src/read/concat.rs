@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -30,6 +31,12 @@ pub struct Concat {
     parts: Vec<Arc<dyn RecordReader>>,
     /// Where each part begins, and at last the number of all records.
     starts: Vec<u64>,
+}
+
+impl fmt::Debug for Concat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Concat").field("parts", &self.parts.len()).field("starts", &self.starts).finish()
+    }
 }
 
 /// A worker's buffers: those of each reader, and a job's records dealt to their readers.

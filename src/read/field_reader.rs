@@ -1,5 +1,6 @@
 //! A reader of any container by any codecs: what `fields` ask for.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,6 +47,12 @@ pub struct FieldReader {
     tensors: Vec<TensorSpec>,
     lengths: Lengths,
     budget: MemoryBudget,
+}
+
+impl fmt::Debug for FieldReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FieldReader").field("tensors", &self.tensors).finish_non_exhaustive()
+    }
 }
 
 struct Part {

@@ -234,11 +234,12 @@ impl IdxFile {
         for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
             let path = entry.map_err(|error| Error::io(folder, error))?.path();
             let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-            let is_array = |path: &Path| match is_idx_name(path) {
-                true => Ok(!path.is_dir()),
-                false => Ok(path.is_file() && IdxReader::recognises(path)?),
+            let is_array = match is_idx_name(&path) {
+                _ if is_hidden => false,
+                true => !path.is_dir(),
+                false => path.is_file() && IdxReader::recognises(&path)?,
             };
-            if !is_hidden && is_array(&path)? {
+            if is_array {
                 paths.push(path);
             }
         }

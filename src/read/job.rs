@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -18,6 +19,12 @@ pub struct Job<'a> {
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
     read_late: Duration,
+}
+
+impl fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("samples", &self.samples).field("next", &self.next).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Job<'a> {

@@ -1,5 +1,6 @@
 //! Lines of text, read at random: what line-based formats are made of.
 
+use std::fmt;
 use std::path::Path;
 
 use crate::error::{Location, Result};
@@ -48,6 +49,12 @@ pub struct Lines {
     stored_bytes: u64,
     fields: [FieldInfo; 1],
     map: Option<Map>,
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("stored_bytes", &self.stored_bytes).finish_non_exhaustive()
+    }
 }
 
 /// The lines that a worker has read.

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,15 @@ pub struct MemoryReader<T> {
     values: Arc<[T]>,
     row_elements: usize,
     tensors: [TensorSpec; 1],
+}
+
+impl<T> fmt::Debug for MemoryReader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryReader")
+            .field("tensor", &self.tensors[0])
+            .field("elements", &self.values.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T: Element> MemoryReader<T> {

@@ -34,6 +34,7 @@ pub(crate) mod tar;
 pub(crate) mod tokens;
 
 use std::any::Any;
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -334,6 +335,12 @@ pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,
     /// Damaged images that were loaded since somebody looked.
     damage: DamageTally,
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").field("is_used", &self.buffers.is_some()).finish_non_exhaustive()
+    }
 }
 
 impl Scratch {

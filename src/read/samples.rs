@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,6 +77,12 @@ pub struct SampleStream {
     samples: Samples,
     factory: Option<Box<dyn FnMut() -> Samples + Send>>,
     read: u64,
+}
+
+impl fmt::Debug for SampleStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleStream").field("tensors", &self.tensors).field("read", &self.read).finish_non_exhaustive()
+    }
 }
 
 impl SampleStream {

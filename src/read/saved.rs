@@ -14,6 +14,7 @@ use crate::random::mix;
 /// its last change, which nobody can set back (and which a copy does not keep); a stale or damaged index is made anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SavedIndex {
     /// Nowhere. The default.
     #[default]

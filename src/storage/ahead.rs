@@ -9,6 +9,7 @@
 //! the error in its own place.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -105,6 +106,12 @@ pub struct AheadStats {
 /// Byte ranges of files that will be needed together: those of a batch.
 #[derive(Default)]
 pub struct Needs(Vec<Need>);
+
+impl fmt::Debug for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Needs").field("count", &self.0.len()).finish_non_exhaustive()
+    }
+}
 
 struct Need {
     shared: Arc<Shared>,

@@ -18,6 +18,7 @@ use super::{open_file, shorter_than_before};
 /// How a file's bytes are reached: `"read"` or `"map"` in settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Named", into = "Named")]
+#[non_exhaustive]
 pub enum Access {
     /// By reading into reused buffers: neighbours together, and small records that lie apart many with one call (on
     /// Linux). The default.

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -37,6 +39,15 @@ pub struct BatchMut<'a> {
     key: RandomKey,
     samples: &'a [u64],
     padding: usize,
+}
+
+impl fmt::Debug for BatchMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchMut")
+            .field("samples", &self.samples)
+            .field("padding", &self.padding)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> BatchMut<'a> {

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::random::RandomKey;
@@ -14,6 +16,12 @@ pub struct Row<'a> {
     /// The sample's, below which every operation draws under a key of its own.
     pub(super) sample_key: RandomKey,
     pub(super) key: RandomKey,
+}
+
+impl fmt::Debug for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Row").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl Row<'_> {
@@ -103,6 +111,12 @@ impl Row<'_> {
 
 /// The tensors of one sample that a transform changes or writes, in the order in which it declared them.
 pub struct Outputs<'a>(pub(super) Written<'a>);
+
+impl fmt::Debug for Outputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outputs").field("count", &self.len()).finish_non_exhaustive()
+    }
+}
 
 impl Outputs<'_> {
     /// How many there are.

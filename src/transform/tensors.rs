@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
@@ -18,6 +19,14 @@ pub struct Tensors {
     pub(super) lengths: Lengths,
     pub(super) declared: Declared,
     in_place_only: bool,
+}
+
+impl fmt::Debug for Tensors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensors")
+            .field("current", &self.current.iter().map(|index| &self.all[*index].name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What one transform has declared.

@@ -28,6 +28,7 @@ use crate::random::RandomKey;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum ImageAugment {
     /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`](crate::images::ImageOptions::size): torchvision's
     /// `RandomResizedCrop`. It stands first in the list. The box is drawn before anything is decoded.
@@ -97,6 +98,7 @@ pub enum ImageAugment {
 /// How pixels between pixels are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Interpolation {
     /// The nearest. The default.
     #[default]

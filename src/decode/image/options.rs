@@ -25,6 +25,7 @@ pub enum PixelOrder {
 /// Channels of an image in the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ImageColour {
     /// Red, green, blue. The default.
     #[default]
@@ -49,6 +50,7 @@ impl ImageColour {
 /// How an image of another shape becomes one of the wanted size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CropFit {
     /// The whole image, stretched: torchvision's `Resize((height, width))`. The default.
     #[default]
@@ -64,6 +66,7 @@ pub enum CropFit {
 /// What decodes JPEG files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum JpegDecoder {
     /// Ringfeed's own decoders: a fast one for baseline files, which are nearly all in data sets, and one for every other
     /// kind of file and for damaged ones. (Where they have no code for the processor's vectors, usual baseline files go to
@@ -98,6 +101,7 @@ impl<'de> Deserialize<'de> for JpegDecoder {
 /// How class labels are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LabelFormat {
     /// The class index as `i64`, shape `[]`. The default.
     #[default]

@@ -15,6 +15,7 @@ pub(super) use prepare::Prepared;
 
 /// Element type that a conversion gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FloatType {
     /// 32-bit IEEE 754 number. The default.
     #[default]

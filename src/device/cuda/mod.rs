@@ -102,13 +102,13 @@ impl CudaStream {
 }
 
 /// How a [`CudaDevice`] locks pages of host memory.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HostPages {
     device: CudaDevice,
     kind: Kind,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Kind {
     Allocated,
     Registered,

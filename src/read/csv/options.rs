@@ -185,6 +185,7 @@ impl FromStr for Header {
 /// What becomes of a missing value in a number column. A missing class is always an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Missing {
     /// The record is bad.
     #[default]
@@ -306,6 +307,7 @@ impl ColumnTensor {
 /// What the fields of a tensor's columns are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum ColumnValues {
     /// Numbers.
     #[default]

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +45,15 @@ pub struct CsvStream {
     names: u64,
     scan: Scan<Box<dyn Read + Send>>,
     index: u64,
+}
+
+impl fmt::Debug for CsvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CsvStream")
+            .field("path", &self.text.path())
+            .field("records_read", &self.index)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The decoding half of a [`CsvStream`].

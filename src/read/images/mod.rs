@@ -7,6 +7,7 @@ mod stored;
 mod summary;
 mod tensors;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +40,16 @@ pub enum ImageLabels<'a> {
     None,
     /// This function of its path, which gives the class name; `None` leaves the file out.
     By(&'a dyn Fn(&Path) -> Result<Option<String>>),
+}
+
+impl fmt::Debug for ImageLabels<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Folder => "Folder",
+            Self::None => "None",
+            Self::By(_) => "By(..)",
+        })
+    }
 }
 
 /// Image files and their classes, read at random.
@@ -87,6 +98,15 @@ pub struct ImageFolder {
     reservation: Reservation,
     /// What decoders draw on.
     budget: MemoryBudget,
+}
+
+impl fmt::Debug for ImageFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImageFolder")
+            .field("classes", &self.classes)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ImageFolder {

@@ -13,6 +13,7 @@ mod summary;
 mod value;
 mod walk;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,6 +75,16 @@ pub struct TarReader {
     reservation: Reservation,
     /// What decoders draw on.
     budget: MemoryBudget,
+}
+
+impl fmt::Debug for TarReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TarReader")
+            .field("archives", &self.archives.len())
+            .field("samples", &self.count)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 struct Archive {

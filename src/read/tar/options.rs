@@ -27,6 +27,7 @@ pub struct TarOptions {
 /// case: `jpg`, `cls`, `left.png`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum TarField {
     /// An image. At most one field is one.
     Image {

@@ -35,6 +35,7 @@ pub struct TokenOptions {
 /// Where windows of tokens begin and end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum TokenCut {
     /// One window after another. What is left at the end of the file and makes no whole window is left out.
     Contiguous {
@@ -63,6 +64,7 @@ pub enum TokenCut {
 /// How documents are laid into windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TokenPacking {
     /// Whole documents in the file's order, as many as fit; the rest of the window is padding (0). Only a document longer
     /// than a window goes on in the next one. The file is read once, when it is opened.
