@@ -123,6 +123,7 @@ pub(crate) struct Counters {
     pub(crate) refilled: AtomicU64,
     pub(crate) left_behind: AtomicU64,
     pub(crate) moved_rows: AtomicU64,
+    pub(crate) scope_spilled: AtomicU64,
     pub(crate) detached: AtomicU64,
     pub(crate) damaged: AtomicU64,
     /// By kind.
@@ -144,6 +145,7 @@ impl Counters {
             refilled: AtomicU64::new(0),
             left_behind: AtomicU64::new(0),
             moved_rows: AtomicU64::new(0),
+            scope_spilled: AtomicU64::new(0),
             detached: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             damage: std::array::from_fn(|_| AtomicU64::new(0)),

@@ -27,6 +27,9 @@ pub struct Stats {
     pub left_behind: u64,
     /// Rows moved up inside their slot because a bad one before them was left out.
     pub moved_rows: u64,
+    /// Arrays of transforms' scopes that did not fit the memory kept for them: those of the first samples, by which it is learned,
+    /// and larger ones than any before.
+    pub scope_spilled: u64,
     /// Batches copied out of the ring on request.
     pub detached: u64,
     /// Damaged images that were handed out all the same, because libjpeg loads them with a warning.
@@ -83,6 +86,7 @@ impl Stats {
             refilled: load(&counters.refilled),
             left_behind: load(&counters.left_behind),
             moved_rows: load(&counters.moved_rows),
+            scope_spilled: load(&counters.scope_spilled),
             detached: load(&counters.detached),
             damaged: load(&counters.damaged),
             damage: DamageStats::of(counters.damage.each_ref().map(load)),
@@ -120,6 +124,7 @@ impl Stats {
             refilled: self.refilled - earlier.refilled,
             left_behind: self.left_behind - earlier.left_behind,
             moved_rows: self.moved_rows - earlier.moved_rows,
+            scope_spilled: self.scope_spilled - earlier.scope_spilled,
             detached: self.detached - earlier.detached,
             damaged: self.damaged - earlier.damaged,
             damage,

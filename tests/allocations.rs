@@ -357,3 +357,45 @@ fn transforms_allocate_nothing_per_batch() {
     let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap();
     assert!(comes_to_rest(&mut shielded), "shielded");
 }
+
+#[test]
+fn an_evaluation_in_a_scope_allocates_nothing() {
+    let _turn = turn();
+    let workspace = Workspace::builder().workers(2).build().unwrap();
+    let mut test =
+        AsyncDataSetIterator::new(ReaderSource::new(Waves::new(2000, 100)).batch_size(16), &workspace).unwrap();
+    let mut scope = workspace.enter();
+    let (mut right, mut confusion) = (0, [[0u64; 3]; 3]);
+    let mut epoch = || {
+        for batch in test.epoch().unwrap() {
+            let batch = batch.unwrap();
+            let scores = scope.zeros::<f32>([batch.len(), 3]);
+            let labels = scope.zeros::<usize>([batch.len()]);
+            let wave = batch.tensor("wave").unwrap();
+            let rows = wave.as_slice::<f32>().unwrap().chunks(wave.shape()[1] * 3);
+            for (row, scores) in rows.zip(scores.chunks_mut(3)) {
+                scores
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(class, score)| *score = row.iter().skip(class).step_by(3).sum());
+            }
+            labels.iter_mut().zip(batch.sample_ids()).for_each(|(label, id)| *label = (*id % 3) as usize);
+            for (scores, label) in scores.chunks(3).zip(labels) {
+                let guess = (0..3).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap();
+                right += u64::from(guess == *label);
+                confusion[*label][guess] += 1;
+            }
+            scope.next();
+        }
+    };
+    (0..4).for_each(|_| epoch());
+    let rests = (0..10).any(|_| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..3).for_each(|_| epoch());
+        ALLOCATIONS.load(Ordering::Relaxed) == before
+    });
+    assert!(rests);
+    assert_eq!(confusion.iter().map(|row| row.iter().sum::<u64>()).sum::<u64>() % 2000, 0);
+    assert_eq!(right, (0..3).map(|class| confusion[class][class]).sum::<u64>());
+    assert!((1..10).contains(&workspace.scopes().stats().spilled));
+}

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Flaky, Seen, Trouble, Waves, fixture, see, see_all, workspace, xs};
 use proptest::prelude::*;
 use ringfeed::inspect::verify_source;
+use ringfeed::memory::MemoryBudget;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{Source, Transformed};
 use ringfeed::tensor::Dim;
 use ringfeed::transform::{BatchMut, BatchTransform, Outputs, Row, Scope, Tensors, Transform, Transforms};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind,
-    LastBatch, Loader, ReaderSource, Result, Role, Shard, TensorSpec,
+    LastBatch, Loader, ReaderSource, Result, Role, Shard, TensorSpec, Workspace,
 };
 
 /// Hann's window of 64 samples.
@@ -513,4 +514,47 @@ fn lists_may_follow_one_another_and_run_once_for_each_sample() {
         assert!(id.iter().zip(&twice).all(|(id, twice)| *twice == 2.0 * id) && see(&batch).shapes.len() == 4);
     }
     assert_eq!(calls.load(Ordering::Relaxed) % 30, 0);
+}
+
+#[test]
+fn what_spills_is_counted() {
+    let list = Transforms::new()
+        .map(TensorSpec::i64("x", []), |row, out, scope| {
+            // Twice as much as any before, at one sample alone.
+            let len = if row.id() == 500 { 20_000 } else { 10_000 };
+            out.i64()?[0] = scope.zeros::<u8>([len]).len() as i64;
+            Ok(())
+        })
+        .map_batch(|_, scope| {
+            scope.zeros::<f32>([10]);
+            Ok(())
+        });
+    let reader = Flaky::new(1000, &[], Trouble::FailInDecode);
+    let source = Transformed::new(ReaderSource::new(reader).batch_size(10), list);
+    let mut batches = AsyncShieldDataSetIterator::new(source, &workspace(1, 0)).unwrap();
+    let epochs: Vec<_> = (0..2)
+        .map(|_| {
+            let before = batches.stats();
+            batches.by_ref().for_each(|batch| drop(batch.unwrap()));
+            batches.reset().unwrap();
+            batches.stats().since(&before).scope_spilled
+        })
+        .collect();
+    assert_eq!(epochs, [2, 0]);
+}
+
+#[test]
+fn scopes_of_a_workspace_keep_within_its_budget() {
+    let workspace = Workspace::builder().budget(MemoryBudget::new(1 << 20)).build().unwrap();
+    let mut scope = workspace.enter();
+    for _ in 0..3 {
+        scope.zeros::<u8>([100_000]);
+        let error = scope.try_zeros::<u8>([1 << 20]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        scope.next();
+    }
+    assert!(workspace.budget().used() > 0);
+    drop(scope);
+    workspace.scopes().release();
+    assert_eq!(workspace.budget().used(), 0);
 }

@@ -47,6 +47,7 @@ pub(crate) fn fill_rows(
         report(batch, filler, rows.start + nth, error);
     }
     note_damage(batch, scratch);
+    counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
     let late = job.read_late();
     counters.read.busy(fetched - begin + late, rows.len());
     counters.decode.busy(fetched.elapsed().saturating_sub(late), rows.len());

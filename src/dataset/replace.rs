@@ -39,6 +39,7 @@ pub(crate) fn settle_batch(
         let index = draft.payload().plan.index;
         draft.payload().fail(error.of_a_user().and(&format!("in batch {index} as a whole")));
     }
+    counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
 }
 
 /// Has a batch worked on as a whole, if there is anything to deliver.

@@ -101,10 +101,11 @@ impl Filler for TransformedFiller {
         let mut rows = out.widen(self.chain.wide(), wide)?;
         let mut only = rows.row(0);
         self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()))?;
-        let id = plan.samples[row];
+        let (id, spilled) = (plan.samples[row], scopes.spilled());
         self.chain.apply(Sample { id, key: plan.key().with(id) }, &mut only, &mut scopes.enter())?;
-        let damage = inner.take_damage();
+        let (damage, spilled) = (inner.take_damage(), scopes.spilled() - spilled);
         scratch.note_all(damage);
+        scratch.note_spilled(spilled);
         Ok(())
     }
 
@@ -127,7 +128,7 @@ impl Filler for TransformedFiller {
         };
         let mut decoded = out.part(0, self.chain.inputs());
         caught_each(job, |job| self.inner.decode_all(plan, rows.clone(), job, inner, &mut decoded));
-        let damage = inner.take_damage();
+        let (damage, spilled) = (inner.take_damage(), scopes.spilled());
         if self.chain.changes_rows() {
             let mut scope = scopes.enter();
             job.decode_again();
@@ -145,7 +146,9 @@ impl Filler for TransformedFiller {
                 refuse_all(job, Error::new(ErrorKind::Data, message));
             }
         }
+        let spilled = scopes.spilled() - spilled;
         scratch.note_all(damage);
+        scratch.note_spilled(spilled);
     }
 
     fn is_transformed(&self) -> bool {
@@ -157,7 +160,12 @@ impl Filler for TransformedFiller {
     }
 
     fn finish(&self, batch: &mut BatchMut<'_>, scratch: &mut Scratch) -> Result<()> {
-        self.chain.finish(batch, &mut scratch.of::<Worker>().memory.scopes.enter())
+        let scopes = &scratch.of::<Worker>().memory.scopes;
+        let spilled = scopes.spilled();
+        let finished = self.chain.finish(batch, &mut scopes.enter());
+        let spilled = scopes.spilled() - spilled;
+        scratch.note_spilled(spilled);
+        finished
     }
 
     fn any_sample(&self, bits: u64) -> Option<u64> {

@@ -50,6 +50,11 @@ impl Block {
         Self { shared_by: None, ..block }
     }
 
+    /// The same, which keeps `other` for as long as it lives.
+    pub(crate) fn keeping(self, other: impl Any + Send) -> Self {
+        Self { _owner: Box::new((self._owner, other)), ..self }
+    }
+
     /// Whether this process may write it: it is not shared with the parent that this process was forked from.
     pub(crate) fn is_ours(&self) -> bool {
         self.shared_by.is_none_or(|process| process == std::process::id())

@@ -8,7 +8,8 @@ use bytemuck::Pod;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-use super::block::{AnonymousPages, Block, PAGE_BYTES, PageSource};
+use super::block::{AnonymousPages, Block, PAGE_BYTES, PageSource, whole_pages};
+use super::budget::MemoryBudget;
 
 /// What the first byte of every array of a scope is aligned to.
 const ALIGNMENT: usize = 64;
@@ -31,6 +32,8 @@ pub struct Scopes(Arc<Shared>);
 
 struct Shared {
     pages: Arc<dyn PageSource>,
+    /// What blocks count against.
+    budget: MemoryBudget,
     limit: usize,
     /// Nobody uses them. The last one in is the first one out, so that a depth of nesting gets what it had before.
     free: Mutex<Vec<Arena>>,
@@ -57,6 +60,13 @@ struct Arena {
     spilled: RefCell<Vec<Block>>,
 }
 
+impl Shared {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        let reservation = self.budget.reserve(whole_pages(bytes) as u64, "a scope's arrays")?;
+        Ok(self.pages.allocate(bytes)?.keeping(reservation))
+    }
+}
+
 impl Default for Scopes {
     /// Ordinary memory, as much as is asked for.
     fn default() -> Self {
@@ -67,11 +77,16 @@ impl Default for Scopes {
 impl Scopes {
     /// Memory from `pages`. Each scope keeps at most `limit` bytes: what goes beyond them is memory for one cycle, every time.
     pub fn new(pages: impl PageSource + 'static, limit: usize) -> Self {
-        Self::of(Arc::new(pages), limit)
+        Self::of(Arc::new(pages), MemoryBudget::unlimited(), limit)
     }
 
-    pub(crate) fn of(pages: Arc<dyn PageSource>, limit: usize) -> Self {
-        Self(Arc::new(Shared { pages, limit, free: Mutex::default(), spilled: AtomicU64::new(0) }))
+    pub(crate) fn of(pages: Arc<dyn PageSource>, budget: MemoryBudget, limit: usize) -> Self {
+        Self(Arc::new(Shared { pages, budget, limit, free: Mutex::default(), spilled: AtomicU64::new(0) }))
+    }
+
+    /// Arrays that did not fit so far.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.0.spilled.load(Ordering::Relaxed)
     }
 
     /// A scope, whose arrays end with it.
@@ -94,7 +109,7 @@ impl Scopes {
     pub fn stats(&self) -> ScopeStats {
         let free = self.0.free.lock();
         let free_bytes = free.iter().map(|arena| arena.bytes() as u64).sum();
-        ScopeStats { spilled: self.0.spilled.load(Ordering::Relaxed), free_bytes }
+        ScopeStats { spilled: self.spilled(), free_bytes }
     }
 }
 
@@ -200,22 +215,30 @@ impl Scope<'_> {
             let start = used.checked_next_multiple_of(alignment)?;
             Some((start, start.checked_add(bytes)?))
         };
-        if let Some((_, end)) = placed(arena.wanted.get()) {
-            arena.wanted.set(end);
-        }
         if let Some(block) = arena.block.as_ref().filter(|_| alignment <= PAGE_BYTES)
             && let Some((start, end)) = placed(arena.used.get()).filter(|(_, end)| *end <= block.len())
         {
             arena.used.set(end);
+            self.want(bytes, alignment);
             // SAFETY: the offset is within the block (checked above), whose first byte is aligned to a page.
             return Ok(unsafe { block.start().add(start) });
         }
-        self.spill(bytes, alignment)
+        let start = self.spill(bytes, alignment)?;
+        self.want(bytes, alignment);
+        Ok(start)
+    }
+
+    /// Counts memory that was given out.
+    fn want(&self, bytes: usize, alignment: usize) {
+        let wanted = &self.arena.wanted;
+        if let Some(end) = wanted.get().checked_next_multiple_of(alignment).and_then(|start| start.checked_add(bytes)) {
+            wanted.set(end);
+        }
     }
 
     #[cold]
     fn spill(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
-        let block = self.home.0.pages.allocate(bytes)?;
+        let block = self.home.0.allocate(bytes)?;
         let start = block.start();
         if block.len() < bytes || !start.addr().get().is_multiple_of(alignment) {
             return Err(Error::new(ErrorKind::Limit, format!("no memory of {bytes} bytes aligned to {alignment}")));
@@ -252,7 +275,7 @@ impl Arena {
         if wanted > self.bytes() {
             self.block = None;
             // What the source refuses is asked for again when it is needed.
-            self.block = home.pages.allocate(wanted).ok();
+            self.block = home.allocate(wanted).ok();
         }
         self.spilled.get_mut().clear();
     }

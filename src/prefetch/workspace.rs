@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
+use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::sync::{Condvar, Mutex};
@@ -35,6 +35,7 @@ struct Inner {
     config: WorkspaceBuilder,
     ring: Mutex<Option<Ring<Batch>>>,
     pool: OnceLock<Pool>,
+    scopes: Scopes,
     lending: Mutex<Lending>,
     /// An iterator has left `next`.
     left: Condvar,
@@ -116,6 +117,34 @@ impl Workspace {
     /// The byte budget that the ring draws on.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.config.budget
+    }
+
+    /// A scope for temporary arrays of the caller's own, such as scores of a batch or the gradients of a step: in memory of the
+    /// workspace, within its budget, learned in the first cycle and used again in every later one.
+    ///
+    /// ```
+    /// use ringfeed::{Loader, Workspace};
+    ///
+    /// let loader = Loader::csv("fixtures/iris-species.csv").labels(["species"]).batch_size(10);
+    /// let workspace = loader.workspace()?;
+    /// let mut scope = workspace.enter();
+    /// for batch in loader.build_in(&workspace)? {
+    ///     let batch = batch?;
+    ///     let areas = scope.zeros::<f32>([batch.len()]);
+    ///     let flowers = batch.features()?.as_slice::<f32>()?.chunks(4);
+    ///     areas.iter_mut().zip(flowers).for_each(|(area, flower)| *area = flower[0] * flower[1]);
+    ///     scope.next(); // the arrays end: one that is used behind it is a compile error
+    /// }
+    /// assert_eq!(workspace.scopes().stats().spilled, 1);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    pub fn enter(&self) -> Scope<'_> {
+        self.0.scopes.enter()
+    }
+
+    /// The memory of its scopes: figures, and giving back what none of them uses.
+    pub fn scopes(&self) -> &Scopes {
+        &self.0.scopes
     }
 
     /// Frees what free slots hold beyond `slot_bytes`: the memory of past large shapes.
@@ -360,6 +389,7 @@ impl WorkspaceBuilder {
 
     fn finish(self) -> Workspace {
         Workspace(Arc::new(Inner {
+            scopes: Scopes::of(self.pages.clone(), self.budget.clone(), usize::MAX),
             config: self,
             ring: Mutex::new(None),
             pool: OnceLock::new(),

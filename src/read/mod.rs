@@ -335,6 +335,8 @@ pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,
     /// Damaged images that were loaded since somebody looked.
     damage: DamageTally,
+    /// Arrays of scopes that had to spill since somebody looked.
+    spilled: u64,
 }
 
 impl fmt::Debug for Scratch {
@@ -360,6 +362,16 @@ impl Scratch {
     /// Adds what was noted in another scratch.
     pub(crate) fn note_all(&mut self, tally: DamageTally) {
         self.damage.add_all(tally);
+    }
+
+    /// Notes how many arrays of scopes had to spill.
+    pub(crate) fn note_spilled(&mut self, arrays: u64) {
+        self.spilled += arrays;
+    }
+
+    /// How many of them were noted since the last call.
+    pub(crate) fn take_spilled(&mut self) -> u64 {
+        std::mem::take(&mut self.spilled)
     }
 
     /// What was noted since the last call.
