@@ -1,59 +1,7 @@
-//! The `ringfeed` command: look into data sets, and measure how fast they can be read.
-//!
-//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan` and `bench`
-//! (the work, by the library's public interface alone, to a report), `table` and `output` (a report or an error, for a
-//! person or as JSON).
+//! The `ringfeed` command.
 
-mod args;
-mod bench;
-mod entry;
-mod inspect;
-mod loader;
-mod output;
-mod plan;
-mod progress;
-mod table;
-mod upload;
-mod verbose;
-mod verify;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-#[cfg(unix)]
-use std::sync::{Arc, atomic::AtomicBool};
 
-use clap::Parser;
-use ringfeed::{Error, ErrorKind, Result};
-
-use args::{Args, Command};
-
-/// Exit status 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run
-/// time, 2 for wrong usage (which clap reports).
 fn main() -> ExitCode {
-    // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
-    #[cfg(unix)]
-    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
-    let Args { command, verbose } = Args::parse();
-    if verbose {
-        verbose::begin();
-    }
-    match command {
-        Command::Inspect(args) => {
-            let (csv, raw) = (args.options(), args.raw.options());
-            let inspect = || inspect::inspect(&args.path, &csv, raw.as_ref());
-            output::finish(caught(|| output::while_working("reading", inspect)), args.json)
-        }
-        Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
-        Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),
-        Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
-        Command::Completions { shell } => output::print(&args::completions(shell), ExitCode::SUCCESS),
-    }
-}
-
-/// A panic becomes an error, so that a script gets its JSON and its exit status even then.
-fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let message = "a bug in ringfeed or in a decoder that it uses; please report it together with the data";
-        Err(Error::new(ErrorKind::Panicked, message))
-    })
+    ringfeed_cli::run(std::env::args_os()).into()
 }

@@ -1,6 +1,5 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -9,6 +8,12 @@ use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
 
+/// The exit status where all went well.
+pub(crate) const SUCCESS: u8 = 0;
+
+/// The exit status of an error.
+pub(crate) const FAILURE: u8 = 1;
+
 /// What a command found out.
 pub(crate) trait Report: Serialize {
     /// The report for a person, in lines of about `width` characters.
@@ -16,34 +21,34 @@ pub(crate) trait Report: Serialize {
 
     /// The exit status: 0 if what was found is as it should be.
     fn status(&self) -> u8 {
-        0
+        SUCCESS
     }
 }
 
 /// Prints a report or an error; the exit status that goes with it.
-pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> ExitCode {
+pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> u8 {
     let (text, status) = match result {
         Ok(report) => {
-            let status = ExitCode::from(report.status());
+            let status = report.status();
             (if as_json { to_json(&report) } else { report.text(width()) }, status)
         }
-        Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), ExitCode::FAILURE),
+        Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), FAILURE),
         Err(error) => {
             complain(&person(&error));
-            return ExitCode::FAILURE;
+            return FAILURE;
         }
     };
     print(text.as_bytes(), status)
 }
 
 /// Writes to standard output; gives `status` if that can be done.
-pub(crate) fn print(bytes: &[u8], status: ExitCode) -> ExitCode {
+pub(crate) fn print(bytes: &[u8], status: u8) -> u8 {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         // Whoever reads (such as `head`) has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("standard output: {error}"));
-            ExitCode::FAILURE
+            FAILURE
         }
         _ => status,
     }

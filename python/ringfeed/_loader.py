@@ -136,7 +136,9 @@ class Loader:
 
     def _and(self, step: Map) -> Loader:
         if "_opened" in self.__dict__:
-            raise RuntimeError("the loader is open already: say what becomes of its tensors before anything is asked of it")
+            raise RuntimeError(
+                "the loader is open already: say what becomes of its tensors before anything is asked of it"
+            )
         self._terms["transforms"] = [*self._terms["transforms"], step]
         self._unopened = Engine(_text(self._settings), **self._terms)
         return self
@@ -174,7 +176,9 @@ class Loader:
         """Number of batches of an epoch, the same on every rank. A ``TypeError`` where only reading tells."""
         batches = self._engine.batches_per_epoch()
         if batches is None:
-            raise TypeError("how many batches an epoch has is known only once it was read; the settings make it a stream")
+            raise TypeError(
+                "how many batches an epoch has is known only once it was read; the settings make it a stream"
+            )
         return batches
 
     def state_dict(self) -> dict[str, Any]:

@@ -11,6 +11,8 @@ mod tensor;
 mod transform;
 mod verify;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::{LoaderConfig, Shard};
@@ -35,6 +37,12 @@ fn shard_from_env(py: Python<'_>) -> PyResult<(u32, u32)> {
     Ok((shard.index, shard.count))
 }
 
+/// The `ringfeed` command: what was typed behind its name. Gives the exit status.
+#[pyfunction]
+fn command(py: Python<'_>, typed: Vec<OsString>) -> u8 {
+    py.detach(|| ringfeed_cli::run(std::iter::once("ringfeed".into()).chain(typed)))
+}
+
 #[pymodule(gil_used = false)]
 fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
@@ -45,6 +53,7 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(load_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish, module)?)?;
     Ok(())

@@ -66,7 +66,9 @@ def test_a_loop_that_has_ended_stays_so(numbers: Make) -> None:
 def test_forms_of_a_loop(numbers: Make) -> None:
     for x, y in numbers(yields="tuple"):
         assert isinstance(x, ringfeed.Tensor) and x.shape == (10, 2) and y.shape == (10,)
-    assert [total for total in numbers(yields=lambda batch: sum(batch["y"].tolist()))] == [45 + 100 * i for i in range(10)]
+    assert [total for total in numbers(yields=lambda batch: sum(batch["y"].tolist()))] == [
+        45 + 100 * i for i in range(10)
+    ]
     loader = numbers()
     for x, y in loader.numpy():
         assert isinstance(x, np.ndarray) and x[:, 0].tolist() == y.tolist()
@@ -221,7 +223,11 @@ def test_shards_by_hand_and_by_launcher(numbers: Make, monkeypatch: pytest.Monke
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
     by_launcher = values(numbers(shuffle=3, shard="auto"))
-    assert by_launcher == values(numbers(shuffle=3, shard=(1, 4))) == values(numbers(shuffle=3, shard={"index": 1, "count": 4}))
+    assert (
+        by_launcher
+        == values(numbers(shuffle=3, shard=(1, 4)))
+        == values(numbers(shuffle=3, shard={"index": 1, "count": 4}))
+    )
     assert len(by_launcher) == 25
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(ringfeed.ConfigError, match="WORLD_SIZE"):

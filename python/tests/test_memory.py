@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from helpers import FIXTURES
 
 import ringfeed
-from helpers import FIXTURES
 
 Make = Callable[..., ringfeed.Loader]
 
@@ -148,7 +148,11 @@ def test_a_deleter_needs_no_interpreter_lock(numbers: Make) -> None:
 def test_a_capsule_that_nobody_takes_gives_the_tensor_up(numbers: Make) -> None:
     loader = numbers()
     batch = next(iter(loader))
-    capsules = [batch["x"].__dlpack__(), batch["x"].__dlpack__(max_version=(1, 1)), batch["x"].__dlpack__(max_version=(0, 8))]
+    capsules = [
+        batch["x"].__dlpack__(),
+        batch["x"].__dlpack__(max_version=(1, 1)),
+        batch["x"].__dlpack__(max_version=(0, 8)),
+    ]
     assert ['"dltensor"' in repr(capsule) for capsule in capsules] == [True, False, True]
     del batch
     assert held(loader) == 1

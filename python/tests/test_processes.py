@@ -6,7 +6,6 @@ import os
 import sys
 
 import pytest
-
 from helpers import run
 
 MAKE = """
@@ -296,7 +295,9 @@ if __name__ == "__main__":
     assert found == [rest, rest] and sorted(first + rest) == list(range(40))
 """
     )
-    run(f"import runpy; sys.argv = ['x', {str(tmp_path)!r}, {method!r}]; runpy.run_path({str(program)!r}, run_name='__main__')")
+    run(
+        f"import runpy; sys.argv = ['x', {str(tmp_path)!r}, {method!r}]; runpy.run_path({str(program)!r}, run_name='__main__')"
+    )
 
 
 def test_ten_thousand_loaders_leave_nothing() -> None:

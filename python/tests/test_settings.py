@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import FIXTURES
 
 import ringfeed
-from helpers import FIXTURES
 from ringfeed import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
 
 IRIS = FIXTURES / "iris-species.csv"
@@ -53,7 +53,13 @@ def test_a_file_a_table_and_keywords_are_the_same(tmp_path: Path) -> None:
         'batch_size = 40\nshuffle = 3\nsource = { path = "iris.csv" }\nbad_records = "skip"\n'
         '[fields]\nspecies = "class"\n'
     )
-    table = {"batch_size": 40, "shuffle": 3, "source": {"path": IRIS}, "bad_records": "skip", "fields": {"species": "class"}}
+    table = {
+        "batch_size": 40,
+        "shuffle": 3,
+        "source": {"path": IRIS},
+        "bad_records": "skip",
+        "fields": {"species": "class"},
+    }
     by_file = ringfeed.Loader(tmp_path / "train.toml")
     loaders = [
         by_file,
@@ -75,7 +81,14 @@ def test_fields_are_short_for_tables() -> None:
         (Image(8, 9), {"image": [8, 9]}),
         (
             Image(8, 9, augment=["horizontal_flip"], dtype="u8", order="nhwc", from_="jpg", geometry="g"),
-            {"from": "jpg", "image": [8, 9], "augment": ["horizontal_flip"], "dtype": "u8", "order": "nhwc", "geometry": "g"},
+            {
+                "from": "jpg",
+                "image": [8, 9],
+                "augment": ["horizontal_flip"],
+                "dtype": "u8",
+                "order": "nhwc",
+                "geometry": "g",
+            },
         ),
         (Image(8, 9, from_="path", file=True), {"from": "path", "file": {"image": [8, 9]}}),
         (IndexMap(8, 9, role="feature"), {"role": "feature", "index_map": [8, 9]}),

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import FIXTURES
 
 import ringfeed
-from helpers import FIXTURES
 from ringfeed import Map
 
 Make = Callable[..., ringfeed.Loader]

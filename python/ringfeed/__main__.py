@@ -1,0 +1,19 @@
+"""The command: ``python -m ringfeed inspect photos/``, and ``help`` for the rest."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from . import _ringfeed
+
+
+def main() -> int:
+    """Does what was typed; gives the exit status."""
+    # There is nothing of Python's to be cleaned up.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _ringfeed.command(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The command is the one that is built from Rust."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from helpers import FIXTURES
+
+
+def command(*typed: str | Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "ringfeed", *map(str, typed)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, cwd=FIXTURES)
+
+
+def test_inspect_says_what_is_in_a_file() -> None:
+    done = command("inspect", FIXTURES / "iris-species.csv", "--json")
+    assert done.returncode == 0 and done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["records"] == 150 and len(found["fields"]) == 5
+
+
+def test_exit_statuses_are_those_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
+    assert command("verify", tmp_path / "bad.csv").returncode == 1
+    missing = command("inspect", tmp_path / "dab.csv")
+    assert missing.returncode == 1 and "did you mean" in missing.stderr
+    wrong = command("inspekt", "x")
+    assert wrong.returncode == 2 and "Usage: ringfeed" in wrong.stderr
+    assert command("--help").returncode == 0
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    fields = "1.5,2.5,3.5\n" * 10
+    with open(tmp_path / "long.csv", "w") as file:
+        file.writelines(fields for _ in range(300_000))
+    line = [sys.executable, "-m", "ringfeed", "bench", str(tmp_path / "long.csv")]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=FIXTURES) as process:
+        time.sleep(1)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGINT)
+            assert process.wait(60) in (-signal.SIGINT, 130)
