@@ -1,17 +1,19 @@
 """Ringfeed: training data from files to your trainer.
 
-Records are decoded by threads straight into recycled batch buffers, ahead of the trainer, in an order that is a function of seed
-and epoch alone. NumPy, PyTorch and JAX see that memory itself::
+Records are decoded by threads straight into recycled batch buffers, ahead of the trainer, in an order that is a
+function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself::
 
     import ringfeed
     from ringfeed import Class, Image
 
-    train = ringfeed.open("photos/train", batch_size=64, shuffle=42, fields={"image": Image(224, 224), "label": Class()})
+    fields = {"image": Image(224, 224), "label": Class()}
+    train = ringfeed.open("photos/train", batch_size=64, shuffle=42, fields=fields)
     for epoch in range(90):
         for image, label in train.torch():  # or .numpy(), .jax(); image: f32 [64, 3, 224, 224], label: i64 [64]
             step(image, label)
 
-:func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings; :func:`verify` names every bad sample of a data set.
+:func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings; :func:`verify` names every bad
+sample of a data set.
 ``python -m ringfeed`` is the command.
 """
 

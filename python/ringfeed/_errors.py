@@ -7,8 +7,10 @@ class Error(Exception):
     """Any error of Ringfeed. Its text says where and what; the attributes say it in parts, ``None`` where unknown.
 
     ``kind``: one word, such as ``"data"``. ``message``: what happened, without the place. ``path``: file or folder.
-    ``record``: index of the record in its source, from 0. ``line``: line in the file, from 1. ``member``: member of an archive.
-    ``column``: column or tensor. ``byte``: offset in the file, from 0. What code of your own raised is its ``__cause__``.
+    ``record``: index of the record in its source, from 0. ``line``: line in the file, from 1. ``member``: member of
+    an archive.
+    ``column``: column or tensor. ``byte``: offset in the file, from 0. What code of your own raised is its
+    ``__cause__``.
     """
 
     kind: str = "error"

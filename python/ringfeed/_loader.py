@@ -70,24 +70,29 @@ def _shard_of(shard: Shard) -> dict[str, int] | None:
 class Loader:
     """Batches of a data set, made ahead by threads of the library.
 
-    ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones by the same
-    names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``, ``sources``, ``fields``,
-    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``prefetch``, ``shield``, ``memory``
-    and all others that the library has. A wrong one is a :class:`ConfigError` that says what may be meant.
+    ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones
+    by the same names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
+    ``sources``, ``fields``,
+    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``prefetch``,
+    ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what
+    may be meant.
 
-    ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before something
-    is asked for, so that a loader may be made before a process forks.
+    ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before
+    something is asked for, so that a loader may be made before a process forks.
 
-    ``shard``: ``"auto"`` takes this process's part from its launcher (torchrun, MPI, SLURM) and, inside a worker of PyTorch's
+    ``shard``: ``"auto"`` takes this process's part from its launcher (torchrun, MPI, SLURM) and, inside a worker of
+    PyTorch's
     ``DataLoader``, that worker's part of it; or ``(index, count)``.
-    ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of further ones:
-    ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises :class:`ExhaustedError`.
-    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a function what
-    that makes of a batch.
-    ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see :class:`Map`, and
-    :meth:`map` for new tensors.
-    ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a mapped file that is
-    cut off ends the process.
+    ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of
+    further ones:
+    ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
+    :class:`ExhaustedError`.
+    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a
+    function what that makes of a batch.
+    ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
+    :class:`Map`, and :meth:`map` for new tensors.
+    ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
+    mapped file that is cut off ends the process.
     """
 
     def __init__(
@@ -126,8 +131,8 @@ class Loader:
         dtype: str = "f32",
         role: str = "feature",
     ) -> Loader:
-        """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` makes for each sample, in the loader's threads; see :class:`Map`.
-        Gives the loader itself. For loaders of which nothing was asked yet."""
+        """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` makes for each sample, in the loader's threads;
+        see :class:`Map`. Gives the loader itself. For loaders of which nothing was asked yet."""
         return self._and(Map(name, fn, shape=shape, dtype=dtype, role=role))
 
     def remove(self, name: str) -> Loader:
@@ -184,17 +189,19 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """The place after the last batch that a loop gave: small plain data, for a checkpoint.
 
-        Of several ranks any state serves all, if they stopped at the same step, and the one with the smallest position otherwise.
+        Of several ranks any state serves all, if they stopped at the same step, and the one with the smallest
+        position otherwise.
         """
         return self._engine.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on behind ``state``, perhaps with other workers, batches ahead or ranks. The next loop gives what is left of its
-        epoch, or the next one if nothing is."""
+        """Goes on behind ``state``, perhaps with other workers, batches ahead or ranks. The next loop gives what is
+        left of its epoch, or the next one if nothing is."""
         self._engine.load_state(_text(state))
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the one that the next loop is over. Does nothing where it is, so that a loaded state stays."""
+        """Makes ``epoch`` the one that the next loop is over. Does nothing where it is, so that a loaded state
+        stays."""
         self._engine.set_epoch(epoch)
 
     @property
@@ -213,8 +220,8 @@ class Loader:
         return json.loads(_text(self._settings))  # type: ignore[no-any-return]
 
     def stats(self) -> dict[str, Any]:
-        """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied because others
-        were held, ``held`` those that are held now."""
+        """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied
+        because others were held, ``held`` those that are held now."""
         return self._engine.stats()
 
     def bad_records(self) -> list[dict[str, Any]]:
@@ -226,12 +233,13 @@ class Loader:
         return self._engine.plan()
 
     def verify(self, on_progress: Callable[[int, int, int | None], object] | None = None) -> Report:
-        """Reads and decodes every sample as the settings say, and lists the bad ones. ``on_progress`` is told samples read, bad ones
-        among them, and samples in all where that is known."""
+        """Reads and decodes every sample as the settings say, and lists the bad ones. ``on_progress`` is told
+        samples read, bad ones among them, and samples in all where that is known."""
         return Report(self._engine.verify(on_progress))
 
     def close(self) -> None:
-        """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the loader any more."""
+        """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the
+        loader any more."""
         self._engine.close()
 
     def __enter__(self) -> Loader:
@@ -278,7 +286,8 @@ class View:
 
 
 class Report(dict[str, Any]):
-    """What a verification found: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their places), ``damaged``, ``damage``, and
+    """What a verification found: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their places), ``damaged``,
+    ``damage``, and
     ``ended_by``, what made it impossible to read on. True if nothing is bad."""
 
     def __bool__(self) -> bool:
@@ -286,8 +295,9 @@ class Report(dict[str, Any]):
 
 
 def open(path: str | os.PathLike[str], /, **settings: Any) -> Loader:
-    """A :class:`Loader` of whatever lies at ``path``: a file or folder, whose format is detected. ``fields`` says what tensors are made
-    of; without it, samples have what the source gives. All other settings are those of :class:`Loader`."""
+    """A :class:`Loader` of whatever lies at ``path``: a file or folder, whose format is detected. ``fields`` says
+    what tensors are made of; without it, samples have what the source gives. All other settings are those of
+    :class:`Loader`."""
     return Loader(source={"path": os.fspath(path)}, **settings)
 
 

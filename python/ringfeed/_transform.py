@@ -16,12 +16,12 @@ _KINDS = {"u": "uint", "i": "int", "f": "float"}
 class Map:
     """A function of a sample: ``fn(sample)`` or ``fn(sample, rng)``.
 
-    ``sample`` is a dict of NumPy arrays by name, the function's own. ``rng`` is a ``numpy.random.Generator`` whose numbers are a
-    function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts.
+    ``sample`` is a dict of NumPy arrays by name, the function's own. ``rng`` is a ``numpy.random.Generator`` whose
+    numbers are a function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts.
 
-    With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one that has the name
-    already. Without, it changes the arrays where they are, or gives a dict of those that it replaces, with the shapes and types
-    that they have. An exception makes the sample a bad record.
+    With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one
+    that has the name already. Without, it changes the arrays where they are, or gives a dict of those that it
+    replaces, with the shapes and types that they have. An exception makes the sample a bad record.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """What tensors are made of: short ways to write the tables that ``fields=`` takes.
 
-Each is the same table that a file of settings has: ``Image(224, 224)`` is ``{"image": [224, 224]}``. A plain dict does as well.
+Each is the same table that a file of settings has: ``Image(224, 224)`` is ``{"image": [224, 224]}``. A plain dict
+does as well.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ __all__ = ["Array", "Category", "Class", "Field", "Image", "IndexMap", "Numbers"
 class Field:
     """One tensor by the table that settings have for it; ``from_``, ``file`` and ``role`` are common to all.
 
-    ``from_``: the field it comes from, where that is not called as the tensor: a column by name or position, a member by its
-    extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them. ``file``: the field names a file,
-    whose bytes are meant. ``role``: ``"feature"``, ``"label"`` or ``"mask"``.
+    ``from_``: the field it comes from, where that is not called as the tensor: a column by name or position, a
+    member by its extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them.
+    ``file``: the field names a file, whose bytes are meant. ``role``: ``"feature"``, ``"label"`` or ``"mask"``.
     """
 
     table: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
@@ -41,8 +42,8 @@ _From = str | int | Sequence[str | int] | None
 class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
-    ``augment``: names or tables of operations, in their order. ``geometry``: pictures of a sample with the same name are cut,
-    flipped and turned alike.
+    ``augment``: names or tables of operations, in their order. ``geometry``: pictures of a sample with the same name
+    are cut, flipped and turned alike.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class IndexMap(Field):
 
 @dataclass(init=False)
 class Class(Field):
-    """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are listed."""
+    """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are
+    listed."""
 
     def __init__(
         self,
@@ -118,11 +120,11 @@ class Category(Field):
 
 @dataclass(init=False)
 class Numbers(Field):
-    """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and lists of numbers, of
-    one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
+    """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and
+    lists of numbers, of one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
 
-    ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record. ``longer``: what becomes of
-    longer lists, ``"error"`` or ``"cut"``.
+    ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record.
+    ``longer``: what becomes of longer lists, ``"error"`` or ``"cut"``.
     """
 
     def __init__(
@@ -160,7 +162,8 @@ class Tokens(Field):
 
 @dataclass(init=False)
 class Array(Field):
-    """An array from the bytes of an NPY file, of the ``shape`` of the first record's (``[]`` too means that) unless it is said."""
+    """An array from the bytes of an NPY file, of the ``shape`` of the first record's (``[]`` too means that) unless
+    it is said."""
 
     def __init__(
         self,
@@ -176,9 +179,11 @@ class Array(Field):
 
 @dataclass(init=False)
 class Text(Field):
-    """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor called the same with ``_len`` behind.
+    """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor called the same with
+    ``_len`` behind.
 
-    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``batch.text(name)`` gives strings.
+    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``batch.text(name)`` gives
+    strings.
     """
 
     def __init__(

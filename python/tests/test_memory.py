@@ -59,12 +59,10 @@ def test_torch_sees_the_memory_itself(numbers: Make) -> None:
 
 def test_jax_sees_the_memory_itself(numbers: Make) -> None:
     jax = pytest.importorskip("jax")
-    import jax.dlpack
-
     loader = numbers()
     batch = next(iter(loader))
     assert batch["x"].data_ptr % 64 == 0, "what JAX asks of memory that it does not copy"
-    for array in (jax.dlpack.from_dlpack(batch["x"]), batch["x"].jax(), batch.jax()["x"]):
+    for array in (jax.numpy.from_dlpack(batch["x"]), batch["x"].jax(), batch.jax()["x"]):
         assert array.unsafe_buffer_pointer() == batch["x"].data_ptr
         np.testing.assert_array_equal(np.asarray(array)[:, 1], -np.arange(10))
     on_device = jax.device_put(batch["x"].numpy())
