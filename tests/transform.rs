@@ -378,6 +378,15 @@ fn a_transform_changes_tensors_where_they_are() {
     let mut batches = AsyncDataSetIterator::new(Transformed::new(readers(), list), &workspace(1, 0)).unwrap();
     let batch = batches.next().unwrap().unwrap();
     assert_eq!(batch.tensor("x").unwrap().as_slice::<f32>().unwrap(), [11.0, 12.0, 23.0, 24.0]);
+    let list = Transforms::new().change("x", |row, x, _| {
+        let first = row.f32("y")?[0];
+        assert!(row.tensor("x").is_err() && x.shape() == [2]);
+        x.f32()?.iter_mut().for_each(|x| *x *= first);
+        Ok(())
+    });
+    let mut batches = AsyncDataSetIterator::new(Transformed::new(readers(), list), &workspace(1, 0)).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert_eq!(batch.tensor("x").unwrap().as_slice::<f32>().unwrap(), [10.0, 20.0, 60.0, 80.0]);
     let twice = Transforms::new().and(AddFirst("x", "x"));
     let batches = AsyncDataSetIterator::new(Transformed::new(readers(), twice), &workspace(1, 0));
     assert!(batches.unwrap().next().unwrap().is_err(), "what is changed can't be read beside it");
@@ -557,4 +566,45 @@ fn scopes_of_a_workspace_keep_within_its_budget() {
     drop(scope);
     workspace.scopes().release();
     assert_eq!(workspace.budget().used(), 0);
+}
+
+/// Says that each sample is as long as no memory is.
+struct Endless(Waves);
+
+impl ringfeed::read::RecordReader for Endless {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.0.tensors()
+    }
+
+    fn measure(&self, _: u64, _: &mut ringfeed::read::Scratch) -> Result<ringfeed::tensor::Extents> {
+        Ok(ringfeed::tensor::Extents::of_length(u32::MAX))
+    }
+
+    fn decode(
+        &self,
+        _: ringfeed::read::Sample,
+        _: usize,
+        _: &mut ringfeed::read::Scratch,
+        _: &mut ringfeed::read::RowMut<'_>,
+    ) -> Result<()> {
+        unreachable!("there is no room for it")
+    }
+
+    fn place(&self, sample: u64) -> ringfeed::Location {
+        self.0.place(sample)
+    }
+}
+
+#[test]
+fn a_length_beyond_all_memory_is_an_error_also_beside_the_slot() {
+    let list = Transforms::new().remove("wave").remove("mask");
+    let source = Transformed::new(ReaderSource::new(Endless(Waves::new(9, 4))), list);
+    let mut batches = AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap();
+    let error = batches.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("too large to be transformed"), "{error}");
 }

@@ -14,8 +14,8 @@ use ringfeed::transform::{
     pad_to_multiple, quantile, remove, scale,
 };
 use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig,
-    Normaliser, ReaderSource, Role, TensorSpec,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator,
+    ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec,
 };
 use serde::Deserialize;
 
@@ -373,4 +373,34 @@ fn settings_list_transforms_in_their_order() {
     let error = LoaderConfig::load(&path).unwrap_err();
     assert_eq!(error.location().line, Some(5));
     assert!(error.message().contains("did you mean \"log1p\"?"), "{error}");
+}
+
+#[test]
+fn members_give_the_same_bytes_for_any_workers_and_prefetch_and_behind_a_shield() {
+    let list = || {
+        let mixes = [cutmix(1.0), Operation::Mixup { alpha: 0.4, probability: 0.5, features: vec![], labels: vec![] }];
+        [noise("picture", 0.5), scale("picture", 0.5, 2.0), masking("picture", 0.1)].into_iter().chain(mixes)
+    };
+    let source = || {
+        let pixels: Vec<f32> = (0..40).flat_map(|n| [n as f32; 96]).collect();
+        let pictures = MemoryReader::new("picture", Role::Feature, &[3, 4, 8], pixels).unwrap();
+        let classes = MemoryReader::new("class", Role::Label, &[], (0..40i64).map(|n| n % 7).collect::<Vec<_>>());
+        let classes = classes.unwrap().classes((0..7).map(|n| n.to_string()));
+        let source = ReaderSource::new(pictures).and(classes).batch_size(6).shuffle(3);
+        Transformed::new(source, list().collect())
+    };
+    let epochs = |mut batches: Box<dyn DataSetIterator>| {
+        let mut epoch = || {
+            let seen = see_all(&mut *batches);
+            batches.reset().unwrap();
+            seen
+        };
+        [epoch(), epoch()]
+    };
+    let shielded = epochs(Box::new(AsyncShieldDataSetIterator::new(source(), &workspace(1, 0)).unwrap()));
+    assert_ne!(shielded[0], shielded[1]);
+    for (workers, prefetch) in [(1, 0), (1, 3), (2, 1), (3, 4)] {
+        let ahead = epochs(Box::new(AsyncDataSetIterator::new(source(), &workspace(workers, prefetch)).unwrap()));
+        assert_eq!(ahead, shielded, "{workers} workers, {prefetch} ahead");
+    }
 }

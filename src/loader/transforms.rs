@@ -37,6 +37,16 @@ impl Loader {
         self.with_transforms(|list| list.map(tensor, write))
     }
 
+    /// Has `change` work on the tensor of this name where it is, for each sample, in the workers. All others can be read.
+    #[must_use]
+    pub fn change(
+        self,
+        tensor: impl Into<String>,
+        change: impl Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.with_transforms(|list| list.change(tensor, change))
+    }
+
     /// Has `change` work on each batch as a whole, in the worker that finished it. What works on samples comes before.
     ///
     /// Randomness comes from the batch's [key](BatchMut::key). An error or a panic ends the epoch in the batch's place.

@@ -86,6 +86,25 @@ impl Transforms {
         self.and(Map { tensor, write })
     }
 
+    /// Has `change` work on the tensor of this name where it is, for each sample. All others can be read.
+    ///
+    /// ```
+    /// use ringfeed::transform::Transforms;
+    ///
+    /// let list = Transforms::new().change("features", |_, features, _| {
+    ///     features.f32()?.iter_mut().for_each(|x| *x = x.sqrt());
+    ///     Ok(())
+    /// });
+    /// ```
+    #[must_use]
+    pub fn change(
+        self,
+        tensor: impl Into<String>,
+        change: impl Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.and(Change { tensor: tensor.into(), change })
+    }
+
     /// Has `change` work on each batch as a whole.
     #[must_use]
     pub fn map_batch(
@@ -137,6 +156,23 @@ impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync
         let mut tensor = out.tensor(0);
         tensor.bytes_mut().fill(0);
         (self.write)(row, &mut tensor, scope)
+    }
+}
+
+/// A tensor that a closure changes where it is.
+struct Change<F> {
+    tensor: String,
+    change: F,
+}
+
+impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync> Transform for Change<F> {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.read_all();
+        tensors.change(&self.tensor)
+    }
+
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {
+        (self.change)(row, &mut out.tensor(0), scope)
     }
 }
 

@@ -210,7 +210,7 @@ fn gamma(shape: f64, key: RandomKey) -> f64 {
     d
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
     use super::*;
     use crate::memory::Scopes;
