@@ -242,6 +242,20 @@ impl Error {
         self
     }
 
+    /// Adds the parts of a place that are not known.
+    #[must_use]
+    pub(crate) fn at(mut self, place: Location) -> Self {
+        let Location { path, record, line, member, column, byte } = place;
+        let own = &mut self.0.location;
+        own.path = own.path.take().or(path);
+        own.record = own.record.or(record);
+        own.line = own.line.or(line);
+        own.member = own.member.take().or(member);
+        own.column = own.column.take().or(column);
+        own.byte = own.byte.or(byte);
+        self
+    }
+
     /// Adds to what happened.
     #[must_use]
     pub(crate) fn and(mut self, more: &str) -> Self {

@@ -62,6 +62,13 @@ pub mod tokens {
     pub use crate::read::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 }
 
+/// Tables in columns: Parquet files, Arrow files and streams, Feather.
+#[cfg(feature = "parquet")]
+pub mod columns {
+    pub use crate::read::columns::{Columns, ColumnsOptions};
+    pub use crate::storage::ChunkStats;
+}
+
 /// Arrays in files: NPY, IDX, and raw numbers without a header.
 pub mod arrays {
     pub use crate::read::fixed::{Endian, StoredType};

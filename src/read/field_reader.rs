@@ -182,27 +182,7 @@ impl FieldReader {
     }
 
     fn located(&self, error: Error, record: u64) -> Error {
-        let Location { path, record, line, member, column, byte } = self.container.place(record);
-        let mut error = error;
-        if let Some(path) = path {
-            error = error.at_path(path);
-        }
-        if let Some(record) = record {
-            error = error.at_record(record);
-        }
-        if let Some(line) = line {
-            error = error.at_line(line);
-        }
-        if let Some(member) = member {
-            error = error.at_member(member);
-        }
-        if let Some(column) = column {
-            error = error.at_column(column);
-        }
-        if let Some(byte) = byte {
-            error = error.at_byte(byte);
-        }
-        error
+        error.at(self.container.place(record))
     }
 }
 

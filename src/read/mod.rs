@@ -4,7 +4,11 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod codec;
+#[cfg(feature = "parquet")]
+pub(crate) mod columns;
 mod concat;
 mod container;
 pub(crate) mod csv;
@@ -24,6 +28,8 @@ mod names;
 pub(crate) mod npy;
 mod packed;
 mod parallel;
+#[cfg(feature = "parquet")]
+mod parquet;
 pub(crate) mod raw;
 mod samples;
 pub(crate) mod saved;

@@ -5,6 +5,8 @@
 //! tells that they will be needed, many requests at a time, within a bound in bytes.
 
 mod ahead;
+#[cfg(feature = "parquet")]
+mod chunks;
 mod file;
 mod files;
 mod gather;
@@ -21,6 +23,10 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) use crate::files::open as open_file;
 pub(crate) use ahead::Requested;
 pub use ahead::{AheadStats, Needs};
+#[cfg(feature = "parquet")]
+pub use chunks::ChunkStats;
+#[cfg(feature = "parquet")]
+pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{check_bytes, read_file};
 pub use files::Files;
 pub(crate) use gather::Gathered;

@@ -1,0 +1,258 @@
+//! The messages of Arrow's files and streams: where they are, checked before anything believes what they say.
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch};
+use arrow_schema::Schema;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::storage::Input;
+
+use super::{broken, part_of};
+
+const MAGIC: [u8; 6] = *b"ARROW1";
+const FEATHER_1: [u8; 4] = *b"FEA1";
+/// What each message begins with, but for old ones.
+const CONTINUES: u32 = u32::MAX;
+/// Length of the footer, and magic.
+const TAIL: u64 = 10;
+/// Longest description of a message, which a schema of a great many columns may have.
+const MAX_HEADER: u64 = 256 << 20;
+
+/// Where a message lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) start: u64,
+    /// Bytes of what describes it, the words for its length included.
+    pub(super) header_len: u64,
+    pub(super) body_len: u64,
+}
+
+impl Place {
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.header_len + self.body_len
+    }
+}
+
+pub(super) enum Message {
+    Dictionary(Place),
+    /// With how many records.
+    Records(Place, u64),
+}
+
+/// All messages behind the schema, and the schema.
+pub(super) fn messages(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, MetadataVersion, Vec<Message>)> {
+    let mut head = [0; 8];
+    let head_len = input.len().min(8) as usize;
+    input.read_at(0, &mut head[..head_len])?;
+    if head.starts_with(&FEATHER_1) {
+        let message = "Feather version 1, which is not read; write it again with pyarrow.feather.write_feather";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if head.starts_with(&MAGIC) { of_file(input, budget) } else { of_stream(input, budget) }
+}
+
+fn bytes_at(input: &Input, start: u64, len: u64) -> Result<Vec<u8>> {
+    if start.checked_add(len).is_none_or(|end| end > input.len()) {
+        let message = format!("{len} bytes should be here, but the file ends before: it was cut off");
+        return Err(broken(message).at_byte(start));
+    }
+    let mut bytes = vec![0; len as usize];
+    input.read_at(start, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn of_file(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, MetadataVersion, Vec<Message>)> {
+    let end = input.len().checked_sub(TAIL).filter(|end| *end >= 8);
+    let end = end.ok_or_else(|| broken("an Arrow file that ends before it begins"))?;
+    let tail = bytes_at(input, end, TAIL)?;
+    if !tail.ends_with(&MAGIC) {
+        return Err(broken("the file does not end as an Arrow file does: it was cut off, or is still being written"));
+    }
+    let len = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    let start = end.checked_sub(len).filter(|start| *start >= 8);
+    let start = start.ok_or_else(|| broken(format!("a footer of {len} bytes in a file of {}", input.len())))?;
+    let _reservation = budget.reserve(len * 4, "the footer of an Arrow file")?;
+    let footer = bytes_at(input, start, len)?;
+    let damaged = |what: &dyn std::fmt::Display| broken(format!("the footer is damaged: {what}")).at_byte(start);
+    let footer = arrow_ipc::root_as_footer(&footer).map_err(|error| damaged(&error))?;
+    let schema = footer.schema().ok_or_else(|| damaged(&"it has no schema"))?;
+    let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| damaged(&error))?;
+    let mut found = Vec::new();
+    let blocks = footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
+    let mut version = footer.version();
+    for (nth, block) in blocks.enumerate() {
+        let number = |value: i64| u64::try_from(value).ok().filter(|value| *value <= start);
+        let place = number(block.offset()).zip(number(block.metaDataLength().into())).zip(number(block.bodyLength()));
+        let place = place.map(|((start, header_len), body_len)| Place { start, header_len, body_len });
+        let place = place.filter(|place| place.end() <= start && place.start >= 8);
+        let place = place.ok_or_else(|| damaged(&format!("message {nth} lies outside of the file")))?;
+        let header = bytes_at(input, place.start, place.header_len)?;
+        let (message, own_version) = kind(&header, place)?;
+        // The footers of some old files have no version.
+        version = if version == MetadataVersion::V1 { own_version } else { version };
+        found.extend(message);
+    }
+    Ok((schema, version, found))
+}
+
+fn of_stream(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, MetadataVersion, Vec<Message>)> {
+    let mut schema: Option<(Schema, MetadataVersion)> = None;
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut reservation = budget.empty_reservation();
+    loop {
+        let left = input.len() - at;
+        if left < 4 {
+            let message = match schema {
+                Some(_) => "the stream ends without its end marker: it was cut off, or is still being written",
+                None => "this is neither an Arrow file nor a stream",
+            };
+            return Err(broken(message).at_byte(at));
+        }
+        let mut words = [0; 8];
+        input.read_at(at, &mut words[..left.min(8) as usize])?;
+        let word = |at: usize| u32::from_le_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+        let (len, prefix) = if word(0) == CONTINUES { (word(4), 8) } else { (word(0), 4) };
+        if word(0) == CONTINUES && left < 8 {
+            return Err(broken("the stream was cut off").at_byte(at));
+        }
+        if len == 0 {
+            return end_of_stream(input, at + prefix, schema).map(|(schema, version)| (schema, version, found));
+        }
+        let header_len = prefix + u64::from(len);
+        if header_len > left || u64::from(len) > MAX_HEADER {
+            let message = match schema {
+                Some(_) => format!("a message of {len} bytes, where the file has {left} more: it was cut off"),
+                None => "this is neither an Arrow file nor a stream".to_owned(),
+            };
+            return Err(broken(message).at_byte(at));
+        }
+        let header = bytes_at(input, at, header_len)?;
+        let message = parse(&header).map_err(|error| error.at_byte(at))?;
+        let body_len = u64::try_from(message.bodyLength()).ok().filter(|len| *len <= left - header_len);
+        let body_len = body_len.ok_or_else(|| {
+            broken(format!("a message of {} bytes, beyond the file's end: it was cut off", message.bodyLength()))
+                .at_byte(at)
+        })?;
+        let place = Place { start: at, header_len, body_len };
+        match (&schema, message.header_as_schema()) {
+            (None, Some(found)) => {
+                let converted = arrow_ipc::convert::try_fb_to_schema(found);
+                let converted = converted.map_err(|error| broken(format!("the schema is damaged: {error}")))?;
+                schema = Some((converted, message.version()));
+            }
+            (None, None) => return Err(broken("the stream does not begin with its schema").at_byte(at)),
+            (Some(_), Some(_)) => return Err(broken("a second schema in the stream").at_byte(at)),
+            (Some(_), None) => found.extend(kind(&header, place)?.0),
+        }
+        reservation.grow_to((found.len() * size_of::<Message>()) as u64 * 2, "the messages of an Arrow stream")?;
+        at = place.end();
+    }
+}
+
+fn end_of_stream(
+    input: &Input,
+    at: u64,
+    schema: Option<(Schema, MetadataVersion)>,
+) -> Result<(Schema, MetadataVersion)> {
+    let rest = input.len() - at;
+    let padding = bytes_at(input, at, rest.min(8))?;
+    if rest > 8 || padding.iter().any(|byte| *byte != 0) {
+        return Err(broken(format!("{rest} bytes behind the stream's end marker")).at_byte(at));
+    }
+    schema.ok_or_else(|| broken("a stream without a schema"))
+}
+
+/// The description of a message, of which `header` holds the length, too.
+fn parse(header: &[u8]) -> Result<arrow_ipc::Message<'_>> {
+    let prefix = if header.starts_with(&CONTINUES.to_le_bytes()) { 8 } else { 4 };
+    let flat = header.get(prefix..).ok_or_else(|| broken("a message without a description"))?;
+    arrow_ipc::root_as_message(flat).map_err(|error| broken(format!("a message is damaged: {error}")))
+}
+
+fn kind(header: &[u8], place: Place) -> Result<(Option<Message>, MetadataVersion)> {
+    let message = parse(header).map_err(|error| error.at_byte(place.start))?;
+    let found = match message.header_type() {
+        MessageHeader::DictionaryBatch => Some(Message::Dictionary(place)),
+        MessageHeader::RecordBatch => {
+            let records = message.header_as_record_batch().and_then(|batch| u64::try_from(batch.length()).ok());
+            let records = records.ok_or_else(|| broken("a batch of fewer than no records").at_byte(place.start))?;
+            Some(Message::Records(place, records))
+        }
+        MessageHeader::NONE => None,
+        other => {
+            let message = format!("a message of kind {other:?}, which is not read");
+            return Err(Error::new(ErrorKind::Unsupported, message).at_byte(place.start));
+        }
+    };
+    Ok((found, message.version()))
+}
+
+/// The bytes of a message.
+pub(super) struct Body {
+    header: Vec<u8>,
+    /// What its description tells the places in.
+    pub(super) bytes: Buffer,
+    is_borrowed: bool,
+}
+
+impl Body {
+    pub(super) fn read(input: &Arc<Input>, place: &Place, max_bytes: u64) -> Result<Self> {
+        let header = bytes_at(input, place.start, place.header_len)?;
+        let start = place.start + place.header_len;
+        let borrowed = part_of(input, start..start + place.body_len);
+        if borrowed.is_none() && place.body_len > max_bytes {
+            return Err(too_much(place.body_len, max_bytes));
+        }
+        let mut is_borrowed = borrowed.is_some();
+        let bytes = match borrowed {
+            Some(bytes) => Buffer::from(bytes),
+            None => Buffer::from_vec(bytes_at(input, start, place.body_len)?),
+        };
+        let message = parse(&header)?;
+        let batch = message.header_as_record_batch();
+        let batch = batch.or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
+        if let Some(batch) = batch {
+            check(&batch, &bytes, max_bytes)?;
+            is_borrowed &= batch.compression().is_none();
+        }
+        Ok(Self { header, bytes, is_borrowed })
+    }
+
+    pub(super) fn message(&self) -> Result<arrow_ipc::Message<'_>> {
+        parse(&self.header)
+    }
+
+    /// Whether what is decoded from it borrows the file's bytes.
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.is_borrowed
+    }
+}
+
+#[cold]
+fn too_much(bytes: u64, max_bytes: u64) -> Error {
+    let message = format!(
+        "a record batch of {bytes} bytes, more than max_chunk_bytes = {max_bytes}; raise it if the file is to be trusted"
+    );
+    Error::new(ErrorKind::Limit, message)
+}
+
+/// Whether a batch's buffers lie in its body, and do not unpack to more than is allowed.
+fn check(batch: &RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()> {
+    let mut unpacked = 0u64;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let range = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let stored = range.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
+        let stored = stored.ok_or_else(|| broken("a buffer lies outside of its record batch"))?;
+        if let (Some(_), Some(len)) = (batch.compression(), stored.first_chunk::<8>()) {
+            // -1 says that it is not compressed.
+            let len = i64::from_le_bytes(*len);
+            let len = if len == -1 { stored.len() as u64 } else { len as u64 };
+            unpacked = unpacked.saturating_add(len);
+        }
+    }
+    if unpacked > max_bytes { Err(too_much(unpacked, max_bytes)) } else { Ok(()) }
+}

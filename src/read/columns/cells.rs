@@ -1,0 +1,584 @@
+//! Values in columns: Arrow's arrays, from which the values of a record are given without copying them.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray, LargeStringArray,
+    StringArray, StringViewArray,
+};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer, i256};
+use arrow_schema::DataType;
+use half::f16;
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{FieldInfo, FieldKind, List, Value};
+
+/// The values of some neighbouring records.
+pub(crate) struct Cells {
+    len: usize,
+    nulls: Option<NullBuffer>,
+    data: Data,
+}
+
+enum Data {
+    Missing,
+    Bool(BooleanBuffer),
+    Numbers(Plain),
+    U64(ScalarBuffer<u64>),
+    /// Whole numbers, and how many of their digits are behind the point.
+    Decimal(ScalarBuffer<i128>, i8),
+    LargeDecimal(ScalarBuffer<i256>, i8),
+    Bytes(Bytes),
+    /// Bytes that should be UTF-8.
+    Text(Bytes),
+    List {
+        ranges: Ranges,
+        items: Box<Cells>,
+    },
+    /// A value that stands elsewhere, by its index.
+    Dictionary {
+        keys: ScalarBuffer<i64>,
+        values: Box<Cells>,
+    },
+    /// The field of a struct.
+    Inner(Box<Cells>),
+    /// Values of `1 << shift` records each, but for the last.
+    Joined {
+        shift: u32,
+        parts: Vec<Cells>,
+    },
+}
+
+/// Numbers of a type that tensors have, too.
+enum Plain {
+    U8(ScalarBuffer<u8>),
+    I8(ScalarBuffer<i8>),
+    U16(ScalarBuffer<u16>),
+    I16(ScalarBuffer<i16>),
+    U32(ScalarBuffer<u32>),
+    I32(ScalarBuffer<i32>),
+    I64(ScalarBuffer<i64>),
+    F16(ScalarBuffer<f16>),
+    F32(ScalarBuffer<f32>),
+    F64(ScalarBuffer<f64>),
+}
+
+enum Bytes {
+    View(BinaryViewArray),
+    TextView(StringViewArray),
+    Small(BinaryArray),
+    SmallText(StringArray),
+    Large(LargeBinaryArray),
+    LargeText(LargeStringArray),
+    Fixed(FixedSizeBinaryArray),
+}
+
+/// Where each record's list begins and ends.
+enum Ranges {
+    Small(ScalarBuffer<i32>),
+    Large(ScalarBuffer<i64>),
+    Views(ScalarBuffer<i64>, ScalarBuffer<i64>),
+    Fixed(usize),
+}
+
+impl Plain {
+    fn numbers(&self, range: Range<usize>) -> Numbers<'_> {
+        match self {
+            Self::U8(values) => Numbers::U8(&values[range]),
+            Self::I8(values) => Numbers::I8(&values[range]),
+            Self::U16(values) => Numbers::U16(&values[range]),
+            Self::I16(values) => Numbers::I16(&values[range]),
+            Self::U32(values) => Numbers::U32(&values[range]),
+            Self::I32(values) => Numbers::I32(&values[range]),
+            Self::I64(values) => Numbers::I64(&values[range]),
+            Self::F16(values) => Numbers::F16(&values[range]),
+            Self::F32(values) => Numbers::F32(&values[range]),
+            Self::F64(values) => Numbers::F64(&values[range]),
+        }
+    }
+
+    #[inline]
+    fn value(&self, at: usize) -> Value<'_> {
+        match self {
+            Self::U8(values) => Value::I64(values[at].into()),
+            Self::I8(values) => Value::I64(values[at].into()),
+            Self::U16(values) => Value::I64(values[at].into()),
+            Self::I16(values) => Value::I64(values[at].into()),
+            Self::U32(values) => Value::I64(values[at].into()),
+            Self::I32(values) => Value::I64(values[at].into()),
+            Self::I64(values) => Value::I64(values[at]),
+            Self::F16(values) => Value::F64(values[at].into()),
+            Self::F32(values) => Value::F64(values[at].into()),
+            Self::F64(values) => Value::F64(values[at]),
+        }
+    }
+}
+
+impl Bytes {
+    #[inline]
+    fn at(&self, at: usize) -> &[u8] {
+        match self {
+            Self::View(array) => array.value(at),
+            Self::TextView(array) => array.value(at).as_bytes(),
+            Self::Small(array) => array.value(at),
+            Self::SmallText(array) => array.value(at).as_bytes(),
+            Self::Large(array) => array.value(at),
+            Self::LargeText(array) => array.value(at).as_bytes(),
+            Self::Fixed(array) => array.value(at),
+        }
+    }
+}
+
+impl Ranges {
+    #[inline]
+    fn at(&self, at: usize) -> Range<usize> {
+        match self {
+            Self::Small(offsets) => offsets[at].as_usize()..offsets[at + 1].as_usize(),
+            Self::Large(offsets) => offsets[at].as_usize()..offsets[at + 1].as_usize(),
+            Self::Views(starts, lens) => {
+                let start = starts[at].as_usize();
+                start..start + lens[at].as_usize()
+            }
+            Self::Fixed(len) => at * len..(at + 1) * len,
+        }
+    }
+}
+
+#[cold]
+fn unsupported(kind: &DataType) -> Error {
+    Error::new(ErrorKind::Unsupported, refusal(kind).unwrap_or_else(|| format!("values of type {kind} are not read")))
+}
+
+/// Why values of a type are not read, unless they are.
+fn refusal(kind: &DataType) -> Option<String> {
+    match kind {
+        DataType::Struct(fields) => {
+            let names: Vec<&str> = fields.iter().take(20).map(|field| field.name().as_str()).collect();
+            Some(format!("a struct; name one of its fields behind a point: {names:?}"))
+        }
+        DataType::Map(..) => Some("a map; name its `key` or `value` behind a point".to_owned()),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => refusal(field.data_type()),
+        DataType::Dictionary(_, values) => refusal(values),
+        DataType::Null => None,
+        kind => (describe(kind).0 == FieldKind::Other).then(|| format!("values of type {kind} are not read")),
+    }
+}
+
+impl Cells {
+    /// The values of an array, of which `path` leads through structs, also those in lists. `is_text` says of bytes that they
+    /// should be UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for types that are no values.
+    pub(crate) fn new(array: &ArrayRef, path: &[usize], is_text: bool) -> Result<Self> {
+        macro_rules! numbers {
+            ($variant:ident, $type:ty) => {
+                Data::Numbers(Plain::$variant(array.as_primitive::<$type>().values().clone()))
+            };
+        }
+        // Only the raw numbers matter of types that count days, seconds or so.
+        fn raw<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
+            let data = array.to_data();
+            ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+        }
+        let bytes = |bytes| if is_text { Data::Text(bytes) } else { Data::Bytes(bytes) };
+        let data = match array.data_type() {
+            DataType::Null => Data::Missing,
+            DataType::Boolean => Data::Bool(array.as_boolean().values().clone()),
+            DataType::UInt8 => numbers!(U8, UInt8Type),
+            DataType::Int8 => numbers!(I8, Int8Type),
+            DataType::UInt16 => numbers!(U16, UInt16Type),
+            DataType::Int16 => numbers!(I16, Int16Type),
+            DataType::UInt32 => numbers!(U32, UInt32Type),
+            DataType::Int32 => numbers!(I32, Int32Type),
+            DataType::Int64 => numbers!(I64, Int64Type),
+            DataType::UInt64 => Data::U64(array.as_primitive::<UInt64Type>().values().clone()),
+            DataType::Float16 => numbers!(F16, Float16Type),
+            DataType::Float32 => numbers!(F32, Float32Type),
+            DataType::Float64 => numbers!(F64, Float64Type),
+            DataType::Date32 | DataType::Time32(_) => Data::Numbers(Plain::I32(raw(array))),
+            DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) => {
+                Data::Numbers(Plain::I64(raw(array)))
+            }
+            DataType::Decimal32(_, scale) => Data::Decimal(widened::<Decimal32Type>(array), *scale),
+            DataType::Decimal64(_, scale) => Data::Decimal(widened::<Decimal64Type>(array), *scale),
+            DataType::Decimal128(_, scale) => {
+                Data::Decimal(array.as_primitive::<Decimal128Type>().values().clone(), *scale)
+            }
+            DataType::Decimal256(_, scale) => {
+                Data::LargeDecimal(array.as_primitive::<Decimal256Type>().values().clone(), *scale)
+            }
+            DataType::BinaryView => bytes(Bytes::View(array.as_binary_view().clone())),
+            DataType::Binary => bytes(Bytes::Small(array.as_binary().clone())),
+            DataType::LargeBinary => bytes(Bytes::Large(array.as_binary().clone())),
+            DataType::FixedSizeBinary(_) => bytes(Bytes::Fixed(array.as_fixed_size_binary().clone())),
+            DataType::Utf8View => Data::Text(Bytes::TextView(array.as_string_view().clone())),
+            DataType::Utf8 => Data::Text(Bytes::SmallText(array.as_string().clone())),
+            DataType::LargeUtf8 => Data::Text(Bytes::LargeText(array.as_string().clone())),
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                let items = Box::new(Self::new(list.values(), path, is_text)?);
+                Data::List { ranges: Ranges::Small(list.offsets().inner().clone()), items }
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                let items = Box::new(Self::new(list.values(), path, is_text)?);
+                Data::List { ranges: Ranges::Large(list.offsets().inner().clone()), items }
+            }
+            DataType::ListView(_) => {
+                let list = array.as_list_view::<i32>();
+                let items = Box::new(Self::new(list.values(), path, is_text)?);
+                let wide = |values: &ScalarBuffer<i32>| values.iter().map(|value| i64::from(*value)).collect();
+                Data::List { ranges: Ranges::Views(wide(list.offsets()), wide(list.sizes())), items }
+            }
+            DataType::LargeListView(_) => {
+                let list = array.as_list_view::<i64>();
+                let items = Box::new(Self::new(list.values(), path, is_text)?);
+                Data::List { ranges: Ranges::Views(list.offsets().clone(), list.sizes().clone()), items }
+            }
+            DataType::FixedSizeList(_, len) => {
+                let list = array.as_fixed_size_list();
+                let items = Box::new(Self::new(list.values(), path, is_text)?);
+                Data::List { ranges: Ranges::Fixed(usize::try_from(*len).unwrap_or(0)), items }
+            }
+            DataType::Map(..) => {
+                let map = array.as_map();
+                let (field, rest) = path.split_first().ok_or_else(|| unsupported(array.data_type()))?;
+                let column = map.entries().columns().get(*field).ok_or_else(|| unsupported(array.data_type()))?;
+                let items = Box::new(Self::new(column, rest, is_text)?);
+                Data::List { ranges: Ranges::Small(map.offsets().inner().clone()), items }
+            }
+            DataType::Struct(_) => {
+                let (field, rest) = path.split_first().ok_or_else(|| unsupported(array.data_type()))?;
+                let column = array.as_struct().columns().get(*field);
+                let column = column.ok_or_else(|| unsupported(array.data_type()))?;
+                Data::Inner(Box::new(Self::new(column, rest, is_text)?))
+            }
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                let keys = match dictionary.values().is_empty() {
+                    // All are missing.
+                    true => vec![0; array.len()].into(),
+                    false => dictionary.normalized_keys().into_iter().map(|key| key as i64).collect(),
+                };
+                Data::Dictionary { keys, values: Box::new(Self::new(dictionary.values(), path, is_text)?) }
+            }
+            kind => return Err(unsupported(kind)),
+        };
+        Ok(Self { len: array.len(), nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(), data })
+    }
+
+    /// The values of several arrays, one after another; each but the last has `each` records, a power of two.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(crate) fn joined(arrays: &[ArrayRef], path: &[usize], is_text: bool, each: usize) -> Result<Self> {
+        let mut parts = Vec::with_capacity(arrays.len());
+        for (nth, array) in arrays.iter().enumerate() {
+            if nth + 1 < arrays.len() && array.len() != each {
+                let message = format!("{} records came where {each} were asked for", array.len());
+                return Err(Error::new(ErrorKind::Format, message));
+            }
+            parts.push(Self::new(array, path, is_text)?);
+        }
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        let len = parts.iter().map(Self::len).sum();
+        Ok(Self { len, nulls: None, data: Data::Joined { shift: each.trailing_zeros(), parts } })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives the value of a record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a text that is not UTF-8, and those of `visit`.
+    #[inline]
+    pub(crate) fn give(&self, at: usize, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+            return visit(Value::Missing);
+        }
+        match &self.data {
+            Data::Missing => visit(Value::Missing),
+            Data::Bool(flags) => visit(Value::Bool(flags.value(at))),
+            Data::Numbers(numbers) => visit(numbers.value(at)),
+            Data::U64(numbers) => visit(Value::U64(numbers[at])),
+            Data::Decimal(numbers, scale) => {
+                let number = numbers[at];
+                decimal(number < 0, number.unsigned_abs(), *scale, visit)
+            }
+            Data::LargeDecimal(numbers, scale) => {
+                let text = numbers[at].to_string();
+                let digits = text.trim_start_matches('-');
+                decimal(digits.len() < text.len(), digits, *scale, visit)
+            }
+            Data::Bytes(bytes) => visit(Value::Bytes(bytes.at(at))),
+            Data::Text(Bytes::TextView(array)) => visit(Value::Text(array.value(at))),
+            Data::Text(Bytes::SmallText(array)) => visit(Value::Text(array.value(at))),
+            Data::Text(Bytes::LargeText(array)) => visit(Value::Text(array.value(at))),
+            Data::Text(bytes) => {
+                let bytes = bytes.at(at);
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => visit(Value::Text(text)),
+                    Err(error) => {
+                        let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
+                        Err(Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: no UTF-8")))
+                    }
+                }
+            }
+            Data::List { ranges, items } => {
+                let range = ranges.at(at);
+                match items.numbers(&range) {
+                    Some(numbers) => visit(Value::Numbers(numbers)),
+                    None => visit(Value::List(&Items { cells: items, range })),
+                }
+            }
+            Data::Dictionary { keys, values } => values.give(keys[at].as_usize(), visit),
+            Data::Inner(cells) => cells.give(at, visit),
+            Data::Joined { shift, parts } => {
+                let part = at >> shift;
+                parts[part].give(at - (part << shift), visit)
+            }
+        }
+    }
+
+    /// The numbers in a range, if none is missing; those of lists in lists of the same length, too.
+    fn numbers(&self, range: &Range<usize>) -> Option<Numbers<'_>> {
+        let has_missing = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() > 0;
+        if self.nulls.as_ref().is_some_and(has_missing) {
+            return None;
+        }
+        match &self.data {
+            Data::Numbers(numbers) => Some(numbers.numbers(range.clone())),
+            Data::Inner(cells) => cells.numbers(range),
+            Data::List { ranges: Ranges::Fixed(len), items } => items.numbers(&(range.start * len..range.end * len)),
+            _ => None,
+        }
+    }
+}
+
+fn widened<T: ArrowPrimitiveType>(array: &ArrayRef) -> ScalarBuffer<i128>
+where
+    T::Native: Into<i128>,
+{
+    array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
+}
+
+/// Gives a decimal as it is written: `digits` with `scale` of them behind the point.
+fn decimal(
+    is_negative: bool,
+    digits: impl std::fmt::Display,
+    scale: i8,
+    visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut text = Written { bytes: [0; WRITTEN], len: 0 };
+    // Never fails: 78 digits, a sign, a point and 128 zeros at most.
+    let _ = write!(text, "{}{digits}", if is_negative { "-" } else { "" });
+    let sign = usize::from(is_negative);
+    match usize::try_from(scale) {
+        Ok(0) => {}
+        Ok(scale) => text.point(sign, scale),
+        Err(_) if text.bytes[sign] == b'0' => {}
+        Err(_) => {
+            let _ = write!(text, "{:0<1$}", "", usize::from(scale.unsigned_abs()));
+        }
+    }
+    visit(Value::Decimal(std::str::from_utf8(&text.bytes[..text.len]).unwrap_or_default()))
+}
+
+const WRITTEN: usize = 256;
+
+struct Written {
+    bytes: [u8; WRITTEN],
+    len: usize,
+}
+
+impl Written {
+    /// Puts a point before the last `scale` digits, and zeros before them if there are fewer.
+    fn point(&mut self, sign: usize, scale: usize) {
+        let digits = self.len - sign;
+        let zeros = (scale + 1).saturating_sub(digits);
+        self.bytes.copy_within(sign..self.len, sign + zeros);
+        self.bytes[sign..sign + zeros].fill(b'0');
+        self.len += zeros;
+        let at = self.len - scale;
+        self.bytes.copy_within(at..self.len, at + 1);
+        self.bytes[at] = b'.';
+        self.len += 1;
+    }
+}
+
+impl Write for Written {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+/// The values of one record's list.
+struct Items<'a> {
+    cells: &'a Cells,
+    range: Range<usize>,
+}
+
+impl List for Items<'_> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.range.clone().try_for_each(|at| self.cells.give(at, visit))
+    }
+}
+
+/// A field of a table: its path by positions, and what is known of it.
+pub(crate) struct Leaf {
+    pub(crate) info: FieldInfo,
+    /// The column, and then the fields of structs in it.
+    pub(crate) path: Vec<usize>,
+    pub(crate) is_text: bool,
+    /// Why it can't be read.
+    pub(crate) refusal: Option<String>,
+}
+
+/// Most fields of a table, those in structs included.
+const MAX_FIELDS: usize = 1 << 20;
+
+/// All fields: first the columns, then the fields of structs, called by their path with points.
+pub(crate) fn leaves(columns: &[(String, DataType)]) -> Vec<Leaf> {
+    let mut leaves: Vec<Leaf> =
+        columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(name.clone(), kind, vec![at])).collect();
+    for (at, (name, kind)) in columns.iter().enumerate() {
+        inner_leaves(name, kind, &[at], &[], &mut leaves);
+    }
+    leaves
+}
+
+impl Leaf {
+    fn new(name: String, kind: &DataType, path: Vec<usize>) -> Self {
+        let refusal = refusal(kind);
+        let (kind, shape) = describe(kind);
+        Self { info: FieldInfo::new(name, kind).shape(&shape), path, is_text: kind == FieldKind::Text, refusal }
+    }
+}
+
+fn inner_leaves(name: &str, kind: &DataType, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+    let fields = match kind {
+        DataType::Struct(fields) => fields,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => {
+            return inner_leaves(name, field.data_type(), path, &[shape, &[0]].concat(), leaves);
+        }
+        DataType::FixedSizeList(field, len) => {
+            let len = usize::try_from(*len).unwrap_or(0);
+            return inner_leaves(name, field.data_type(), path, &[shape, &[len]].concat(), leaves);
+        }
+        DataType::Map(field, _) => match field.data_type() {
+            DataType::Struct(fields) => {
+                return map_leaves(name, fields, path, &[shape, &[0]].concat(), leaves);
+            }
+            _ => return,
+        },
+        _ => return,
+    };
+    struct_leaves(name, fields, path, shape, leaves);
+}
+
+/// Whatever the writer calls them, a map has keys and values.
+fn map_leaves(name: &str, fields: &arrow_schema::Fields, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+    let names = ["key", "value"].into_iter().zip(fields.iter());
+    let called = names.map(|(name, field)| field.as_ref().clone().with_name(name)).collect();
+    struct_leaves(name, &called, path, shape, leaves);
+}
+
+fn struct_leaves(name: &str, fields: &arrow_schema::Fields, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+    for (at, field) in fields.iter().enumerate() {
+        if leaves.len() == MAX_FIELDS {
+            return;
+        }
+        let name = format!("{name}.{}", field.name());
+        let path = [path, &[at]].concat();
+        let mut leaf = Leaf::new(name.clone(), field.data_type(), path.clone());
+        leaf.info.shape = [shape, &leaf.info.shape].concat();
+        leaves.push(leaf);
+        inner_leaves(&name, field.data_type(), &path, shape, leaves);
+    }
+}
+
+/// What a type holds, and its shape.
+fn describe(kind: &DataType) -> (FieldKind, Vec<usize>) {
+    let list = |field: &arrow_schema::FieldRef, len| {
+        let (kind, shape) = describe(field.data_type());
+        (kind, [&[len], &*shape].concat())
+    };
+    let kind = match kind {
+        DataType::Boolean | DataType::UInt8 => FieldKind::Numbers(DType::U8),
+        DataType::Int8 => FieldKind::Numbers(DType::I8),
+        DataType::UInt16 => FieldKind::Numbers(DType::U16),
+        DataType::Int16 => FieldKind::Numbers(DType::I16),
+        DataType::UInt32 => FieldKind::Numbers(DType::U32),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => FieldKind::Numbers(DType::I32),
+        DataType::Int64
+        | DataType::UInt64
+        | DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => FieldKind::Numbers(DType::I64),
+        DataType::Float16 => FieldKind::Numbers(DType::F16),
+        DataType::Float32 => FieldKind::Numbers(DType::F32),
+        DataType::Float64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => FieldKind::Numbers(DType::F64),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => FieldKind::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            FieldKind::Bytes
+        }
+        DataType::Dictionary(_, values) => return describe(values),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => {
+            return list(field, 0);
+        }
+        DataType::FixedSizeList(field, len) => return list(field, usize::try_from(*len).unwrap_or(0)),
+        _ => FieldKind::Other,
+    };
+    (kind, Vec::new())
+}
+
+/// Bytes of memory that arrays hold, what they share counted once.
+pub(crate) fn memory_of<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>) -> u64 {
+    fn add(data: &arrow_array::ArrayRef, seen: &mut std::collections::HashSet<usize>) -> u64 {
+        add_data(&data.to_data(), seen)
+    }
+    fn add_data(data: &arrow_data::ArrayData, seen: &mut std::collections::HashSet<usize>) -> u64 {
+        let nulls = data.nulls().map(|nulls| nulls.inner().inner());
+        let own = data.buffers().iter().chain(nulls);
+        let own: u64 = own
+            .filter(|buffer| seen.insert(buffer.data_ptr().as_ptr().addr()))
+            .map(|buffer| buffer.capacity() as u64)
+            .sum();
+        own + data.child_data().iter().map(|child| add_data(child, seen)).sum::<u64>()
+    }
+    let mut seen = std::collections::HashSet::new();
+    arrays.into_iter().map(|array| add(array, &mut seen)).sum()
+}

@@ -1,0 +1,392 @@
+//! Tables that are stored in columns, some neighbouring records at a time: Parquet files, Arrow files.
+
+mod cells;
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
+
+use super::{ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, check_record, find_field};
+
+pub(super) use cells::{Cells, Leaf, memory_of};
+
+use cells::leaves;
+
+/// How Parquet and Arrow files are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ColumnsOptions {
+    /// How the files' bytes are reached.
+    pub access: Access,
+    /// Bytes of decoded records that are kept for all workers together, beside those that are just read; at most a quarter
+    /// of the memory budget. Where a random order draws records from more of a data set than this, what a file holds
+    /// together is decoded again and again: shuffle in blocks then, or raise it.
+    pub cache_bytes: u64,
+    /// Most bytes that one column of records that are decoded together may need: what a damaged or hostile file can make a
+    /// worker take.
+    pub max_chunk_bytes: u64,
+}
+
+impl Default for ColumnsOptions {
+    fn default() -> Self {
+        Self { access: Access::Read, cache_bytes: 256 << 20, max_chunk_bytes: 1 << 30 }
+    }
+}
+
+impl ColumnsOptions {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a limit of 0.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.cache_bytes == 0 || self.max_chunk_bytes == 0 {
+            return Err(Error::new(ErrorKind::Config, "cache_bytes and max_chunk_bytes must be at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// Neighbouring records that are decoded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The file, and what the file holds together there (a row group, a record batch).
+    pub(super) file: usize,
+    pub(super) group: usize,
+    /// Index of the first record.
+    pub(super) first: u64,
+    pub(super) records: u64,
+    /// How many records of the group come before.
+    pub(super) skipped: u64,
+}
+
+/// Where the columns come from: files of one format.
+pub(super) trait Source: Send + Sync {
+    /// All fields.
+    fn leaves(&self) -> &[Leaf];
+
+    fn paths(&self) -> &[PathBuf];
+
+    /// Bytes of all files together.
+    fn stored_bytes(&self) -> u64;
+
+    /// All records, in order; none of the spans needs more than about `bytes` for the fields at these positions.
+    fn spans(&self, fields: &[usize], bytes: u64) -> Vec<Span>;
+
+    /// Number of records.
+    fn records(&self) -> u64;
+
+    /// In how many parts the fields of a span are decoded.
+    fn parts(&self, fields: &[usize]) -> usize;
+
+    /// The part that field number `nth` of those that are read is in, and its place there.
+    fn part_of(&self, nth: usize) -> (usize, usize);
+
+    /// Bytes that a part needs, about.
+    fn estimate(&self, span: &Span, fields: &[usize], part: usize) -> u64;
+
+    /// Decodes a part. `reservation` holds the estimate, and is to hold what is needed in the end.
+    fn decode(&self, span: &Span, fields: &[usize], part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>>;
+
+    /// Says which bytes a part is read from.
+    fn need(&self, span: &Span, fields: &[usize], part: usize, needs: &mut Needs);
+}
+
+/// The records of Parquet files, or of Arrow files and streams (Feather, and what Hugging Face caches), of one or of many files
+/// with the same columns.
+///
+/// Its fields are the columns, and the fields of structs by their path: `image.bytes` is field `bytes` of column `image`, unless a
+/// column is called so itself. Only those that are asked for are read.
+///
+/// | stored as | becomes |
+/// |---|---|
+/// | integers, floating point numbers, truth values | numbers |
+/// | decimals | numbers as they are written, rounded only to the type of the tensor |
+/// | dates | whole days (32 bits) or milliseconds (64 bits) since 1970-01-01 |
+/// | times, durations, points in time | whole seconds, milli-, micro- or nanoseconds, as stored; points in time since 1970-01-01 UTC, or local time where no zone is known. Parquet's INT96 are nanoseconds |
+/// | text, dictionaries of text | text |
+/// | bytes | bytes, such as those of an image file |
+/// | lists, fixed-size lists, lists in lists | lists; those of a fixed size have a known shape |
+/// | null | a missing value |
+///
+/// Records that the file holds together (a row group, a record batch, or a part of a large one) are decoded together, a column at a
+/// time, by as many workers as want them, and kept for those that need them next; see [`ColumnsOptions::cache_bytes`].
+pub struct Columns {
+    source: Box<dyn Source>,
+    infos: Vec<FieldInfo>,
+    /// The positions of the fields that are read.
+    found: Vec<usize>,
+    spans: OnceLock<Vec<Span>>,
+    chunks: Chunks<(u32, u32), Vec<Cells>>,
+    budget: MemoryBudget,
+    cache_bytes: u64,
+}
+
+impl fmt::Debug for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Columns");
+        shown.field("files", &self.source.paths()).field("records", &self.source.records()).finish_non_exhaustive()
+    }
+}
+
+/// The records of one job, as a worker holds them.
+#[derive(Default)]
+struct Held {
+    spans: Vec<HeldSpan>,
+    /// Of each record of the job: which of the spans, if it is held.
+    of: Vec<Option<usize>>,
+    bytes: u64,
+}
+
+struct HeldSpan {
+    span: Span,
+    parts: Vec<Arc<Chunk<Vec<Cells>>>>,
+}
+
+impl Columns {
+    pub(super) fn new(source: impl Source + 'static, options: &ColumnsOptions, budget: &MemoryBudget) -> Self {
+        let cache_bytes = options.cache_bytes.min(budget.limit() / 4);
+        Self {
+            infos: source.leaves().iter().map(|leaf| leaf.info.clone()).collect(),
+            source: Box::new(source),
+            found: Vec::new(),
+            spans: OnceLock::new(),
+            chunks: Chunks::new(cache_bytes, budget),
+            budget: budget.clone(),
+            cache_bytes,
+        }
+    }
+
+    /// The records that are decoded together, one range after another: what an order that draws from few of them at a time
+    /// should know. It depends on the fields that are read.
+    pub fn chunks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.spans().iter().map(|span| span.first..span.first + span.records)
+    }
+
+    /// How often decoded records were there when they were needed.
+    pub fn chunk_stats(&self) -> ChunkStats {
+        self.chunks.stats()
+    }
+
+    fn spans(&self) -> &[Span] {
+        // A quarter of what is kept: two neighbours and some more fit together.
+        self.spans.get_or_init(|| self.source.spans(&self.found, (self.cache_bytes / 4).max(1)))
+    }
+
+    /// Which span a record is in.
+    fn span_of(&self, record: u64) -> usize {
+        self.spans().partition_point(|span| span.first <= record).saturating_sub(1)
+    }
+
+    fn parts(&self, index: usize) -> Result<Vec<Arc<Chunk<Vec<Cells>>>>> {
+        let span = &self.spans()[index];
+        let keys = (0..self.source.parts(&self.found) as u32).map(|part| (index as u32, part));
+        let mut parts = Vec::with_capacity(keys.len());
+        self.chunks.get(
+            keys,
+            |(_, part)| self.source.estimate(span, &self.found, part as usize),
+            |(_, part), reservation| self.decode(span, part as usize, reservation),
+            &mut parts,
+        )?;
+        Ok(parts)
+    }
+
+    fn decode(&self, span: &Span, part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>> {
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.source.decode(span, &self.found, part, reservation)));
+        let decoded = decoded.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)));
+        let cells = decoded.and_then(|cells| match cells.iter().all(|cells| cells.len() as u64 == span.records) {
+            true => Ok(cells),
+            false => {
+                let found = cells.iter().map(Cells::len).min().unwrap_or(0);
+                let message = format!("{found} records were found where there should be {}", span.records);
+                Err(Error::new(ErrorKind::Format, message))
+            }
+        });
+        cells.map_err(|error| error.at_path(&self.source.paths()[span.file]))
+    }
+
+    /// Other fields will be read, so that other records may be decoded together.
+    fn begin_anew(&mut self) {
+        self.spans = OnceLock::new();
+        self.chunks = Chunks::new(self.cache_bytes, &self.budget);
+    }
+
+    fn path(&self, record: u64) -> Option<&Path> {
+        let span = self.spans().get(self.span_of(record))?;
+        self.source.paths().get(span.file).map(PathBuf::as_path)
+    }
+}
+
+impl Container for Columns {
+    fn len(&self) -> u64 {
+        self.source.records()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.infos
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let position = find_field(&self.infos, field)?;
+        let leaf = &self.source.leaves()[position];
+        if let Some(refusal) = &leaf.refusal {
+            return Err(Error::new(ErrorKind::Config, refusal.clone()).at_column(leaf.info.name.clone()));
+        }
+        if let Some(nth) = self.found.iter().position(|found| *found == position) {
+            return Ok(nth);
+        }
+        self.found.push(position);
+        self.begin_anew();
+        Ok(self.found.len() - 1)
+    }
+
+    fn forget(&mut self) {
+        self.found.clear();
+        self.begin_anew();
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        let mut last = None;
+        for record in records {
+            let index = self.span_of(*record);
+            let Some(span) = self.spans().get(index).filter(|_| last != Some(index)) else { continue };
+            last = Some(index);
+            for part in 0..self.source.parts(&self.found) {
+                // What is kept need not be read again.
+                if !self.chunks.has((index as u32, part as u32)) {
+                    self.source.need(span, &self.found, part, needs);
+                }
+            }
+        }
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(records[nth], self.len())?;
+        let held: &mut Held = scratch.of();
+        if nth == 0 {
+            held.spans.clear();
+            held.of.clear();
+            held.bytes = 0;
+        }
+        held.of.resize(nth, None);
+        let record = records[nth];
+        let is_in = |held: &HeldSpan| (held.span.first..held.span.first + held.span.records).contains(&record);
+        let place = match held.spans.iter().rposition(is_in) {
+            Some(place) => Some(place),
+            // What is too much to be held until all records of the job are read is decoded when it is its turn.
+            None if held.bytes > self.cache_bytes / 4 => None,
+            None => {
+                let index = self.span_of(record);
+                let parts = self.parts(index)?;
+                held.bytes += parts.iter().map(|part| part.bytes()).sum::<u64>();
+                held.spans.push(HeldSpan { span: self.spans()[index], parts });
+                Some(held.spans.len() - 1)
+            }
+        };
+        held.of.push(place);
+        Ok(())
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let held: &mut Held = scratch.of();
+        let kept;
+        let (span, parts) = match held.of.get(nth).copied().flatten().and_then(|place| held.spans.get(place)) {
+            Some(HeldSpan { span, parts }) => (span, parts.as_slice()),
+            None => {
+                let index = self.span_of(record);
+                kept = self.parts(index)?;
+                (&self.spans()[index], kept.as_slice())
+            }
+        };
+        let row = (record - span.first) as usize;
+        for number in 0..self.found.len() {
+            let (part, place) = self.source.part_of(number);
+            parts[part][place]
+                .give(row, &mut |value| visit(number, value))
+                .map_err(|error| self.at_field(error, number, span.file))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location { path: self.path(record).map(Path::to_owned), record: Some(record), ..Location::default() }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: 0, sizes: self.source.stored_bytes() }
+    }
+}
+
+impl Columns {
+    #[cold]
+    fn at_field(&self, error: Error, number: usize, file: usize) -> Error {
+        error.at_column(self.infos[self.found[number]].name.clone()).at_path(&self.source.paths()[file])
+    }
+}
+
+/// Opens each file by `open`, and checks that all have the fields of the first.
+pub(super) fn open_all<T>(
+    files: &Files,
+    paths: &[PathBuf],
+    open: impl Fn(&Files, &Path) -> Result<T>,
+    columns: impl Fn(&T) -> Vec<(String, arrow_schema::DataType)>,
+) -> Result<(Vec<T>, Vec<Leaf>)> {
+    let mut opened: Vec<T> = Vec::new();
+    let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
+    for path in paths {
+        let at_path = |error: Error| error.at_path(path);
+        let made = catch_unwind(AssertUnwindSafe(|| open(files, path)));
+        let file = made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(at_path)?;
+        let own = columns(&file);
+        match &first {
+            None => first = Some(own),
+            Some(first) if *first == own => {}
+            Some(first) => return Err(at_path(other_columns(first, &own, &paths[0]))),
+        }
+        opened.push(file);
+    }
+    let Some(first) = first else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
+    Ok((opened, leaves(&first)))
+}
+
+#[cold]
+fn other_columns(
+    first: &[(String, arrow_schema::DataType)],
+    own: &[(String, arrow_schema::DataType)],
+    path: &Path,
+) -> Error {
+    let different = first.iter().zip(own).find(|(first, own)| first != own);
+    let what = match different {
+        Some(((name, kind), (own_name, own_kind))) if name == own_name => {
+            format!("column {name:?} is of type {own_kind}, but of {kind}")
+        }
+        Some(((name, _), (own, _))) => format!("a column is called {own:?}, but {name:?}"),
+        None => format!("there are {} columns, but {}", own.len(), first.len()),
+    };
+    Error::new(
+        ErrorKind::Format,
+        format!("{what} in {}; files that are read as one have the same columns", path.display()),
+    )
+}
+
+/// A part of a file that is in memory or mapped, without copying it.
+pub(super) fn part_of(input: &Arc<Input>, range: Range<u64>) -> Option<bytes::Bytes> {
+    let len = input.slice()?.len();
+    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
+    let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
+    Some(bytes::Bytes::from_owner(Part(input.clone(), start..end)))
+}
+
+struct Part(Arc<Input>, Range<usize>);
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        self.0.slice().and_then(|bytes| bytes.get(self.1.clone())).unwrap_or_default()
+    }
+}

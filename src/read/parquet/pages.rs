@@ -1,0 +1,310 @@
+//! The pages of a column chunk: found by their headers, which are checked before memory is taken for what they say.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::columns::part_of;
+use crate::storage::Input;
+use crate::sync::Mutex;
+
+use super::thrift::{DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Fault, PageHeader};
+use super::unpack::Unpacker;
+
+/// Bytes that are read at once, at least.
+const READ_BYTES: u64 = 1 << 20;
+/// As [`READ_BYTES`], where each read takes time.
+const SLOW_READ_BYTES: u64 = 8 << 20;
+/// Longest header of a page.
+const MAX_HEADER: u64 = 16 << 20;
+
+/// Where the pages of a column chunk are, and what its footer says of them.
+#[derive(Clone)]
+pub(super) struct Chunk {
+    pub(super) input: Arc<Input>,
+    pub(super) range: Range<u64>,
+    pub(super) codec: Compression,
+    /// The type that its values are stored as.
+    pub(super) stored: Type,
+    /// Bytes of a value, if all have as many.
+    pub(super) width: Option<u32>,
+    /// How many values it has, those that are missing included.
+    pub(super) values: u64,
+    /// Whether each record has one.
+    pub(super) is_flat: bool,
+    /// Most bytes that its pages may have together, decompressed.
+    pub(super) max_bytes: u64,
+}
+
+/// Reads one page after another.
+pub(super) struct Pages {
+    chunk: Chunk,
+    unpacker: Unpacker,
+    at: u64,
+    /// Bytes that were read, and where they begin.
+    window: (u64, Bytes),
+    /// Of the page at `at`, if it was looked at.
+    header: Option<PageHeader>,
+    /// How many values the pages up to here have.
+    values: u64,
+    /// What was decompressed so far, or will be once it is decoded.
+    bytes: u64,
+    /// Where errors are put: the crate hands on their text alone.
+    outward: Arc<Mutex<Option<Error>>>,
+}
+
+impl Pages {
+    pub(super) fn new(chunk: Chunk, outward: Arc<Mutex<Option<Error>>>) -> Result<Self> {
+        let mut window = (chunk.range.start, Bytes::new());
+        if let Some(bytes) = part_of(&chunk.input, chunk.range.clone()) {
+            window.1 = bytes;
+        }
+        let (unpacker, at) = (Unpacker::new(chunk.codec)?, chunk.range.start);
+        Ok(Self { chunk, unpacker, at, window, header: None, values: 0, bytes: 0, outward })
+    }
+
+    #[cold]
+    fn outward(&self, error: Error) -> ParquetError {
+        let text = ParquetError::General(error.to_string());
+        self.outward.lock().get_or_insert(error);
+        text
+    }
+
+    #[cold]
+    fn fault(&self, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Data, message.into()).at_byte(self.at)
+    }
+
+    /// The bytes from `at` on, `len` of them, which lie within the chunk.
+    fn read(&mut self, at: u64, len: u64) -> Result<Bytes> {
+        let (start, bytes) = &self.window;
+        let is_here = at >= *start && at - start + len <= bytes.len() as u64;
+        if !is_here {
+            let least = if self.chunk.input.is_slow() { SLOW_READ_BYTES } else { READ_BYTES };
+            let mut buffer = vec![0; len.max(least).min(self.chunk.range.end - at) as usize];
+            self.chunk.input.read_at(at, &mut buffer)?;
+            self.window = (at, buffer.into());
+        }
+        let from = (at - self.window.0) as usize;
+        Ok(self.window.1.slice(from..from + len as usize))
+    }
+
+    /// Looks at the next page; `false` if there is none.
+    fn look(&mut self) -> Result<bool> {
+        while self.header.is_none() {
+            let left = self.chunk.range.end - self.at;
+            if left == 0 {
+                return match self.values == self.chunk.values {
+                    true => Ok(false),
+                    false => {
+                        let (found, said) = (self.values, self.chunk.values);
+                        Err(self.fault(format!("the pages hold {found} values, but the footer says {said}")))
+                    }
+                };
+            }
+            let mut len = left.min(256);
+            let (header, header_len) = loop {
+                let bytes = self.read(self.at, len)?;
+                match PageHeader::parse(&bytes) {
+                    Ok(found) => break found,
+                    Err(Fault::Short) if len < left.min(MAX_HEADER) => len = left.min(len * 8),
+                    Err(_) => return Err(self.fault("this is no header of a page")),
+                }
+            };
+            self.at += header_len as u64;
+            self.check(&header)?;
+            match header.kind {
+                DATA_PAGE | DICTIONARY_PAGE | DATA_PAGE_V2 => self.header = Some(header),
+                // Pages of indexes, which nobody writes.
+                _ => self.at += header.stored_bytes as u64,
+            }
+        }
+        Ok(true)
+    }
+
+    fn check(&mut self, header: &PageHeader) -> Result<()> {
+        let left = (self.chunk.range.end - self.at) as i64;
+        let is_here = match header.kind {
+            DATA_PAGE => header.has[0],
+            DICTIONARY_PAGE => header.has[1],
+            DATA_PAGE_V2 => header.has[2],
+            _ => true,
+        };
+        let levels = header.definition_bytes.checked_add(header.repetition_bytes);
+        if !is_here
+            || !(0..=left).contains(&header.stored_bytes)
+            || header.unpacked_bytes < 0
+            || !(0..=i64::from(u32::MAX)).contains(&header.values)
+            || !(0..=header.values).contains(&header.nulls)
+            || !(0..=header.values).contains(&header.rows)
+            || header.definition_bytes < 0
+            || header.repetition_bytes < 0
+            || levels.is_none_or(|levels| levels > header.unpacked_bytes.min(header.stored_bytes))
+        {
+            return Err(self.fault("the header of a page says what can't be"));
+        }
+        if header.kind == DICTIONARY_PAGE {
+            let least = match self.chunk.stored {
+                Type::BYTE_ARRAY => 4,
+                _ => self.chunk.width.unwrap_or(0).into(),
+            };
+            if header.values.saturating_mul(least) > header.unpacked_bytes {
+                return Err(self.fault("a dictionary of more values than its page has room for"));
+            }
+        } else {
+            self.values += header.values as u64;
+            if self.values > self.chunk.values {
+                let said = self.chunk.values;
+                return Err(self.fault(format!("the pages hold more than the {said} values that the footer says")));
+            }
+        }
+        Ok(())
+    }
+
+    fn next_page(&mut self) -> Result<Option<Page>> {
+        if !self.look()? {
+            return Ok(None);
+        }
+        let Some(header) = self.header.take() else { return Ok(None) };
+        // Lists take two levels of 16 bits each beside the value; nobody knows how many of them a record has.
+        let per_value = 4 + u64::from(self.chunk.width.unwrap_or(16));
+        let decoded = if self.chunk.is_flat { 0 } else { header.values as u64 * per_value };
+        self.bytes = self.bytes.saturating_add(decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64));
+        if self.bytes > self.chunk.max_bytes {
+            let message = format!(
+                "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if the file \
+                 is to be trusted",
+                self.chunk.max_bytes
+            );
+            return Err(Error::new(ErrorKind::Limit, message).at_byte(self.at));
+        }
+        let stored = self.read(self.at, header.stored_bytes as u64)?;
+        if header.crc.is_some_and(|crc| crc != crc32fast::hash(&stored)) {
+            return Err(self.fault("a page is not what was written: its checksum is wrong"));
+        }
+        let levels = match header.kind {
+            DATA_PAGE_V2 => (header.definition_bytes + header.repetition_bytes) as usize,
+            _ => 0,
+        };
+        let bytes = if self.unpacker.is_plain() || header.kind == DATA_PAGE_V2 && !header.is_compressed {
+            stored
+        } else {
+            let mut unpacked = stored[..levels].to_vec();
+            let len = header.unpacked_bytes as usize - levels;
+            // Where all values are missing, some writers store nothing.
+            if len > 0 {
+                let written = self.unpacker.unpack(&stored[levels..], len, &mut unpacked);
+                written.map_err(|error| error.at_byte(self.at))?;
+            }
+            unpacked.into()
+        };
+        let page = self.page(&header, bytes)?;
+        self.at += header.stored_bytes as u64;
+        Ok(Some(page))
+    }
+
+    fn page(&self, header: &PageHeader, buf: Bytes) -> Result<Page> {
+        let encoding = |id| encoding(id).ok_or_else(|| self.fault(format!("an unknown encoding, number {id}")));
+        let num_values = header.values as u32;
+        Ok(match header.kind {
+            DICTIONARY_PAGE => Page::DictionaryPage {
+                buf,
+                num_values,
+                encoding: encoding(header.encoding)?,
+                is_sorted: header.is_sorted,
+            },
+            DATA_PAGE => Page::DataPage {
+                buf,
+                num_values,
+                encoding: encoding(header.encoding)?,
+                def_level_encoding: encoding(header.definition_encoding)?,
+                rep_level_encoding: encoding(header.repetition_encoding)?,
+                statistics: None,
+            },
+            _ => Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding: encoding(header.encoding)?,
+                num_nulls: header.nulls as u32,
+                num_rows: header.rows as u32,
+                def_levels_byte_len: header.definition_bytes as u32,
+                rep_levels_byte_len: header.repetition_bytes as u32,
+                is_compressed: header.is_compressed,
+                statistics: None,
+            },
+        })
+    }
+}
+
+fn encoding(id: i64) -> Option<Encoding> {
+    Some(match id {
+        0 => Encoding::PLAIN,
+        2 => Encoding::PLAIN_DICTIONARY,
+        3 => Encoding::RLE,
+        #[expect(deprecated, reason = "levels of old files are written so")]
+        4 => Encoding::BIT_PACKED,
+        5 => Encoding::DELTA_BINARY_PACKED,
+        6 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+        7 => Encoding::DELTA_BYTE_ARRAY,
+        8 => Encoding::RLE_DICTIONARY,
+        9 => Encoding::BYTE_STREAM_SPLIT,
+        _ => return None,
+    })
+}
+
+impl Iterator for Pages {
+    type Item = parquet::errors::Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> parquet::errors::Result<Option<Page>> {
+        self.next_page().map_err(|error| self.outward(error))
+    }
+
+    fn peek_next_page(&mut self) -> parquet::errors::Result<Option<PageMetadata>> {
+        if !self.look().map_err(|error| self.outward(error))? {
+            return Ok(None);
+        }
+        Ok(self.header.as_ref().map(|header| {
+            let values = Some(header.values as usize);
+            match header.kind {
+                DICTIONARY_PAGE => PageMetadata { num_rows: None, num_levels: None, is_dict: true },
+                DATA_PAGE_V2 => {
+                    PageMetadata { num_rows: Some(header.rows as usize), num_levels: values, is_dict: false }
+                }
+                _ => PageMetadata { num_rows: None, num_levels: values, is_dict: false },
+            }
+        }))
+    }
+
+    fn skip_next_page(&mut self) -> parquet::errors::Result<()> {
+        if self.look().map_err(|error| self.outward(error))?
+            && let Some(header) = self.header.take()
+        {
+            self.at += header.stored_bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The pages of a single column chunk, as the crate wants them.
+pub(super) struct OneChunk(pub(super) Option<Pages>);
+
+impl Iterator for OneChunk {
+    type Item = parquet::errors::Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(|pages| Ok(Box::new(pages) as Box<dyn PageReader>))
+    }
+}
+
+impl PageIterator for OneChunk {}

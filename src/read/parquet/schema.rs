@@ -1,0 +1,115 @@
+//! The columns of a Parquet file: as fields, and as the types that they are decoded to.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields};
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::{ConvertedType, LogicalType, Type as Stored};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is known of a file's columns.
+pub(super) struct Columns {
+    /// Their names and types, the same whatever program wrote them.
+    pub(super) columns: Vec<(String, DataType)>,
+    /// The file's own schema, but text is bytes there: a text that is not UTF-8 is one record's fault, not that of all that are
+    /// decoded with it.
+    pub(super) schema: SchemaDescPtr,
+    /// The types to decode to, if the schema goes with them.
+    pub(super) types: Fields,
+}
+
+#[cold]
+pub(super) fn not_understood(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Format, format!("the schema is not understood: {error}"))
+}
+
+impl Columns {
+    pub(super) fn new(metadata: &ParquetMetaData) -> Result<Self> {
+        let file = metadata.file_metadata();
+        let own = file.schema_descr();
+        // What Arrow noted of its own types (such as the size of lists) is of use where it fits.
+        let noted = parquet_to_arrow_schema(own, file.key_value_metadata());
+        let arrow = noted.or_else(|_| parquet_to_arrow_schema(own, None)).map_err(not_understood)?;
+        let plain = |text: &DataType| {
+            let fields = arrow.fields().iter();
+            fields.map(|field| (field.name().clone(), normal(field.data_type(), text))).collect::<Vec<_>>()
+        };
+        let types = arrow.fields().iter().zip(plain(&DataType::BinaryView));
+        let types = types.map(|(field, (name, kind))| Field::new(name, kind, field.is_nullable())).collect();
+        let schema = without_text(&own.root_schema_ptr()).map_err(not_understood)?;
+        Ok(Self { columns: plain(&DataType::Utf8), schema: Arc::new(SchemaDescriptor::new(schema)), types })
+    }
+}
+
+/// The type that stands for all that are read alike; `text` for text.
+fn normal(kind: &DataType, text: &DataType) -> DataType {
+    let inner = |field: &Field| Arc::new(field.clone().with_data_type(normal(field.data_type(), text)));
+    match kind {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => text.clone(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => DataType::BinaryView,
+        DataType::Dictionary(_, values) => normal(values, text),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => DataType::List(inner(field)),
+        DataType::FixedSizeList(field, len) => DataType::FixedSizeList(inner(field), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| inner(field)).collect()),
+        DataType::Map(field, is_sorted) => DataType::Map(inner(field), *is_sorted),
+        kind => kind.clone(),
+    }
+}
+
+fn without_text(node: &TypePtr) -> parquet::errors::Result<TypePtr> {
+    let info = node.get_basic_info();
+    if node.is_primitive() {
+        let is_decimal = info.converted_type() == ConvertedType::DECIMAL
+            || matches!(info.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+        if node.get_physical_type() != Stored::BYTE_ARRAY || is_decimal {
+            return Ok(node.clone());
+        }
+        let bytes = Type::primitive_type_builder(node.name(), Stored::BYTE_ARRAY);
+        return Ok(Arc::new(bytes.with_repetition(info.repetition()).build()?));
+    }
+    let fields = node.get_fields().iter().map(without_text).collect::<parquet::errors::Result<_>>()?;
+    let mut group = Type::group_type_builder(node.name())
+        .with_converted_type(info.converted_type())
+        .with_logical_type(info.logical_type_ref().cloned())
+        .with_fields(fields);
+    if info.has_repetition() {
+        group = group.with_repetition(info.repetition());
+    }
+    Ok(Arc::new(group.build()?))
+}
+
+/// How many columns of single values a type is stored in.
+pub(super) fn leaf_count(kind: &DataType) -> usize {
+    match kind {
+        DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
+        DataType::List(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
+            leaf_count(field.data_type())
+        }
+        _ => 1,
+    }
+}
+
+/// The columns of single values at `path`, from `first` on, and the path in what is decoded of these alone: of a struct only one
+/// field is decoded, but of a map both.
+pub(super) fn project(kind: &DataType, path: &[usize], first: usize) -> (Range<usize>, Vec<usize>) {
+    let whole = || (first..first + leaf_count(kind), path.to_vec());
+    match (kind, path.split_first()) {
+        (DataType::List(field) | DataType::FixedSizeList(field, _), Some(_)) => project(field.data_type(), path, first),
+        (DataType::Struct(fields), Some((at, rest))) if *at < fields.len() => {
+            let before: usize = fields.iter().take(*at).map(|field| leaf_count(field.data_type())).sum();
+            let (range, inner) = project(fields[*at].data_type(), rest, first + before);
+            (range, [&[0], inner.as_slice()].concat())
+        }
+        _ => whole(),
+    }
+}

@@ -1,0 +1,350 @@
+//! As much of Thrift's compact protocol as page headers are written in, and as is needed to see that a footer's schema is sane
+//! before it is decoded. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
+
+/// Deepest nesting that is followed.
+const MAX_DEPTH: usize = 64;
+
+/// Why bytes could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// They end too early.
+    Short,
+    /// They are not what the protocol allows.
+    Malformed,
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// Reads values one after another.
+pub(super) struct Compact<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+pub(super) const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+pub(super) const I32: u8 = 5;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+pub(super) const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+pub(super) const STRUCT: u8 = 12;
+const UUID: u8 = 13;
+
+impl<'a> Compact<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// How many bytes were read.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        let byte = *self.bytes.get(self.at).ok_or(Fault::Short)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn pass(&mut self, len: u64) -> Result<()> {
+        let left = (self.bytes.len() - self.at) as u64;
+        if len > left {
+            return Err(Fault::Short);
+        }
+        self.at += len as usize;
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Fault::Malformed)
+    }
+
+    /// A number of a type up to `i64`.
+    pub(super) fn integer(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// The next field of a struct: its number and type; `None` at the struct's end. `last` is the number of the field before.
+    pub(super) fn field(&mut self, last: &mut i64) -> Result<Option<(i64, u8)>> {
+        let head = self.byte()?;
+        if head == 0 {
+            return Ok(None);
+        }
+        *last = match head >> 4 {
+            0 => self.integer()?,
+            step => last.saturating_add(step.into()),
+        };
+        Ok(Some((*last, head & 0xf)))
+    }
+
+    /// How many elements a list has, and of what type.
+    pub(super) fn list(&mut self) -> Result<(u64, u8)> {
+        let head = self.byte()?;
+        let count = match head >> 4 {
+            15 => self.varint()?,
+            count => count.into(),
+        };
+        Ok((count, head & 0xf))
+    }
+
+    /// Passes over a value.
+    pub(super) fn skip(&mut self, kind: u8) -> Result<()> {
+        self.skip_within(kind, MAX_DEPTH)
+    }
+
+    fn skip_within(&mut self, kind: u8, depth: usize) -> Result<()> {
+        let depth = depth.checked_sub(1).ok_or(Fault::Malformed)?;
+        match kind {
+            TRUE | FALSE => Ok(()),
+            BYTE => self.pass(1),
+            4..=6 => self.varint().map(|_| ()),
+            DOUBLE => self.pass(8),
+            UUID => self.pass(16),
+            BINARY => {
+                let len = self.varint()?;
+                self.pass(len)
+            }
+            LIST | SET => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| self.skip_element(kind, depth))
+            }
+            MAP => {
+                let count = self.varint()?;
+                if count == 0 {
+                    return Ok(());
+                }
+                let kinds = self.byte()?;
+                (0..count).try_for_each(|_| {
+                    self.skip_element(kinds >> 4, depth)?;
+                    self.skip_element(kinds & 0xf, depth)
+                })
+            }
+            STRUCT => {
+                let mut last = 0;
+                while let Some((_, kind)) = self.field(&mut last)? {
+                    self.skip_within(kind, depth)?;
+                }
+                Ok(())
+            }
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// In lists and maps, truth takes a byte.
+    fn skip_element(&mut self, kind: u8, depth: usize) -> Result<()> {
+        match kind {
+            TRUE | FALSE => self.pass(1),
+            kind => self.skip_within(kind, depth),
+        }
+    }
+}
+
+/// What a page is, before its bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct PageHeader {
+    pub(super) kind: i64,
+    pub(super) unpacked_bytes: i64,
+    pub(super) stored_bytes: i64,
+    pub(super) crc: Option<u32>,
+    pub(super) values: i64,
+    pub(super) encoding: i64,
+    pub(super) definition_encoding: i64,
+    pub(super) repetition_encoding: i64,
+    /// Of version 2 alone.
+    pub(super) nulls: i64,
+    pub(super) rows: i64,
+    pub(super) definition_bytes: i64,
+    pub(super) repetition_bytes: i64,
+    pub(super) is_compressed: bool,
+    /// Of dictionaries alone.
+    pub(super) is_sorted: bool,
+    /// Which of the three headers it has.
+    pub(super) has: [bool; 3],
+}
+
+pub(super) const DATA_PAGE: i64 = 0;
+pub(super) const DICTIONARY_PAGE: i64 = 2;
+pub(super) const DATA_PAGE_V2: i64 = 3;
+
+impl PageHeader {
+    /// The header at the start of `bytes`, and how long it is.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
+        let mut input = Compact::new(bytes);
+        let mut header = Self { is_compressed: true, ..Self::default() };
+        let mut last = 0;
+        while let Some((field, kind)) = input.field(&mut last)? {
+            match (field, kind) {
+                (1, I32) => header.kind = input.integer()?,
+                (2, I32) => header.unpacked_bytes = input.integer()?,
+                (3, I32) => header.stored_bytes = input.integer()?,
+                (4, I32) => header.crc = Some(input.integer()? as u32),
+                (5, STRUCT) => header.data_page(&mut input)?,
+                (7, STRUCT) => header.dictionary_page(&mut input)?,
+                (8, STRUCT) => header.data_page_v2(&mut input)?,
+                (_, kind) => input.skip(kind)?,
+            }
+        }
+        Ok((header, input.position()))
+    }
+
+    fn data_page(&mut self, input: &mut Compact<'_>) -> Result<()> {
+        self.has[0] = true;
+        let mut last = 0;
+        while let Some((field, kind)) = input.field(&mut last)? {
+            match (field, kind) {
+                (1, I32) => self.values = input.integer()?,
+                (2, I32) => self.encoding = input.integer()?,
+                (3, I32) => self.definition_encoding = input.integer()?,
+                (4, I32) => self.repetition_encoding = input.integer()?,
+                (_, kind) => input.skip(kind)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn dictionary_page(&mut self, input: &mut Compact<'_>) -> Result<()> {
+        self.has[1] = true;
+        let mut last = 0;
+        while let Some((field, kind)) = input.field(&mut last)? {
+            match (field, kind) {
+                (1, I32) => self.values = input.integer()?,
+                (2, I32) => self.encoding = input.integer()?,
+                (3, kind @ (TRUE | FALSE)) => self.is_sorted = kind == TRUE,
+                (_, kind) => input.skip(kind)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn data_page_v2(&mut self, input: &mut Compact<'_>) -> Result<()> {
+        self.has[2] = true;
+        let mut last = 0;
+        while let Some((field, kind)) = input.field(&mut last)? {
+            match (field, kind) {
+                (1, I32) => self.values = input.integer()?,
+                (2, I32) => self.nulls = input.integer()?,
+                (3, I32) => self.rows = input.integer()?,
+                (4, I32) => self.encoding = input.integer()?,
+                (5, I32) => self.definition_bytes = input.integer()?,
+                (6, I32) => self.repetition_bytes = input.integer()?,
+                (7, kind @ (TRUE | FALSE)) => self.is_compressed = kind == TRUE,
+                (_, kind) => input.skip(kind)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the schema in a footer is a tree, of which no path is deeper than codecs could use: a decoder that recurses and
+/// takes memory by what a footer says must not see others.
+pub(super) fn is_sane_schema(footer: &[u8]) -> bool {
+    schema_of(footer).is_ok_and(|is_tree| is_tree)
+}
+
+fn schema_of(footer: &[u8]) -> Result<bool> {
+    let mut input = Compact::new(footer);
+    let mut last = 0;
+    while let Some((field, kind)) = input.field(&mut last)? {
+        if (field, kind) != (2, LIST) {
+            input.skip(kind)?;
+            continue;
+        }
+        let (count, kind) = input.list()?;
+        if kind != STRUCT {
+            return Ok(false);
+        }
+        // How many children are still to come, at each depth.
+        let mut open: Vec<u64> = vec![1];
+        for _ in 0..count {
+            while open.last() == Some(&0) {
+                open.pop();
+            }
+            let Some(left) = open.last_mut() else { return Ok(false) };
+            *left -= 1;
+            let children = children_of(&mut input)?;
+            if children > count || open.len() > MAX_DEPTH {
+                return Ok(false);
+            }
+            open.push(children);
+        }
+        return Ok(open.iter().all(|left| *left == 0));
+    }
+    Ok(false)
+}
+
+fn children_of(input: &mut Compact<'_>) -> Result<u64> {
+    let (mut last, mut children) = (0, 0);
+    while let Some((field, kind)) = input.field(&mut last)? {
+        match (field, kind) {
+            (5, I32) => children = input.integer()?,
+            (_, kind) => input.skip(kind)?,
+        }
+    }
+    u64::try_from(children).map_err(|_| Fault::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A schema of groups in groups, in a footer.
+    fn nested(depth: usize, children: &[u8]) -> Vec<u8> {
+        let mut footer = vec![0x29, 0xf0 | STRUCT];
+        let mut count = depth;
+        while count > 0x7f {
+            footer.push(count as u8 | 0x80);
+            count >>= 7;
+        }
+        footer.push(count as u8);
+        for _ in 0..depth - 1 {
+            footer.push(0x55);
+            footer.extend(children);
+            footer.push(0);
+        }
+        footer.extend([0, 0]);
+        footer
+    }
+
+    #[test]
+    fn only_a_tree_of_some_depth_is_a_schema() {
+        assert!(is_sane_schema(&nested(3, &[2])));
+        assert!(is_sane_schema(&nested(MAX_DEPTH, &[2])));
+        assert!(!is_sane_schema(&nested(MAX_DEPTH + 2, &[2])), "too deep");
+        assert!(!is_sane_schema(&nested(3, &[4])), "a child is missing");
+        assert!(!is_sane_schema(&nested(3, &[0])), "two roots");
+        assert!(!is_sane_schema(&nested(3, &[1])), "a negative number of children");
+        assert!(!is_sane_schema(&nested(3, &[0xfe, 0xff, 0xff, 0xff, 0xf])), "too many children");
+        assert!(!is_sane_schema(&[]) && !is_sane_schema(&[0]));
+        let whole = nested(5, &[2]);
+        (0..whole.len() - 1).for_each(|len| assert!(!is_sane_schema(&whole[..len])));
+    }
+
+    #[test]
+    fn what_ends_too_early_says_so_and_deep_nesting_ends() {
+        // type 0, 20 bytes, 10 stored, a data page of 3 values with statistics that hold an unknown struct.
+        let header =
+            [0x15, 0, 0x15, 40, 0x15, 20, 0x2c, 0x15, 6, 0x15, 0, 0x15, 6, 0x15, 6, 0x1c, 0x18, 2, 9, 9, 0, 0, 0];
+        let (parsed, len) = PageHeader::parse(&header).unwrap();
+        assert_eq!((len, parsed.values, parsed.unpacked_bytes, parsed.stored_bytes), (header.len(), 3, 20, 10));
+        assert_eq!((parsed.definition_encoding, parsed.has), (3, [true, false, false]));
+        for len in 0..header.len() {
+            assert_eq!(PageHeader::parse(&header[..len]), Err(Fault::Short), "{len} bytes");
+        }
+        assert_eq!(PageHeader::parse(&[0x1c; 1000]), Err(Fault::Malformed));
+        assert_eq!(PageHeader::parse(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(Fault::Short));
+        // A list of so many truths that take no byte each would never end.
+        assert_eq!(PageHeader::parse(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(Fault::Short));
+    }
+}

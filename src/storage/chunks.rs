@@ -1,0 +1,435 @@
+//! Decoded chunks, shared by all workers of a reader: what only a whole chunk can give, such as the records of a row group, is
+//! decoded once and kept while there is room.
+//!
+//! A chunk that several threads want is decoded by the first of them, without a lock; the others wait. Whoever wants several
+//! decodes those that nobody has begun before waiting for others, so that the columns of one row group are decoded by
+//! several threads.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Deref;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// A bounded cache of decoded chunks by their keys.
+pub(crate) struct Chunks<K, T> {
+    most_bytes: u64,
+    budget: MemoryBudget,
+    state: Mutex<State<K, T>>,
+    /// A chunk was decoded, or could not be.
+    changed: Condvar,
+}
+
+struct State<K, T> {
+    entries: HashMap<K, Entry<T>>,
+    /// Of the chunks that are here.
+    bytes: u64,
+    /// Counts uses; the least recently used chunk has the smallest.
+    uses: u64,
+    counts: ChunkStats,
+}
+
+enum Entry<T> {
+    Decoding,
+    Here { chunk: Arc<Chunk<T>>, used: u64 },
+    Bad(Arc<Fault>),
+}
+
+/// What is wrong with a chunk whenever it is decoded.
+struct Fault {
+    kind: ErrorKind,
+    message: String,
+    location: Location,
+}
+
+/// A decoded chunk; the memory budget's share goes with it.
+pub(crate) struct Chunk<T> {
+    value: T,
+    reservation: Reservation,
+}
+
+/// How often decoded chunks were there, and how often they had to be decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ChunkStats {
+    /// Chunks that were asked for and there.
+    pub hits: u64,
+    /// Chunks that another thread was decoding, and that were waited for.
+    pub waited: u64,
+    /// Chunks that were decoded. More than there are: some were decoded again, because there was no room to keep them.
+    pub decoded: u64,
+    /// Chunks that made room for others.
+    pub evicted: u64,
+    /// Bytes of the chunks that are kept now.
+    pub bytes: u64,
+}
+
+impl<T> Deref for Chunk<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Chunk<T> {
+    /// Bytes that it counts for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.reservation.bytes()
+    }
+}
+
+/// Takes back the claim on a chunk whose decoding ended by a panic.
+struct Claim<'a, K: Copy + Eq + Hash, T> {
+    chunks: &'a Chunks<K, T>,
+    key: K,
+    is_kept: bool,
+}
+
+impl<K: Copy + Eq + Hash, T> Drop for Claim<'_, K, T> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.chunks.state.lock().entries.remove(&self.key);
+            self.chunks.changed.notify_all();
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
+    /// Keeps at most `most_bytes` beside the chunks that somebody holds; all of them count on `budget`.
+    pub(crate) fn new(most_bytes: u64, budget: &MemoryBudget) -> Self {
+        let state = State { entries: HashMap::new(), bytes: 0, uses: 0, counts: ChunkStats::default() };
+        Self { most_bytes, budget: budget.clone(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(crate) fn stats(&self) -> ChunkStats {
+        let state = self.state.lock();
+        ChunkStats { bytes: state.bytes, ..state.counts }
+    }
+
+    /// Whether a chunk is here, or will be soon.
+    pub(crate) fn has(&self, key: K) -> bool {
+        matches!(self.state.lock().entries.get(&key), Some(Entry::Here { .. } | Entry::Decoding))
+    }
+
+    /// Puts the chunks of `keys` into `into`, in this order. Those that are not here are decoded by `decode`, which is given a
+    /// reservation that holds as many bytes as `estimate` says, and leaves it at what the chunk needs.
+    ///
+    /// # Errors
+    ///
+    /// Those of `decode`. A fault of the data is kept, and said to everybody who asks for the chunk; after any other error
+    /// (reading, memory) those who wait decode it themselves.
+    pub(crate) fn get(
+        &self,
+        keys: impl Iterator<Item = K> + Clone,
+        estimate: impl Fn(K) -> u64,
+        decode: impl Fn(K, &mut Reservation) -> Result<T>,
+        into: &mut Vec<Arc<Chunk<T>>>,
+    ) -> Result<()> {
+        let first = into.len();
+        let mut is_complete = true;
+        for key in keys.clone() {
+            let found = self.state.lock().look_up(key)?;
+            match found {
+                Found::Here(chunk) => into.push(chunk),
+                Found::Decoding => is_complete = false,
+                Found::Nothing => into.push(self.decode(key, &estimate, &decode)?),
+            }
+        }
+        if is_complete {
+            return Ok(());
+        }
+        // What others decode was left out; now it is waited for.
+        into.truncate(first);
+        keys.into_iter().try_for_each(|key| {
+            let mut state = self.state.lock();
+            let mut has_waited = false;
+            loop {
+                match state.look_up(key)? {
+                    Found::Here(chunk) => {
+                        into.push(chunk);
+                        return Ok(());
+                    }
+                    Found::Decoding => {
+                        state.counts.waited += u64::from(!has_waited);
+                        has_waited = true;
+                        state = self.changed.wait(state);
+                    }
+                    Found::Nothing => {
+                        drop(state);
+                        into.push(self.decode(key, &estimate, &decode)?);
+                        return Ok(());
+                    }
+                }
+            }
+        })
+    }
+
+    /// Decodes a chunk that this thread has claimed.
+    fn decode(
+        &self,
+        key: K,
+        estimate: impl Fn(K) -> u64,
+        decode: impl Fn(K, &mut Reservation) -> Result<T>,
+    ) -> Result<Arc<Chunk<T>>> {
+        let mut claim = Claim { chunks: self, key, is_kept: false };
+        let bytes = estimate(key);
+        drop(self.make_room(self.state.lock(), bytes));
+        let mut reservation = self.budget.empty_reservation();
+        if reservation.try_grow_to(bytes).is_err() {
+            // Chunks that nobody holds give way to the one that is needed.
+            drop(self.make_room(self.state.lock(), u64::MAX));
+            reservation.grow_to(bytes, "decoding a chunk")?;
+        }
+        let decoded = decode(key, &mut reservation);
+        let mut state = self.state.lock();
+        let value = match decoded {
+            Ok(value) => value,
+            Err(error) => {
+                let is_of_data = matches!(
+                    error.kind(),
+                    ErrorKind::Data
+                        | ErrorKind::Format
+                        | ErrorKind::Limit
+                        | ErrorKind::Panicked
+                        | ErrorKind::Unsupported
+                );
+                if is_of_data {
+                    claim.is_kept = true;
+                    state.entries.insert(key, Entry::Bad(Arc::new(Fault::of(&error))));
+                    self.changed.notify_all();
+                }
+                drop(state);
+                return Err(error);
+            }
+        };
+        let bytes = reservation.bytes();
+        let chunk = Arc::new(Chunk { value, reservation });
+        state.counts.decoded += 1;
+        state.bytes += bytes;
+        state.uses += 1;
+        let used = state.uses;
+        state.entries.insert(key, Entry::Here { chunk: chunk.clone(), used });
+        claim.is_kept = true;
+        self.changed.notify_all();
+        drop(self.make_room(state, 0));
+        Ok(chunk)
+    }
+
+    /// Takes out the least recently used chunks that nobody holds until `more` bytes fit beside the rest. They drop when the
+    /// lock is free again.
+    fn make_room(&self, mut state: MutexGuard<'_, State<K, T>>, more: u64) -> Vec<Arc<Chunk<T>>> {
+        let mut evicted = Vec::new();
+        while state.bytes.saturating_add(more) > self.most_bytes {
+            let oldest = state.entries.iter().filter_map(|(key, entry)| match entry {
+                // Only the holder of this lock makes further handles.
+                Entry::Here { chunk, used } if Arc::strong_count(chunk) == 1 => Some((*used, *key)),
+                _ => None,
+            });
+            let Some((_, key)) = oldest.min_by_key(|(used, _)| *used) else { break };
+            if let Some(Entry::Here { chunk, .. }) = state.entries.remove(&key) {
+                state.bytes -= chunk.bytes();
+                state.counts.evicted += 1;
+                evicted.push(chunk);
+            }
+        }
+        drop(state);
+        evicted
+    }
+}
+
+enum Found<T> {
+    Here(Arc<Chunk<T>>),
+    Decoding,
+    /// The caller is to decode it: it is claimed for it.
+    Nothing,
+}
+
+impl<K: Copy + Eq + Hash, T> State<K, T> {
+    fn look_up(&mut self, key: K) -> Result<Found<T>> {
+        self.uses += 1;
+        match self.entries.get_mut(&key) {
+            Some(Entry::Here { chunk, used }) => {
+                *used = self.uses;
+                self.counts.hits += 1;
+                Ok(Found::Here(chunk.clone()))
+            }
+            Some(Entry::Decoding) => Ok(Found::Decoding),
+            Some(Entry::Bad(fault)) => Err(fault.error()),
+            None => {
+                self.entries.insert(key, Entry::Decoding);
+                Ok(Found::Nothing)
+            }
+        }
+    }
+}
+
+impl Fault {
+    fn of(error: &Error) -> Self {
+        Self { kind: error.kind(), message: error.message().to_owned(), location: error.location().clone() }
+    }
+
+    #[cold]
+    fn error(&self) -> Error {
+        Error::new(self.kind, self.message.clone()).at(self.location.clone())
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn get<T>(
+        chunks: &Chunks<u32, T>,
+        keys: &[u32],
+        decode: impl Fn(u32, &mut Reservation) -> Result<T>,
+    ) -> Result<Vec<Arc<Chunk<T>>>> {
+        let mut into = Vec::new();
+        chunks.get(keys.iter().copied(), |_| 10, decode, &mut into).map(|()| into)
+    }
+
+    fn double(key: u32, _: &mut Reservation) -> Result<u32> {
+        Ok(key * 2)
+    }
+
+    fn kept(chunks: &Chunks<u32, u32>, keys: std::ops::Range<u32>) -> Vec<u32> {
+        keys.filter(|key| chunks.has(*key)).collect()
+    }
+
+    #[test]
+    fn a_chunk_is_decoded_once_whoever_wants_it_and_all_in_their_order() {
+        let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
+        let decoded = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let (chunks, decoded) = (&chunks, &decoded);
+                scope.spawn(move || {
+                    for turn in 0..200 {
+                        let keys: Vec<u32> = (0..7).map(|at| (at * 3 + thread + turn) % 20).collect();
+                        let found = get(chunks, &keys, |key, reservation| {
+                            decoded.fetch_add(1, Ordering::Relaxed);
+                            thread::yield_now();
+                            double(key, reservation)
+                        });
+                        let found: Vec<u32> = found.unwrap().iter().map(|chunk| ***chunk).collect();
+                        assert_eq!(found, keys.iter().map(|key| key * 2).collect::<Vec<_>>());
+                    }
+                });
+            }
+        });
+        assert_eq!((decoded.into_inner(), chunks.stats().decoded, chunks.stats().bytes), (20, 20, 200));
+    }
+
+    #[test]
+    fn what_others_decode_is_waited_for_after_the_rest_is_decoded() {
+        let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
+        let (begun, other_is_done) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let slow = |key, reservation: &mut Reservation| {
+                    begun.wait();
+                    // The other thread decodes chunk 2 while this one is still at 1, so that no lock is held.
+                    other_is_done.wait();
+                    double(key, reservation)
+                };
+                get(&chunks, &[1], slow).unwrap();
+            });
+            begun.wait();
+            let found = get(&chunks, &[1, 2], |key, reservation| {
+                assert_eq!(key, 2);
+                other_is_done.wait();
+                double(key, reservation)
+            });
+            let found: Vec<u32> = found.unwrap().iter().map(|chunk| ***chunk).collect();
+            assert_eq!(found, [2, 4]);
+        });
+        assert_eq!(chunks.stats().decoded, 2);
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_unless_somebody_holds_it() {
+        let budget = MemoryBudget::unlimited();
+        let chunks = Chunks::new(30, &budget);
+        let held = get(&chunks, &[0], double).unwrap();
+        get(&chunks, &[1, 2], double).unwrap();
+        get(&chunks, &[1], double).unwrap();
+        get(&chunks, &[3], double).unwrap();
+        assert_eq!(kept(&chunks, 0..5), [0, 1, 3]);
+        drop(held);
+        get(&chunks, &[4], double).unwrap();
+        assert_eq!(kept(&chunks, 0..5), [1, 3, 4]);
+        assert_eq!((budget.used(), chunks.stats().bytes, chunks.stats().evicted), (30, 30, 2));
+        // What is held may be more than is kept.
+        let many = get(&chunks, &[10, 11, 12, 13, 14], double).unwrap();
+        assert_eq!(budget.used(), 50);
+        drop(many);
+        get(&chunks, &[0], double).unwrap();
+        assert_eq!(budget.used(), 30);
+        drop(chunks);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_fault_of_the_data_is_said_to_all_and_any_other_only_to_the_first() {
+        let chunks: Chunks<u32, u32> = Chunks::new(1000, &MemoryBudget::unlimited());
+        let bad = |_, _: &mut Reservation| Err(Error::new(ErrorKind::Data, "torn").at_path("x").at_byte(7));
+        for _ in 0..2 {
+            let error = get(&chunks, &[1], bad).map(|_| ()).unwrap_err();
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Data, "x: byte 7: torn"));
+        }
+        // It is not decoded again.
+        assert_eq!(get(&chunks, &[1], double).map(|_| ()).unwrap_err().kind(), ErrorKind::Data);
+        let lost = |_, _: &mut Reservation| Err(Error::new(ErrorKind::Io, "no answer"));
+        assert_eq!(get(&chunks, &[2], lost).map(|_| ()).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(**get(&chunks, &[2], double).unwrap()[0], 4);
+    }
+
+    #[test]
+    fn a_wait_ends_where_the_decoder_panics_or_fails() {
+        for fails in [false, true] {
+            let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
+            let begun = Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let broken = |_, _: &mut Reservation| -> Result<u32> {
+                        begun.wait();
+                        // Until the other one waits.
+                        while chunks.stats().waited == 0 {
+                            thread::yield_now();
+                        }
+                        if fails { Err(Error::new(ErrorKind::Io, "no answer")) } else { panic!("in the decoder") }
+                    };
+                    let found = catch_unwind(AssertUnwindSafe(|| get(&chunks, &[1], broken).map(|_| ())));
+                    assert_eq!(found.is_err(), !fails);
+                });
+                begun.wait();
+                assert_eq!(**get(&chunks, &[1], double).unwrap()[0], 2);
+            });
+        }
+    }
+
+    #[test]
+    fn chunks_that_nobody_holds_give_way_where_memory_is_short() {
+        let budget = MemoryBudget::new(35);
+        let chunks = Chunks::new(1000, &budget);
+        get(&chunks, &[0, 1], double).unwrap();
+        let held = get(&chunks, &[2], double).unwrap();
+        get(&chunks, &[3], double).unwrap();
+        assert_eq!((kept(&chunks, 0..5), budget.used()), (vec![2, 3], 20));
+        let other = budget.reserve(25, "a ring slot");
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Budget);
+        let more = get(&chunks, &[4, 5], double).unwrap();
+        let error = get(&chunks, &[6], double).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        assert!(error.to_string().contains("decoding a chunk needs 10 more bytes"), "{error}");
+        drop((held, more));
+        get(&chunks, &[6], double).unwrap();
+    }
+}

@@ -1,0 +1,202 @@
+//! Parquet and Arrow files that are cut off, damaged or lie: an error with a place, bounded memory, no panic.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use ringfeed::columns::{Columns, ColumnsOptions};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::read::{Container, FieldKind, Scratch, Value};
+use ringfeed::storage::Files;
+use ringfeed::{Error, ErrorKind, Result};
+
+/// What a hostile file of some kilobytes may make us take, at most.
+const BUDGET: u64 = 64 << 20;
+
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap()
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Opens a file and reads all fields of all records; gives the number of good values, and the first error.
+    fn read(&self, name: &str, bytes: &[u8]) -> (usize, Option<Error>) {
+        let path = self.write(name, bytes);
+        let budget = MemoryBudget::new(BUDGET);
+        let options = ColumnsOptions { max_chunk_bytes: 16 << 20, ..ColumnsOptions::default() };
+        let open = if name.ends_with("parquet") { Columns::open_parquet } else { Columns::open_arrow };
+        let mut container = match open(&Files::local(), std::slice::from_ref(&path), &options, &budget) {
+            Ok(container) => container,
+            Err(error) => {
+                assert_eq!(error.path(), Some(&*path), "{error}");
+                return (0, Some(error));
+            }
+        };
+        let mut first = None;
+        let mut good = 0;
+        let names: Vec<String> = container
+            .fields()
+            .iter()
+            .filter(|field| field.kind != FieldKind::Other)
+            .map(|field| field.name.clone())
+            .collect();
+        for name in names {
+            container.forget();
+            container.find(&name.as_str().into()).unwrap();
+            let mut scratch = Scratch::default();
+            // A lie may say that there are millions.
+            for record in (0..container.len()).take(50) {
+                let mut read = || -> Result<()> {
+                    container.fetch(&[record], 0, &mut scratch)?;
+                    container.read(record, 0, &mut scratch, &mut |_, value| count(value))
+                };
+                match read() {
+                    Ok(()) => good += 1,
+                    Err(error) => {
+                        first.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        drop(container);
+        assert_eq!(budget.used(), 0);
+        (good, first)
+    }
+}
+
+/// Reads a value to its end.
+fn count(value: Value<'_>) -> Result<()> {
+    match value {
+        Value::List(list) => list.each(&mut count),
+        Value::Numbers(numbers) => {
+            assert!(numbers.len() < 1 << 24);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+const FILES: [&str; 6] = [
+    "parquet/snappy.parquet",
+    "parquet/v2-plain.parquet",
+    "parquet/delta.parquet",
+    "arrow/lz4.arrow",
+    "arrow/delta-stream.arrow",
+    "arrow/zstd-stream.arrow",
+];
+
+#[test]
+fn a_file_that_is_cut_off_anywhere_does_not_open() {
+    common::watchdog::watch();
+    let bench = Bench::new();
+    for name in FILES {
+        let whole = fixture(name);
+        let end = name.rsplit('.').next().unwrap();
+        let (good, error) = bench.read(&format!("whole.{end}"), &whole);
+        assert!(good > 0 && error.is_none(), "{name}: {error:?}");
+        for len in 0..whole.len() {
+            let (good, error) = bench.read(&format!("cut.{end}"), &whole[..len]);
+            let error = error.unwrap_or_else(|| panic!("{name} cut to {len} bytes is read"));
+            assert_eq!((good, error.kind()), (0, ErrorKind::Format), "{name} cut to {len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_makes_no_panic_and_takes_no_memory() {
+    common::watchdog::watch();
+    let bench = Bench::new();
+    let mut random = 7u64;
+    for name in FILES {
+        let whole = fixture(name);
+        let end = name.rsplit('.').next().unwrap();
+        // Where one byte is as good as another, every third one.
+        for at in (0..whole.len()).filter(|at| whole.len() < 3000 || at % 3 == 0) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut damaged = whole.clone();
+            damaged[at] ^= [0x01, 0x80, 0xff, (random >> 33) as u8 | 1][at % 4];
+            let (_, error) = bench.read(&format!("damaged.{end}"), &damaged);
+            if let Some(error) = error {
+                let known =
+                    [ErrorKind::Format, ErrorKind::Data, ErrorKind::Limit, ErrorKind::Unsupported, ErrorKind::Budget];
+                let is_known = known.contains(&error.kind()) || error.kind() == ErrorKind::Panicked;
+                assert!(is_known && error.path().is_some(), "{name}, byte {at}: {error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_whose_checksum_is_wrong_is_an_error_with_its_column_and_byte() {
+    let bench = Bench::new();
+    let mut bytes = fixture("parquet/v2-plain.parquet");
+    // A letter of a text, which nothing else would tell from another.
+    let at = bytes.windows(24).position(|window| window == b"longer than twelve bytes").unwrap();
+    bytes[at] = b'L';
+    let (good, error) = bench.read("torn.parquet", &bytes);
+    let error = error.unwrap();
+    assert!(good > 0);
+    assert!(error.message().contains("its checksum is wrong"), "{error}");
+    assert_eq!((error.location().column.as_deref(), error.kind()), (Some("text"), ErrorKind::Data));
+    assert!(error.location().byte.is_some_and(|byte| byte <= at as u64));
+}
+
+#[test]
+fn a_text_that_is_not_utf_8_spoils_its_own_record_alone() {
+    let bench = Bench::new();
+    let (all, _) = bench.read("good.parquet", &fixture("parquet/delta.parquet"));
+    let mut bytes = fixture("parquet/types.parquet");
+    let at = bytes.windows(24).position(|window| window == b"longer than twelve bytes").unwrap();
+    bytes[at] = 0xff;
+    let path = bench.write("torn.parquet", &bytes);
+    let budget = MemoryBudget::unlimited();
+    let mut container = Columns::open_parquet(&Files::local(), &[path], &ColumnsOptions::default(), &budget).unwrap();
+    container.find(&"text".into()).unwrap();
+    let mut scratch = Scratch::default();
+    let mut bad = Vec::new();
+    for record in 0..container.len() {
+        container.fetch(&[record], 0, &mut scratch).unwrap();
+        if let Err(error) = container.read(record, 0, &mut scratch, &mut |_, _| Ok(())) {
+            assert!(error.to_string().contains("column \"text\": byte 0 of the text is 0xff: no UTF-8"), "{error}");
+            bad.push(record);
+        }
+    }
+    assert_eq!(bad, [8]);
+    assert!(all > 0);
+}
+
+#[test]
+fn what_is_no_such_file_is_told_by_name() {
+    let bench = Bench::new();
+    for (name, bytes, expected) in [
+        ("x.parquet", b"".as_slice(), "0 bytes are no Parquet file"),
+        ("x.parquet", b"a,b\n1,2\n3,4\n5,6\n", "this is no Parquet file"),
+        ("x.parquet", b"PAR1 and then nothing", "the file does not end as a Parquet file does"),
+        ("x.parquet", b"PAREPAREPAREPARE", "the file is encrypted"),
+        ("x.parquet", b"PAR1\xff\xff\xff\x7fPAR1", "a footer of 2147483647 bytes in a file of 12"),
+        ("x.parquet", b"PAR1\0\0\0\0\0\0\0\0PAR1", "its schema is no tree"),
+        ("x.arrow", b"", "this is neither an Arrow file nor a stream"),
+        ("x.arrow", b"a,b\n1,2\n3,4\n", "this is neither an Arrow file nor a stream"),
+        ("x.arrow", b"FEA1....FEA1", "Feather version 1"),
+        ("x.arrow", b"ARROW1\0\0ARROW1", "an Arrow file that ends before it begins"),
+        ("x.arrow", b"ARROW1\0\0\0\0\0\0\0\0\0\0\0\0ARROW2", "the file does not end as an Arrow file does"),
+        ("x.arrow", b"\xff\xff\xff\xff\0\0\0\0", "a stream without a schema"),
+    ] {
+        let (_, error) = bench.read(name, bytes);
+        let error = error.unwrap().to_string();
+        assert!(error.contains(expected), "{error}: expected {expected}");
+    }
+}
