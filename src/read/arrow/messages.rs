@@ -8,9 +8,8 @@ use arrow_schema::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
+use crate::read::columns::part_of;
 use crate::storage::Input;
-
-use super::{broken, part_of};
 
 const MAGIC: [u8; 6] = *b"ARROW1";
 const FEATHER_1: [u8; 4] = *b"FEA1";
@@ -40,6 +39,11 @@ pub(super) enum Message {
     Dictionary(Place),
     /// With how many records.
     Records(Place, u64),
+}
+
+#[cold]
+pub(super) fn broken(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Format, message.into())
 }
 
 /// All messages behind the schema, and the schema.

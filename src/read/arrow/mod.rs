@@ -15,10 +15,10 @@ use arrow_schema::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all, part_of};
+use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
 
-use messages::{Body, Message, Place, messages};
+use messages::{Body, Message, Place, broken, messages};
 
 type Dictionaries = HashMap<i64, ArrayRef>;
 
@@ -71,11 +71,6 @@ impl Columns {
         let source = ArrowFiles { paths: paths.to_vec(), files: opened, leaves, max_chunk_bytes: most };
         Ok(Self::new(source, options, budget))
     }
-}
-
-#[cold]
-fn broken(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Format, message.into())
 }
 
 #[cold]
