@@ -21,7 +21,7 @@ pub struct TensorLayout {
     pub(crate) row_bytes: usize,
     pub(crate) row_shape: Shape,
     pub(crate) dtype: DType,
-    /// Whether it lies beside the slot, in the memory of whoever fills it: see `Wide` in `row.rs`.
+    /// Whether it lies beside the slot, in the memory of whoever fills it: see `row/wide.rs`.
     pub(crate) is_aside: bool,
 }
 

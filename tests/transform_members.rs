@@ -364,6 +364,17 @@ fn settings_list_transforms_in_their_order() {
     let [ours, theirs] = [loader, built].map(|loader| see_all(&mut *loader.build().unwrap()));
     assert_eq!(ours, theirs);
 
+    // What is said by name comes first, or where it is said once there is a list.
+    let twice = Normaliser::Standardise { axis: None, mean: vec![0.0], deviation: vec![0.5] };
+    let later =
+        Loader::from(config.clone()).normalise("features", twice.clone()).build().unwrap().next().unwrap().unwrap();
+    let doubled = see_all(&mut *Loader::from(config.clone()).build().unwrap());
+    let doubled: &[f32] = bytemuck::cast_slice(&doubled[0].tensors[0]);
+    let later = later.features().unwrap().as_slice::<f32>().unwrap();
+    assert!(later.iter().zip(doubled).all(|(later, once)| *later == 2.0 * once));
+    let first = Loader::csv("fixtures/iris-species.csv").normalise("features", twice).transform(log1p("features"));
+    assert_eq!((first.config().normalise.len(), first.config().transforms.len()), (1, 1));
+
     let nonsense = LoaderConfig { transforms: vec![mixup(-1.0), clip("features", 2.0, 1.0)], ..config };
     let faults = nonsense.faults();
     assert!(faults.len() == 2 && faults[1].starts_with("transforms[1]: clip from 2 to 1"), "{faults:?}");

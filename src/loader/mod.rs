@@ -18,7 +18,6 @@ use crate::decode::{ImageAugment, ImageColour, ImageOptions};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
-use crate::normalise::{Normaliser, NormaliserConfig};
 use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::fields::Field;
@@ -29,7 +28,7 @@ use crate::read::{
 };
 
 use crate::storage::{Access, Files, Mapping};
-use crate::transform::{NumberAugment, Transforms};
+use crate::transform::Transforms;
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourceConfig, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
@@ -246,18 +245,6 @@ impl Loader {
         self
     }
 
-    /// Random operations on the numbers of this tensor, in this order, after normalisation. Leave it out for evaluation.
-    /// Default: none.
-    #[must_use]
-    pub fn augment_numbers(
-        mut self,
-        tensor: impl Into<String>,
-        operations: impl IntoIterator<Item = NumberAugment>,
-    ) -> Self {
-        self.config.augment.insert(tensor.into(), operations.into_iter().collect());
-        self
-    }
-
     /// Where what opening finds out is kept for the next run: the rows of a CSV file, the listing of a folder of images, the
     /// index of tar archives. Default: nowhere.
     #[must_use]
@@ -332,13 +319,6 @@ impl Loader {
     #[must_use]
     pub fn bad_records(mut self, policy: BadRecords) -> Self {
         self.config.bad_records = policy;
-        self
-    }
-
-    /// Normalises the tensor of this name while it is decoded.
-    #[must_use]
-    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
-        self.config.normalise.insert(tensor.into(), NormaliserConfig::Inline(normaliser));
         self
     }
 

@@ -1,13 +1,45 @@
 use crate::dataset::{Source, Transformed};
 use crate::error::Result;
 use crate::memory::Scope;
+use crate::normalise::{Normaliser, NormaliserConfig};
 use crate::row::TensorMut;
 use crate::schema::{Schema, TensorSpec};
-use crate::transform::{BatchMut, BatchTransform, Operation, Row, Transform, Transforms};
+use crate::transform::{BatchMut, BatchTransform, NumberAugment, Operation, Row, Transform, Transforms};
 
 use super::Loader;
 
 impl Loader {
+    /// Normalises the tensor of this name: while it is decoded, unless transforms that were added before work on it.
+    #[must_use]
+    pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
+        let (tensor, normaliser) = (tensor.into(), NormaliserConfig::Inline(normaliser));
+        if self.has_transforms() {
+            return self.transform(Operation::Normalise { tensor, normaliser });
+        }
+        self.config.normalise.insert(tensor, normaliser);
+        self
+    }
+
+    /// Random operations on the numbers of this tensor, in this order, after normalisation and transforms that were added
+    /// before. Leave it out for evaluation. Default: none.
+    #[must_use]
+    pub fn augment_numbers(
+        mut self,
+        tensor: impl Into<String>,
+        operations: impl IntoIterator<Item = NumberAugment>,
+    ) -> Self {
+        let tensor = tensor.into();
+        if self.has_transforms() {
+            return operations.into_iter().fold(self, |loader, one| loader.transform(one.on(&tensor)));
+        }
+        self.config.augment.insert(tensor, operations.into_iter().collect());
+        self
+    }
+
+    fn has_transforms(&self) -> bool {
+        !self.config.transforms.is_empty() || !self.transforms.is_empty()
+    }
+
     /// Adds a tensor that `write` computes for each sample, in the workers, from all tensors that there are so far: their names,
     /// zeros to be written, and memory for arrays that end with the call. A tensor of the same name is replaced.
     ///

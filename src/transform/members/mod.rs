@@ -1,6 +1,7 @@
 //! The transforms that Ringfeed brings along, as plain data.
 
 mod augment;
+mod constructors;
 mod elements;
 mod mix;
 mod random;
@@ -13,12 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::normalise::{Normaliser, NormaliserConfig};
+use crate::normalise::NormaliserConfig;
 use crate::schema::Role;
 
 use super::lengths::Length;
 use super::{BatchTransform, Tensors, Transform};
 pub use augment::NumberAugment;
+pub use constructors::{
+    bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to, pad_to_multiple, quantile,
+    remove, scale,
+};
 use elements::InPlace;
 use mix::{How, Mix, chosen};
 use random::{Random, Randomly};
@@ -84,11 +89,13 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         high: Option<f64>,
     },
-    /// Scale and shift. Where nothing before it looks at the tensor, that is done while decoding, at no cost of its own.
+    /// Scale and shift, by any [`Normaliser`](crate::Normaliser): of mean and deviation, of the range, or (robust scaling) of the median and the
+    /// distance of the quartiles, as a mean and a deviation. Where nothing before it looks at the tensor, that is done while
+    /// decoding, at no cost of its own.
     Normalise {
         /// Which tensor.
         tensor: String,
-        /// The parameters, a file that [`Normaliser::save`] wrote, `"imagenet"` or `"image_scale"`.
+        /// The parameters, a file that [`Normaliser::save`](crate::Normaliser::save) wrote, `"imagenet"` or `"image_scale"`.
         normaliser: NormaliserConfig,
     },
     /// The share of the training data's values that are below: from 0 to 1, by straight lines between the quantiles.
@@ -201,81 +208,6 @@ fn f32_type() -> DType {
 
 fn always() -> f64 {
     1.0
-}
-
-/// [`Operation::Cast`].
-pub fn cast(tensor: impl Into<String>, dtype: DType) -> Operation {
-    Operation::Cast { tensor: tensor.into(), dtype }
-}
-
-/// [`Operation::OneHot`], of as many classes as have names, in `f32`.
-pub fn one_hot(tensor: impl Into<String>) -> Operation {
-    Operation::OneHot { tensor: tensor.into(), classes: None, dtype: DType::F32 }
-}
-
-/// [`Operation::Log1p`].
-pub fn log1p(tensor: impl Into<String>) -> Operation {
-    Operation::Log1p { tensor: tensor.into() }
-}
-
-/// [`Operation::Clip`], with both bounds.
-pub fn clip(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
-    Operation::Clip { tensor: tensor.into(), low: Some(low), high: Some(high) }
-}
-
-/// [`Operation::Normalise`].
-pub fn normalise(tensor: impl Into<String>, normaliser: Normaliser) -> Operation {
-    Operation::Normalise { tensor: tensor.into(), normaliser: NormaliserConfig::Inline(normaliser) }
-}
-
-/// [`Operation::Quantile`].
-pub fn quantile(tensor: impl Into<String>, quantiles: impl Into<Vec<f64>>) -> Operation {
-    Operation::Quantile { tensor: tensor.into(), quantiles: quantiles.into() }
-}
-
-/// [`Operation::Bins`].
-pub fn bins(tensor: impl Into<String>, edges: impl Into<Vec<f64>>) -> Operation {
-    Operation::Bins { tensor: tensor.into(), edges: edges.into() }
-}
-
-/// [`Operation::Noise`], for all samples.
-pub fn noise(tensor: impl Into<String>, deviation: f64) -> Operation {
-    Operation::Noise { tensor: tensor.into(), deviation, probability: 1.0 }
-}
-
-/// [`Operation::Masking`], with zeros.
-pub fn masking(tensor: impl Into<String>, probability: f64) -> Operation {
-    Operation::Masking { tensor: tensor.into(), probability, value: 0.0 }
-}
-
-/// [`Operation::Scale`], for all samples.
-pub fn scale(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
-    Operation::Scale { tensor: tensor.into(), low, high, probability: 1.0 }
-}
-
-/// [`Operation::Pad`] to a length that all samples have then.
-pub fn pad_to(tensor: impl Into<String>, length: u32) -> Operation {
-    Operation::Pad { tensor: tensor.into(), length: Some(length), multiple: None }
-}
-
-/// [`Operation::Pad`] to the next multiple.
-pub fn pad_to_multiple(tensor: impl Into<String>, multiple: u32) -> Operation {
-    Operation::Pad { tensor: tensor.into(), length: None, multiple: Some(multiple) }
-}
-
-/// [`Operation::Remove`].
-pub fn remove(tensor: impl Into<String>) -> Operation {
-    Operation::Remove { tensor: tensor.into() }
-}
-
-/// [`Operation::Mixup`] of all features and labels.
-pub fn mixup(alpha: f64) -> Operation {
-    Operation::Mixup { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
-}
-
-/// [`Operation::Cutmix`] of all features and labels.
-pub fn cutmix(alpha: f64) -> Operation {
-    Operation::Cutmix { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
 }
 
 impl Operation {

@@ -1,0 +1,79 @@
+use crate::dtype::DType;
+use crate::normalise::{Normaliser, NormaliserConfig};
+
+use super::Operation;
+
+/// [`Operation::Cast`].
+pub fn cast(tensor: impl Into<String>, dtype: DType) -> Operation {
+    Operation::Cast { tensor: tensor.into(), dtype }
+}
+
+/// [`Operation::OneHot`], of as many classes as have names, in `f32`.
+pub fn one_hot(tensor: impl Into<String>) -> Operation {
+    Operation::OneHot { tensor: tensor.into(), classes: None, dtype: DType::F32 }
+}
+
+/// [`Operation::Log1p`].
+pub fn log1p(tensor: impl Into<String>) -> Operation {
+    Operation::Log1p { tensor: tensor.into() }
+}
+
+/// [`Operation::Clip`], with both bounds.
+pub fn clip(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
+    Operation::Clip { tensor: tensor.into(), low: Some(low), high: Some(high) }
+}
+
+/// [`Operation::Normalise`].
+pub fn normalise(tensor: impl Into<String>, normaliser: Normaliser) -> Operation {
+    Operation::Normalise { tensor: tensor.into(), normaliser: NormaliserConfig::Inline(normaliser) }
+}
+
+/// [`Operation::Quantile`].
+pub fn quantile(tensor: impl Into<String>, quantiles: impl Into<Vec<f64>>) -> Operation {
+    Operation::Quantile { tensor: tensor.into(), quantiles: quantiles.into() }
+}
+
+/// [`Operation::Bins`].
+pub fn bins(tensor: impl Into<String>, edges: impl Into<Vec<f64>>) -> Operation {
+    Operation::Bins { tensor: tensor.into(), edges: edges.into() }
+}
+
+/// [`Operation::Noise`], for all samples.
+pub fn noise(tensor: impl Into<String>, deviation: f64) -> Operation {
+    Operation::Noise { tensor: tensor.into(), deviation, probability: 1.0 }
+}
+
+/// [`Operation::Masking`], with zeros.
+pub fn masking(tensor: impl Into<String>, probability: f64) -> Operation {
+    Operation::Masking { tensor: tensor.into(), probability, value: 0.0 }
+}
+
+/// [`Operation::Scale`], for all samples.
+pub fn scale(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
+    Operation::Scale { tensor: tensor.into(), low, high, probability: 1.0 }
+}
+
+/// [`Operation::Pad`] to a length that all samples have then.
+pub fn pad_to(tensor: impl Into<String>, length: u32) -> Operation {
+    Operation::Pad { tensor: tensor.into(), length: Some(length), multiple: None }
+}
+
+/// [`Operation::Pad`] to the next multiple.
+pub fn pad_to_multiple(tensor: impl Into<String>, multiple: u32) -> Operation {
+    Operation::Pad { tensor: tensor.into(), length: None, multiple: Some(multiple) }
+}
+
+/// [`Operation::Remove`].
+pub fn remove(tensor: impl Into<String>) -> Operation {
+    Operation::Remove { tensor: tensor.into() }
+}
+
+/// [`Operation::Mixup`] of all features and labels.
+pub fn mixup(alpha: f64) -> Operation {
+    Operation::Mixup { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
+}
+
+/// [`Operation::Cutmix`] of all features and labels.
+pub fn cutmix(alpha: f64) -> Operation {
+    Operation::Cutmix { alpha, probability: 1.0, features: Vec::new(), labels: Vec::new() }
+}
