@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
+from ._reader import Source
 from ._ringfeed import Engine, Epoch
 from ._transform import Map
 from .fields import Field
@@ -91,6 +92,7 @@ class Loader:
     function what that makes of a batch.
     ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
     :class:`Map`, and :meth:`map` for new tensors.
+    ``reader``: an object of your own instead of a source; see :func:`from_reader`.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
     mapped file that is cut off ends the process.
     """
@@ -106,6 +108,8 @@ class Loader:
         yields: Yields = "dict",
         mapping: bool = False,
         transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
+        reader: Any = None,
+        names: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
         if isinstance(config, (str, os.PathLike)):
@@ -113,10 +117,14 @@ class Loader:
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
         self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
+        self._source = None if reader is None else Source(reader, names)
+        if self._source is not None and not self._settings.get("fields"):
+            self._settings["fields"] = self._source.default_fields()
         self._shard = shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
         self._terms["transforms"] = [step if isinstance(step, Map) else Map(None, step) for step in steps]
+        self._terms["source"] = self._source
         self._yields = yields
         # What is wrong is said here, not where the first batch is asked for.
         self._unopened = Engine(_text(self._settings), **self._terms)
@@ -252,6 +260,8 @@ class Loader:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
         terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
         terms |= {"shard": self._shard, "yields": self._yields}
+        if self._source is not None:
+            terms |= {"reader": self._source.reader, "names": self._source.names}
         state = None
         if "_opened" in self.__dict__:
             try:
@@ -272,7 +282,7 @@ def _restore(loader: type[Loader], settings: Settings, terms: Mapping[str, Any],
 
 
 class View:
-    """A loader's loops in another form; the epochs are the loader's own."""
+    """A loader's loops in another form. Epochs, places and all else are the loader's own."""
 
     def __init__(self, loader: Loader, framework: str, yields: Yields) -> None:
         self.loader = loader
@@ -283,6 +293,11 @@ class View:
 
     def __len__(self) -> int:
         return len(self.loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # Before there is one, while it is copied.
+            raise AttributeError(name)
+        return getattr(self.loader, name)
 
 
 class Report(dict[str, Any]):
@@ -299,6 +314,18 @@ def open(path: str | os.PathLike[str], /, **settings: Any) -> Loader:
     what tensors are made of; without it, samples have what the source gives. All other settings are those of
     :class:`Loader`."""
     return Loader(source={"path": os.fspath(path)}, **settings)
+
+
+def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:
+    """A :class:`Loader` of an object of your own that has a length and ``read(i)`` (or ``[i]``), such as a ``Dataset``
+    of PyTorch.
+
+    A record is a dict of values by name; or a tuple of them, or a single one, for which ``names`` has the names. Values
+    are numbers, arrays, text, and bytes of files, which are decoded by threads of the library, without the
+    interpreter's lock, as ``fields`` say. Without ``fields``, tensors are made of the numbers and arrays of the first
+    record. ``read`` is called in those threads, for several records under one hold of the lock; it may be called by two
+    of them at once where it lets go of the lock itself. An exception makes the record a bad one."""
+    return Loader(reader=reader, names=names, **settings)
 
 
 def verify(

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
-use crate::{fork, loads, transform, verify};
+use crate::{fork, loads, reader, transform, verify};
 
 /// How long a wait lasts before signals are looked at.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -404,7 +404,7 @@ pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny
 impl Engine {
     /// Checks the settings, a text of JSON, and looks for what they name. No thread begins here.
     #[new]
-    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms))]
+    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source))]
     fn new(
         py: Python<'_>,
         settings: &str,
@@ -412,14 +412,19 @@ impl Engine {
         copies: bool,
         mapping: bool,
         transforms: Vec<Py<PyAny>>,
+        source: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let config = LoaderConfig::from_json(settings)
             // The text has one line, which says nothing.
             .map_err(|error| raise(py, error.kind(), error.message()))?;
         // Formats are detected and fields looked at here, so that a wrong path is an error where it is written.
-        let config = py.detach(|| caught(|| config.resolved())).map_err(|error| exception(py, &error))?;
+        let resolve = || if source.is_none() { config.resolved() } else { Ok(config) };
+        let config = py.detach(|| caught(resolve)).map_err(|error| exception(py, &error))?;
         let always = matches!(config.memory.kind, MemoryKind::PageLocked { .. });
         let mut loader = Loader::from(config);
+        if let Some(source) = source {
+            loader = loader.container(move |_| reader::open(&source));
+        }
         if mapping {
             // SAFETY: the promise is the user's, who says `mapping=True`; its documentation says what that means.
             loader = loader.mapping(unsafe { Mapping::promise() });

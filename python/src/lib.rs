@@ -7,6 +7,7 @@ mod engine;
 mod epoch;
 mod errors;
 mod fork;
+mod reader;
 mod tensor;
 mod transform;
 mod verify;

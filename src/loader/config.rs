@@ -437,9 +437,15 @@ impl LoaderConfig {
     }
 
     /// As `faults`, but for those of fields.
-    pub(super) fn faults_but_fields(&self, files: &Files) -> Vec<String> {
+    pub(super) fn faults_but_fields(&self, files: &Files, has_container: bool) -> Vec<String> {
         let mut faults = Vec::new();
         match (&self.source, self.sources.as_slice()) {
+            (None, []) if has_container => {
+                if self.fields.is_empty() {
+                    faults.push("fields: say what tensors are made of; a container gives values alone".to_owned());
+                }
+            }
+            _ if has_container => faults.push("sources: the samples come from a container already".to_owned()),
             (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
             (Some(_), []) if files.are_local() => {}
             (Some(_), []) => {

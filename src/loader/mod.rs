@@ -2,6 +2,8 @@
 
 mod compile;
 mod config;
+mod container;
+mod own;
 mod plan;
 mod resolve;
 mod settings;
@@ -30,6 +32,8 @@ use crate::read::{
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
 
+use own::OpenContainer;
+
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourceConfig, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::verify;
@@ -56,13 +60,14 @@ pub use verify::verify;
 pub struct Loader {
     config: LoaderConfig,
     files: Files,
+    container: Option<OpenContainer>,
     transforms: Transforms,
     faults: Vec<String>,
 }
 
 impl From<LoaderConfig> for Loader {
     fn from(config: LoaderConfig) -> Self {
-        Self { config, files: Files::local(), transforms: Transforms::new(), faults: Vec::new() }
+        Self { config, files: Files::local(), container: None, transforms: Transforms::new(), faults: Vec::new() }
     }
 }
 
@@ -110,7 +115,7 @@ impl Loader {
     /// The same with its source's format detected, and with its fields as options of its sources.
     fn resolved(&self) -> Result<Cow<'_, Self>> {
         let config = &self.config;
-        if config.source.is_none() && config.fields.is_empty() {
+        if self.container.is_some() || config.source.is_none() && config.fields.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
         let resolved = Self { config: config.clone().resolved()?, ..self.clone() };
@@ -419,7 +424,7 @@ impl Loader {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        [self.faults.clone(), self.config.faults_among(&self.files)].concat()
+        [self.faults.clone(), self.config.faults_among(&self.files, self.container.is_some())].concat()
     }
 
     /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
@@ -520,8 +525,7 @@ impl Loader {
                 .bad_records(config.bad_records);
             return Ok(Box::new(source));
         }
-        let readers = config.sources.iter().map(|source| open(&self.files, source, budget));
-        let readers = readers.collect::<Result<Vec<_>>>()?;
+        let readers = self.readers(budget)?;
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;

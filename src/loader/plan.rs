@@ -127,7 +127,13 @@ impl Loader {
             return resolved.plan();
         }
         let config = &self.config;
-        let outlines = config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?;
+        let outlines = match self.container {
+            None => config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?,
+            Some(_) => {
+                let readers = self.readers(&MemoryBudget::unlimited())?;
+                readers.into_iter().map(|reader| Outline::of(reader, 0)).collect()
+            }
+        };
         let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;

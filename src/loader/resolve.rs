@@ -30,12 +30,12 @@ impl LoaderConfig {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        self.faults_among(&Files::local())
+        self.faults_among(&Files::local(), false)
     }
 
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
-    pub(super) fn faults_among(&self, files: &Files) -> Vec<String> {
-        let mut faults = self.faults_but_fields(files);
+    pub(super) fn faults_among(&self, files: &Files, has_container: bool) -> Vec<String> {
+        let mut faults = self.faults_but_fields(files, has_container);
         if let ([source], [_, ..]) = (self.sources.as_slice(), self.fields.as_slice())
             && let Err(error) = compile(source, &self.fields)
         {

@@ -1,0 +1,143 @@
+"""Trainers and loaders of others."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES
+
+import ringfeed
+
+Make = Callable[..., ringfeed.Loader]
+
+
+def worker_values(loader: ringfeed.Loader) -> list[int]:
+    return [value for batch in loader for value in batch["y"].tolist()]
+
+
+def test_a_worker_of_torchs_dataloader_takes_its_part(numbers: Make) -> None:
+    data = pytest.importorskip("torch.utils.data")
+
+    class Wrapped(data.IterableDataset):  # type: ignore[misc, name-defined]
+        def __init__(self, loader: ringfeed.Loader) -> None:
+            self.loader = loader
+
+        def __iter__(self) -> Any:
+            return iter(worker_values(self.loader))
+
+    found = list(data.DataLoader(Wrapped(numbers(shuffle=3, shard="auto")), batch_size=None, num_workers=2))
+    assert sorted(int(value) for value in found) == list(range(100))
+
+
+def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        f"""
+import json, os, sys
+import torch, torch.distributed as dist
+import ringfeed
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+loader = ringfeed.open({os.fspath(FIXTURES / "iris-species.csv")!r}, shuffle=3, batch_size=10, shard="auto",
+    fields={{"v": ringfeed.Numbers(from_=[0, 1, 2, 3]), "species": ringfeed.Class()}})
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    loader.set_epoch(epoch)
+    for values, species in loader.torch():
+        loss = torch.nn.functional.cross_entropy(model(values), species)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+loader.set_epoch(5)
+ids = [sample for batch in loader for sample in batch.sample_ids]
+found = [None, None]
+dist.all_gather_object(found, (len(loader), ids, next(iter(model.parameters())).tolist()))
+if dist.get_rank() == 0:
+    (one, first, weights), (other, second, same) = found
+    assert one == other == 8 and sorted(first + second) == list(range(150)) and weights == same
+    print("two ranks: every sample once")
+dist.destroy_process_group()
+"""
+    )
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert done.returncode == 0 and "every sample once" in done.stdout, done.stderr
+
+
+def test_a_compiled_step_takes_the_tensors(numbers: Make) -> None:
+    torch = pytest.importorskip("torch")
+
+    def step(x: Any) -> Any:
+        return (x * 2).sum()
+
+    compiled = torch.compile(step, backend="eager")
+    assert [float(compiled(x)) for x, _ in numbers().torch()] == [0.0] * 10
+
+
+def test_lightning_fits_validates_and_goes_on_in_the_middle_of_an_epoch(numbers: Make, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+
+    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+            self.seen: list[list[int]] = []
+            self.validated = 0
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            x, y = batch
+            self.seen.append(y.tolist())
+            return self.layer(x).square().mean() * 1e-6
+
+        def validation_step(self, batch: Any, _: int) -> None:
+            self.validated += len(batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=1e-6)
+
+    def loops() -> Any:
+        return numbers(shuffle=3, hold=8).torch()
+
+    def trainer(**more: Any) -> Any:
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+        return lightning.Trainer(
+            max_epochs=3, default_root_dir=tmp_path, **{**quiet, "enable_checkpointing": True, **more}
+        )
+
+    whole = Model()
+    every = lightning.pytorch.callbacks.ModelCheckpoint(dirpath=tmp_path, every_n_train_steps=7, save_top_k=-1)
+    trainer(callbacks=[every]).fit(whole, loops(), loops())
+    expected = loops()
+    assert whole.seen == [y.tolist() for _ in range(3) for _, y in expected]
+    assert whole.validated >= 300
+    for steps in (7, 14):
+        [place] = tmp_path.glob(f"*step={steps}.ckpt")
+        resumed = Model()
+        trainer(callbacks=[]).fit(resumed, loops(), ckpt_path=place, weights_only=False)
+        assert resumed.seen == whole.seen[steps:], steps
+
+
+def test_accelerate_leaves_the_loader_as_it_is(numbers: Make) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    loader = numbers(shuffle=3)
+    prepared = accelerate.Accelerator(cpu=True).prepare(loader)
+    assert sorted(worker_values(prepared)) == list(range(100))
+
+
+def test_batches_that_are_accumulated_are_whole(numbers: Make) -> None:
+    """As trainers do that keep the batches of several steps before they make one."""
+    loader = numbers(200, hold=8)
+    loop = iter(loader)
+    for first in range(0, 200, 40):
+        kept = [batch.numpy() for batch in itertools.islice(loop, 4)]
+        np.testing.assert_array_equal(np.concatenate([arrays["y"] for arrays in kept]), np.arange(first, first + 40))
+    assert loader.stats()["copied"] == 0

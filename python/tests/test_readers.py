@@ -1,0 +1,164 @@
+"""Data sets of the user's own as sources: read in Python, decoded in Rust, ordered and resumed as any other."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES
+
+import ringfeed
+from ringfeed import Class, Image, Numbers, Text, Tokens
+
+PHOTOS = sorted((FIXTURES / "photos").glob("*.*"))
+
+
+class Rows:
+    """Rows of numbers, by name."""
+
+    def __init__(self, count: int = 100) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, i: int) -> dict[str, Any]:
+        return {"x": np.array([i, -i], np.float32), "y": i, "part": i / 2, "pixels": np.full((2, 3), i % 256, np.uint8)}
+
+
+def test_arrays_and_numbers_become_tensors() -> None:
+    loader = ringfeed.from_reader(Rows(), batch_size=10, shuffle=3)
+    assert [(t["name"], t["dtype"], t["shape"]) for t in loader.tensors] == [
+        ("x", "f32", [2]),
+        ("y", "i64", []),
+        ("part", "f64", []),
+        ("pixels", "u8", [2, 3]),
+    ]
+    seen = []
+    for batch in loader:
+        y = batch["y"].numpy()
+        np.testing.assert_array_equal(batch["x"].numpy(), np.stack([y, -y], 1))
+        np.testing.assert_array_equal(batch["part"].numpy(), y / 2)
+        np.testing.assert_array_equal(batch["pixels"].numpy()[:, 1, 2], y)
+        assert batch.sample_ids == y.tolist()
+        seen += y.tolist()
+    assert sorted(seen) == list(range(100)) and len(loader) == 10
+
+
+def test_all_settings_hold() -> None:
+    def order(**settings: Any) -> list[int]:
+        return [y for batch in ringfeed.from_reader(Rows(), batch_size=10, **settings) for y in batch["y"].tolist()]
+
+    first = order(shuffle=3)
+    assert order(shuffle=3, workers=4, prefetch=5) == first == order(shuffle=3, shield=True)
+    assert sorted(order(shuffle=3, shard=(0, 2)) + order(shuffle=3, shard=(1, 2))) == list(range(100))
+    loader = ringfeed.from_reader(Rows(), batch_size=10, shuffle=3)
+    loop = iter(loader)
+    for _ in range(4):
+        next(loop)
+    resumed = pickle.loads(pickle.dumps(loader))
+    assert [y for batch in resumed for y in batch["y"].tolist()] == first[40:]
+    assert loader.plan()["samples"] == 100 and loader.verify()["samples"] == 100
+
+
+class Photos:
+    """Files, as bytes."""
+
+    def __len__(self) -> int:
+        return len(PHOTOS)
+
+    def __getitem__(self, i: int) -> tuple[bytes, str, list[int]]:
+        return PHOTOS[i].read_bytes(), PHOTOS[i].stem, list(range(i % 3 + 1))
+
+
+def test_bytes_are_decoded_in_rust() -> None:
+    fields = {
+        "image": Image(24, 32, dtype="u8", augment=["horizontal_flip"]),
+        "name": Text(40),
+        "tokens": Tokens(4),
+        "class": Class(from_="name"),
+    }
+    loader = ringfeed.from_reader(Photos(), names=["image", "name", "tokens"], fields=fields, batch_size=len(PHOTOS))
+    batch = next(iter(loader))
+    assert batch["image"].shape == (len(PHOTOS), 3, 24, 32) and batch.text("name") == [path.stem for path in PHOTOS]
+    assert batch["tokens"].tolist()[2] == [0, 1, 2, 0] and batch["tokens_mask"].tolist()[2] == [1, 1, 1, 0]
+    assert [batch["class"].classes[code] for code in batch["class"].tolist()] == batch.text("name")
+    plain = {"image": Image(24, 32, dtype="u8")}
+    ours = next(iter(ringfeed.from_reader(Photos(), names=["image", "n", "t"], fields=plain, batch_size=len(PHOTOS))))
+    files = ringfeed.open(FIXTURES / "photos", fields=plain, batch_size=len(PHOTOS))
+    np.testing.assert_array_equal(ours["image"].numpy(), next(iter(files))["image"].numpy())
+
+
+def test_a_torch_dataset_is_a_source() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Squares(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return 50
+
+        def __getitem__(self, i: int) -> Any:
+            return torch.tensor([i, i * i], dtype=torch.float32), i % 2
+
+    loader = ringfeed.from_reader(Squares(), names=["x", "label"], batch_size=25, shuffle=1)
+    for x, label in loader.torch():
+        assert torch.equal(x[:, 1], x[:, 0] ** 2) and torch.equal(label, x[:, 0].long() % 2)
+
+
+class Bad(Rows):
+    """Fails at its thirteenth record."""
+
+    def read(self, i: int) -> dict[str, Any]:
+        if i == 13:
+            raise ZeroDivisionError("of record 13")
+        return super().read(i)
+
+
+def test_an_exception_is_that_of_its_record() -> None:
+    loader = ringfeed.from_reader(Bad(), batch_size=5)
+    with pytest.raises(ringfeed.DataError, match="raised ZeroDivisionError: of record 13") as raised:
+        for _ in loader:
+            pass
+    assert raised.value.record == 13 and raised.value.path == "Bad"
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    skipping = ringfeed.from_reader(Bad(), batch_size=5, bad_records="skip")
+    assert [y for batch in skipping for y in batch["y"].tolist()] == [i for i in range(100) if i != 13]
+
+
+def test_what_is_no_reader_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="length"):
+        ringfeed.from_reader(iter([1]))
+    with pytest.raises(TypeError, match="read"):
+        ringfeed.from_reader(type("Empty", (), {"__len__": lambda self: 3})())
+    with pytest.raises(ValueError, match="holds bytes: say in `fields`"):
+        ringfeed.from_reader(Photos(), names=["image", "name", "tokens"])
+    with pytest.raises(ValueError, match="names for 2 values"):
+        ringfeed.from_reader(Photos(), names=["image", "name"])
+    with pytest.raises(ringfeed.NotFoundError, match='did you mean "part"'):
+        len(ringfeed.from_reader(Rows(), fields={"z": Numbers(from_="prt")}))
+    with pytest.raises(ringfeed.ConfigError, match="container"):
+        ringfeed.from_reader(Rows(), source={"path": FIXTURES / "iris.csv"})
+    with pytest.raises(ringfeed.ConfigError, match="did you mean"):
+        ringfeed.from_reader(Rows(), batchsize=3)
+
+
+def test_records_are_read_a_job_at_a_time_in_the_workers() -> None:
+    threads = set()
+
+    class Spy(Rows):
+        def read(self, i: int) -> dict[str, Any]:
+            threads.add(threading.get_ident())
+            return super().read(i)
+
+    loader = ringfeed.from_reader(Spy(), batch_size=10, workers=2)
+    threads.clear()
+    assert sum(batch.size for batch in loader) == 100
+    assert threading.get_ident() not in threads and len(threads) <= 2
+
+
+def test_a_list_is_a_data_set(tmp_path: Path) -> None:
+    loader = ringfeed.from_reader([1.5, 2.5, 3.5], names=["value"], batch_size=3)
+    assert next(iter(loader))["value"].tolist() == [1.5, 2.5, 3.5]
