@@ -1,13 +1,19 @@
 //! Parquet and Arrow files: what pyarrow, pandas and polars wrote is read as pyarrow reads it.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use ringfeed::columns::{Columns, ColumnsOptions};
+use ringfeed::field::Field;
+use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Container, Scratch, Value};
+use ringfeed::read::{Container, FieldReader, Scratch, Value};
 use ringfeed::storage::{Access, Files, Mapping, Storage};
-use ringfeed::{ErrorKind, Result};
+use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, ReaderSource, Result, State, Workspace, shield, wrap};
 use serde_json::{Map, Value as Json, json};
 
 fn fixtures(folder: &str) -> PathBuf {
@@ -155,6 +161,10 @@ fn a_type_that_is_not_read_is_refused_by_name_where_it_is_asked_for() {
     assert_eq!(values(&mut runs, &["x".to_owned()], &[4, 3, 2, 1, 0])["x"], json!([0, 1, 2, 3, 4]));
     let error = runs.find(&"r".into()).unwrap_err();
     assert!(error.to_string().contains("column \"r\": values of type RunEndEncoded"), "{error}");
+    let old = open(&Files::local(), &fixtures("arrow").join("v0.17.0-lz4.feather"), &ColumnsOptions::default());
+    let error = old.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("compressed in a way of 2020 that is not read"), "{error}");
     let mut types =
         open(&Files::local(), &fixtures("parquet").join("types.parquet"), &ColumnsOptions::default()).unwrap();
     let error = types.find(&"image".into()).unwrap_err();
@@ -165,4 +175,149 @@ fn a_type_that_is_not_read_is_refused_by_name_where_it_is_asked_for() {
     );
     let error = types.find(&"image.byte".into()).unwrap_err();
     assert!(error.to_string().contains(r#"did you mean "image.bytes"?"#), "{error}");
+}
+
+fn fields(text: &str) -> Vec<(String, Field)> {
+    let named: std::collections::BTreeMap<String, Field> = toml::from_str(text).unwrap();
+    named.into_iter().collect()
+}
+
+fn reader(files: &Files, path: &Path, options: &ColumnsOptions, wanted: &str) -> FieldReader {
+    FieldReader::new(open(files, path, options).unwrap(), &fields(wanted), &MemoryBudget::unlimited()).unwrap()
+}
+
+/// A storage that takes its time, and knows which threads asked it.
+struct Far {
+    path: PathBuf,
+    is_watched: AtomicBool,
+    unasked: AtomicUsize,
+}
+
+impl Storage for Far {
+    fn file_len(&self, _: &Path) -> Result<u64> {
+        Shelf.file_len(&self.path)
+    }
+
+    fn read(&self, _: &Path, range: std::ops::Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let is_ahead = std::thread::current().name().is_some_and(|name| name.starts_with("ringfeed-ahead"));
+        self.unasked.fetch_add(usize::from(!is_ahead && self.is_watched.load(SeqCst)), SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        Shelf.read(&self.path, range, into)
+    }
+}
+
+const MANY: &str = r#"
+    id = { numbers = "i64" }
+    price = { numbers = "f32" }
+    word = "category"
+    x = { numbers = "f32" }
+"#;
+
+/// Two epochs: each batch's ids and bytes.
+fn epochs(batches: &mut dyn DataSetIterator) -> Vec<(Vec<u64>, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        for batch in &mut *batches {
+            let batch = batch.unwrap();
+            all.push((batch.sample_ids().to_vec(), batch.tensors().map(|tensor| tensor.bytes().to_vec()).collect()));
+        }
+        batches.reset().unwrap();
+    }
+    all
+}
+
+#[test]
+fn any_number_of_workers_in_any_order_give_the_same_batches_from_files_maps_and_storages() {
+    common::watchdog::watch();
+    let path = fixtures("parquet").join("many.parquet");
+    // SAFETY: nobody changes the fixtures.
+    let mapped = Access::Map(unsafe { Mapping::promise() });
+    let source = |files: &Files, options: &ColumnsOptions, seed: Option<u64>| {
+        let source = ReaderSource::new(reader(files, &path, options, MANY)).batch_size(64);
+        if let Some(seed) = seed { source.shuffle(seed) } else { source }
+    };
+    for seed in [None, Some(5)] {
+        let plain = ColumnsOptions::default();
+        let mut alone = wrap(shield(source(&Files::local(), &plain, seed)), &Workspace::default()).unwrap();
+        let expected = epochs(&mut *alone);
+        for (ids, tensors) in &expected {
+            for (row, id) in ids.iter().enumerate() {
+                let at = |tensor: usize, width: usize| &tensors[tensor][row * width..(row + 1) * width];
+                assert_eq!(at(0, 8), &(*id as i64).to_ne_bytes());
+                let price: f32 = format!("{}.{:02}", id * 37 % 1009 / 100, id * 37 % 1009 % 100).parse().unwrap();
+                assert_eq!(at(1, 4), &price.to_ne_bytes());
+                assert_eq!(at(2, 8), &(*id as i64 % 7).to_ne_bytes());
+                let x = f32::from_ne_bytes(at(3, 4).try_into().unwrap());
+                assert!((x - (*id as f32).sin()).abs() < 1e-4, "{x} of {id}");
+            }
+        }
+        let tiny = ColumnsOptions { cache_bytes: 2000, ..plain.clone() };
+        let map = ColumnsOptions { access: mapped, ..plain.clone() };
+        for (workers, options) in [(1, &plain), (3, &plain), (3, &tiny), (2, &map)] {
+            let workspace = Workspace::builder().workers(workers).build().unwrap();
+            let mut batches = wrap(source(&Files::local(), options, seed), &workspace).unwrap();
+            assert_eq!(epochs(&mut *batches), expected, "{workers} workers, {options:?}");
+        }
+        let far =
+            Arc::new(Far { path: path.clone(), is_watched: AtomicBool::new(false), unasked: AtomicUsize::new(0) });
+        let files = Files::of(far.clone(), &MemoryBudget::unlimited());
+        let workspace = Workspace::builder().workers(2).build().unwrap();
+        let mut batches = wrap(source(&files, &plain, seed), &workspace).unwrap();
+        // Opening and the first batch, which sizes the ring, read what nobody could know of.
+        batches.next().unwrap().unwrap();
+        batches.seek(&State::new(batches.state().seed)).unwrap();
+        far.is_watched.store(true, SeqCst);
+        assert_eq!(epochs(&mut *batches), expected);
+        assert_eq!(far.unasked.load(SeqCst), 0, "workers waited for bytes that could have been asked for");
+    }
+}
+
+#[test]
+fn a_data_set_of_images_as_the_hub_keeps_them_becomes_tensors() {
+    let folder = tempfile::tempdir().unwrap();
+    for (at, name) in ["rgb.png", "rgb.jpg", "orientation-6.jpg", "palette.png", "rgb-lossless.webp"].iter().enumerate()
+    {
+        std::fs::copy(fixtures("images").join(name), folder.path().join(format!("{at}-{name}"))).unwrap();
+    }
+    let options = ImageOptions { size: Some((20, 30)), dtype: DType::F32, ..ImageOptions::default() };
+    let mut alone = Loader::images_with(folder.path(), options).batch_size(5).build().unwrap();
+    let expected = alone.next().unwrap().unwrap();
+    let wanted = r#"
+        caption = { from = "text", text = 8 }
+        ids = { numbers = "i64", max_len = 3, pad = -1 }
+        image = { from = "image.bytes", image = [20, 30] }
+        label = { numbers = "i64" }
+    "#;
+    let path = fixtures("parquet").join("images.parquet");
+    let source = ReaderSource::new(reader(&Files::local(), &path, &ColumnsOptions::default(), wanted)).batch_size(5);
+    let mut batches = wrap(source, &Workspace::default()).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert_eq!(batch.tensor("image").unwrap().bytes(), expected.tensors().next().unwrap().bytes());
+    let numbers = |name: &str| bytemuck::pod_collect_to_vec::<u8, i64>(batch.tensor(name).unwrap().bytes());
+    assert_eq!(numbers("label"), [3, 1, 4, 1, 5]);
+    assert_eq!(numbers("ids"), [1, 2, 3, 4, -1, -1, -1, -1, -1, 5, 6, -1, 7, -1, -1]);
+    assert_eq!(batch.tensor("ids_mask").unwrap().bytes(), [1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0]);
+    assert_eq!(numbers("caption_len"), [3, 3, 0, 0, 4]);
+    assert_eq!(&batch.tensor("caption").unwrap().bytes()[..11], b"one\0\0\0\0\0two");
+}
+
+#[test]
+fn files_that_are_read_as_one_have_the_same_columns() {
+    let at = |name: &str| fixtures("parquet").join(name);
+    let paths = [at("snappy.parquet"), at("no-records.parquet"), at("zstd.parquet"), at("empty-group.parquet")];
+    let budget = MemoryBudget::unlimited();
+    let options = ColumnsOptions::default();
+    let mut all = Columns::open_parquet(&Files::local(), &paths, &options, &budget).unwrap();
+    assert_eq!(all.len(), 33);
+    let found = values(&mut all, &["i32".to_owned()], &(0..33).rev().collect::<Vec<_>>());
+    let mut one = Columns::open_parquet(&Files::local(), &paths[..1], &options, &budget).unwrap();
+    let alone = values(&mut one, &["i32".to_owned()], &(0..11).collect::<Vec<_>>());
+    let alone = alone["i32"].as_array().unwrap();
+    assert_eq!(found["i32"].as_array().unwrap(), &[alone.clone(), alone.clone(), alone.clone()].concat());
+    assert_eq!(all.place(30).path, Some(paths[3].clone()));
+    assert_eq!(all.chunks().collect::<Vec<_>>(), [0..8, 8..11, 11..19, 19..22, 22..27, 27..33]);
+    let error = Columns::open_parquet(&Files::local(), &[paths[0].clone(), at("dotted.parquet")], &options, &budget);
+    let error = error.unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*at("dotted.parquet"))));
+    assert!(error.to_string().contains("a column is called \"a\", but \"i32\" in"), "{error}");
 }

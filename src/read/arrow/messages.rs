@@ -15,6 +15,8 @@ const MAGIC: [u8; 6] = *b"ARROW1";
 const FEATHER_1: [u8; 4] = *b"FEA1";
 /// What each message begins with, but for old ones.
 const CONTINUES: u32 = u32::MAX;
+/// What Arrow 0.17 noted of buffers that it compressed. They look like others to who does not know it.
+const OLD_COMPRESSION: &str = "ARROW:experimental_compression";
 /// Length of the footer, and magic.
 const TAIL: u64 = 10;
 /// Longest description of a message, which a schema of a great many columns may have.
@@ -179,6 +181,11 @@ fn parse(header: &[u8]) -> Result<arrow_ipc::Message<'_>> {
 
 fn kind(header: &[u8], place: Place) -> Result<(Option<Message>, MetadataVersion)> {
     let message = parse(header).map_err(|error| error.at_byte(place.start))?;
+    let mut notes = message.custom_metadata().into_iter().flatten();
+    if notes.any(|note| note.key() == Some(OLD_COMPRESSION)) {
+        let message = "compressed in a way of 2020 that is not read; write it again with pyarrow.feather.write_feather";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let found = match message.header_type() {
         MessageHeader::DictionaryBatch => Some(Message::Dictionary(place)),
         MessageHeader::RecordBatch => {

@@ -64,12 +64,12 @@ impl Columns {
         options.validate()?;
         let most = options.max_chunk_bytes;
         let open = |files: &Files, path: &Path| File::open(files, path, options.access, most, budget);
-        let (opened, leaves) = open_all(files, paths, open, |file| {
+        let (opened, leaves, refused) = open_all(files, paths, open, |file| {
             let fields = file.schema.fields().iter();
             fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
         })?;
         let source = ArrowFiles { paths: paths.to_vec(), files: opened, leaves, max_chunk_bytes: most };
-        Ok(Self::new(source, options, budget))
+        Ok(Self::new(source, refused, options, budget))
     }
 }
 

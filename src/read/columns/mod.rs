@@ -68,7 +68,7 @@ pub(super) struct Span {
 
 /// Where the columns come from: files of one format.
 pub(super) trait Source: Send + Sync {
-    /// All fields.
+    /// All fields that are read.
     fn leaves(&self) -> &[Leaf];
 
     fn paths(&self) -> &[PathBuf];
@@ -120,12 +120,16 @@ pub(super) trait Source: Send + Sync {
 pub struct Columns {
     source: Box<dyn Source>,
     infos: Vec<FieldInfo>,
-    /// The positions of the fields that are read.
+    /// What is not read, and why.
+    refused: Vec<Leaf>,
+    /// The positions of the fields that are asked for.
     found: Vec<usize>,
     spans: OnceLock<Vec<Span>>,
     chunks: Chunks<(u32, u32), Vec<Cells>>,
     budget: MemoryBudget,
     cache_bytes: u64,
+    /// Tells what is decoded here from what another one decodes.
+    identity: Arc<()>,
 }
 
 impl fmt::Debug for Columns {
@@ -142,6 +146,8 @@ struct Held {
     /// Of each record of the job: which of the spans, if it is held.
     of: Vec<Option<usize>>,
     bytes: u64,
+    /// Whose they are.
+    identity: Option<Arc<()>>,
 }
 
 struct HeldSpan {
@@ -150,16 +156,23 @@ struct HeldSpan {
 }
 
 impl Columns {
-    pub(super) fn new(source: impl Source + 'static, options: &ColumnsOptions, budget: &MemoryBudget) -> Self {
+    pub(super) fn new(
+        source: impl Source + 'static,
+        refused: Vec<Leaf>,
+        options: &ColumnsOptions,
+        budget: &MemoryBudget,
+    ) -> Self {
         let cache_bytes = options.cache_bytes.min(budget.limit() / 4);
         Self {
             infos: source.leaves().iter().map(|leaf| leaf.info.clone()).collect(),
             source: Box::new(source),
+            refused,
             found: Vec::new(),
             spans: OnceLock::new(),
             chunks: Chunks::new(cache_bytes, budget),
             budget: budget.clone(),
             cache_bytes,
+            identity: Arc::default(),
         }
     }
 
@@ -215,6 +228,14 @@ impl Columns {
     fn begin_anew(&mut self) {
         self.spans = OnceLock::new();
         self.chunks = Chunks::new(self.cache_bytes, &self.budget);
+        self.identity = Arc::default();
+    }
+
+    /// Why a field is not read, if there is such a one.
+    fn refusal(&self, name: &str) -> Option<Error> {
+        let leaf = self.refused.iter().find(|leaf| leaf.info.name == name)?;
+        let message = leaf.refusal.clone().unwrap_or_default();
+        Some(Error::new(ErrorKind::Config, message).at_column(name))
     }
 
     fn path(&self, record: u64) -> Option<&Path> {
@@ -233,11 +254,10 @@ impl Container for Columns {
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
-        let position = find_field(&self.infos, field)?;
-        let leaf = &self.source.leaves()[position];
-        if let Some(refusal) = &leaf.refusal {
-            return Err(Error::new(ErrorKind::Config, refusal.clone()).at_column(leaf.info.name.clone()));
-        }
+        let position = find_field(&self.infos, field).map_err(|error| match field {
+            ColumnRef::Name(name) => self.refusal(name).unwrap_or(error),
+            ColumnRef::Position(_) => error,
+        })?;
         if let Some(nth) = self.found.iter().position(|found| *found == position) {
             return Ok(nth);
         }
@@ -269,14 +289,19 @@ impl Container for Columns {
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         check_record(records[nth], self.len())?;
         let held: &mut Held = scratch.of();
-        if nth == 0 {
-            held.spans.clear();
-            held.of.clear();
-            held.bytes = 0;
-        }
-        held.of.resize(nth, None);
         let record = records[nth];
         let is_in = |held: &HeldSpan| (held.span.first..held.span.first + held.span.records).contains(&record);
+        if nth == 0 {
+            let is_own = held.identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity));
+            // The next job often begins where the last one ended.
+            let kept = held.spans.pop().filter(|held| is_own && is_in(held));
+            held.spans.clear();
+            held.of.clear();
+            held.bytes = kept.iter().flat_map(|kept| &kept.parts).map(|part| part.bytes()).sum();
+            held.spans.extend(kept);
+            held.identity = Some(self.identity.clone());
+        }
+        held.of.resize(nth, None);
         let place = match held.spans.iter().rposition(is_in) {
             Some(place) => Some(place),
             // What is too much to be held until all records of the job are read is decoded when it is its turn.
@@ -330,13 +355,14 @@ impl Columns {
     }
 }
 
-/// Opens each file by `open`, and checks that all have the fields of the first.
+/// Opens each file by `open`, and checks that all have the fields of the first. With the fields that are read, and those that
+/// are not.
 pub(super) fn open_all<T>(
     files: &Files,
     paths: &[PathBuf],
     open: impl Fn(&Files, &Path) -> Result<T>,
     columns: impl Fn(&T) -> Vec<(String, arrow_schema::DataType)>,
-) -> Result<(Vec<T>, Vec<Leaf>)> {
+) -> Result<(Vec<T>, Vec<Leaf>, Vec<Leaf>)> {
     let mut opened: Vec<T> = Vec::new();
     let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
     for path in paths {
@@ -352,7 +378,8 @@ pub(super) fn open_all<T>(
         opened.push(file);
     }
     let Some(first) = first else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
-    Ok((opened, leaves(&first)))
+    let (read, refused) = leaves(&first).into_iter().partition(|leaf| leaf.refusal.is_none());
+    Ok((opened, read, refused))
 }
 
 #[cold]

@@ -76,7 +76,7 @@ impl Columns {
     ) -> Result<Self> {
         options.validate()?;
         let open = |files: &Files, path: &Path| File::open(files, path, options.access, budget);
-        let (opened, leaves) = open_all(files, paths, open, |file| file.columns.columns.clone())?;
+        let (opened, leaves, refused) = open_all(files, paths, open, |file| file.columns.columns.clone())?;
         let columns = &opened[0].columns.columns;
         let firsts: Vec<usize> = columns
             .iter()
@@ -100,7 +100,7 @@ impl Columns {
             projections,
             max_chunk_bytes: options.max_chunk_bytes,
         };
-        Ok(Self::new(source, options, budget))
+        Ok(Self::new(source, refused, options, budget))
     }
 }
 
