@@ -16,6 +16,7 @@ use ringfeed::read::MemoryReader;
 use ringfeed::source::{Source, Transformed};
 use ringfeed::tensor::Dim;
 use ringfeed::transform::{BatchMut, BatchTransform, Outputs, Row, Scope, Tensors, Transform, Transforms};
+use ringfeed::workspace::FetchLimit;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind,
     LastBatch, Loader, ReaderSource, Result, Role, Shard, TensorSpec, Workspace,
@@ -607,4 +608,27 @@ fn a_length_beyond_all_memory_is_an_error_also_beside_the_slot() {
     let error = batches.next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.to_string().contains("too large to be transformed"), "{error}");
+}
+
+#[test]
+fn a_time_limit_for_reading_changes_no_byte() {
+    let limit = FetchLimit { time_ms: 60_000, replacements: 1 };
+    let limited = Workspace::builder().workers(2).fetch_limit(limit).build().unwrap();
+    let plain = epochs(AsyncDataSetIterator::new(source(50, 7, over_batches(list())), &workspace(2, 1)).unwrap());
+    assert_eq!(epochs(AsyncDataSetIterator::new(source(50, 7, over_batches(list())), &limited).unwrap()), plain);
+}
+
+#[test]
+fn iterators_that_take_turns_in_a_workspace_make_what_was_ready_again_once() {
+    let workspace = workspace(2, 3);
+    let make = || AsyncDataSetIterator::new(source(40, 5, over_batches(list())), &workspace).unwrap();
+    let (mut first, mut second) = (make(), make());
+    let mut seen = [Vec::new(), Vec::new()];
+    for _ in 0..8 {
+        for (iterator, seen) in [&mut first, &mut second].into_iter().zip(&mut seen) {
+            seen.push(see(&iterator.next().unwrap().unwrap()));
+        }
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], see_all(&mut make()));
 }

@@ -50,6 +50,9 @@ impl<S: Source> Source for Transformed<S> {
     }
 }
 
+/// What is wrong with samples around which a transform did not call what it was given.
+const NOT_DONE: &str = "transforms: one of them did not let the others work on the samples";
+
 struct TransformedFiller {
     inner: Arc<dyn Filler>,
     chain: Chain,
@@ -102,7 +105,10 @@ impl Filler for TransformedFiller {
         let mut only = rows.row(0);
         self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()))?;
         let (id, spilled) = (plan.samples[row], scopes.spilled());
-        self.chain.apply(Sample { id, key: plan.key().with(id) }, &mut only, &mut scopes.enter())?;
+        let sample = Sample { id, key: plan.key().with(id) };
+        let mut applied = Err(Error::new(ErrorKind::Data, NOT_DONE));
+        self.chain.around(&mut || applied = self.chain.apply(sample, &mut only, &mut scopes.enter()));
+        applied?;
         let (damage, spilled) = (inner.take_damage(), scopes.spilled() - spilled);
         scratch.note_all(damage);
         scratch.note_spilled(spilled);
@@ -142,8 +148,7 @@ impl Filler for TransformedFiller {
                 });
             });
             if !is_done {
-                let message = "transforms: one of them did not let the others work on the samples";
-                refuse_all(job, Error::new(ErrorKind::Data, message));
+                refuse_all(job, Error::new(ErrorKind::Data, NOT_DONE));
             }
         }
         let spilled = scopes.spilled() - spilled;
