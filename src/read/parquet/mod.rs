@@ -7,6 +7,7 @@ mod pages;
 mod schema;
 mod thrift;
 mod unpack;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::sync::Mutex;
 
 use pages::{Chunk, OneChunk, Pages};
 use schema::{leaf_count, project};
+use values::Levels;
 
 const MAGIC: [u8; 4] = *b"PAR1";
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
@@ -188,7 +190,8 @@ impl File {
             Type::BYTE_ARRAY => None,
         };
         let codec = column.compression();
-        Ok(Chunk { input: self.input.clone(), range, codec, stored, width, values, is_flat, max_bytes })
+        let levels = Levels { repetition: descriptor.max_rep_level(), definition: descriptor.max_def_level() };
+        Ok(Chunk { input: self.input.clone(), range, codec, stored, width, values, is_flat, levels, max_bytes })
     }
 }
 

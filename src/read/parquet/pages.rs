@@ -15,6 +15,7 @@ use crate::sync::Mutex;
 
 use super::thrift::{DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Fault, PageHeader};
 use super::unpack::Unpacker;
+use super::values::{Levels, check_times, shared_bytes};
 
 /// Bytes that are read at once, at least.
 const READ_BYTES: u64 = 1 << 20;
@@ -37,6 +38,7 @@ pub(super) struct Chunk {
     pub(super) values: u64,
     /// Whether each record has one.
     pub(super) is_flat: bool,
+    pub(super) levels: Levels,
     /// Most bytes that its pages may have together, decompressed.
     pub(super) max_bytes: u64,
 }
@@ -174,15 +176,7 @@ impl Pages {
         // Lists take two levels of 16 bits each beside the value; nobody knows how many of them a record has.
         let per_value = 4 + u64::from(self.chunk.width.unwrap_or(16));
         let decoded = if self.chunk.is_flat { 0 } else { header.values as u64 * per_value };
-        self.bytes = self.bytes.saturating_add(decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64));
-        if self.bytes > self.chunk.max_bytes {
-            let message = format!(
-                "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if the file \
-                 is to be trusted",
-                self.chunk.max_bytes
-            );
-            return Err(Error::new(ErrorKind::Limit, message).at_byte(self.at));
-        }
+        self.count(decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64))?;
         let stored = self.read(self.at, header.stored_bytes as u64)?;
         if header.crc.is_some_and(|crc| crc != crc32fast::hash(&stored)) {
             return Err(self.fault("a page is not what was written: its checksum is wrong"));
@@ -204,8 +198,48 @@ impl Pages {
             unpacked.into()
         };
         let page = self.page(&header, bytes)?;
+        self.check_values(&page)?;
         self.at += header.stored_bytes as u64;
         Ok(Some(page))
+    }
+
+    /// Counts memory that what is decoded takes.
+    fn count(&mut self, bytes: u64) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= self.chunk.max_bytes {
+            return Ok(());
+        }
+        let message = format!(
+            "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if the file is to be \
+             trusted",
+            self.chunk.max_bytes
+        );
+        Err(Error::new(ErrorKind::Limit, message).at_byte(self.at))
+    }
+
+    /// What has to be known of values before they are decoded.
+    fn check_values(&mut self, page: &Page) -> Result<()> {
+        let is_plain = page.encoding() == Encoding::PLAIN || page.is_dictionary_page();
+        let is_time = self.chunk.stored == Type::INT96 && is_plain;
+        if !is_time && page.encoding() != Encoding::DELTA_BYTE_ARRAY {
+            return Ok(());
+        }
+        let values = match page {
+            Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
+                let encodings = [*rep_level_encoding, *def_level_encoding];
+                self.chunk.levels.behind(buf, (*num_values).into(), encodings)
+            }
+            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                buf.get((def_levels_byte_len + rep_levels_byte_len) as usize..)
+            }
+            Page::DictionaryPage { buf, .. } => Some(&buf[..]),
+        };
+        let values = values.ok_or_else(|| self.fault("a page that ends within its levels"))?;
+        if is_time {
+            return check_times(values).map_err(|error| error.at_byte(self.at));
+        }
+        let bytes = shared_bytes(values, self.chunk.max_bytes);
+        self.count(bytes)
     }
 
     fn page(&self, header: &PageHeader, buf: Bytes) -> Result<Page> {
