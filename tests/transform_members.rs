@@ -319,6 +319,7 @@ fn what_makes_no_sense_is_refused_with_the_tensor_and_the_reason() {
     refused(cutmix(0.2), &["class"]);
     refused(remove("x "), &["did you mean \"x\"?"]);
     refused(mixup(0.0), &["above 0"]);
+    refused(cutmix(1e7), &["a million at most"]);
     refused(bins("x", [2.0, 1.0]), &["rising order"]);
     refused(quantile("x", [1.0]), &["two or more"]);
     refused(pad_to_multiple("x", 0), &["multiple of 1 or more"]);
@@ -331,6 +332,11 @@ fn what_makes_no_sense_is_refused_with_the_tensor_and_the_reason() {
     assert!(error.kind() == ErrorKind::Schema && error.to_string().contains("cast it"), "{error}");
     let plain = Transformed::new(ReaderSource::new(Waves::new(9, 4)), Transforms::new().with(clip("wave", 0.0, 1.0)));
     assert!(Box::new(plain).open().err().unwrap().to_string().contains("has no mask"));
+    let plain = Transformed::new(ReaderSource::new(Waves::new(9, 4)), Transforms::new().with(bins("wave", [1.0])));
+    assert!(Box::new(plain).open().err().unwrap().to_string().contains("has no mask"));
+    let none = MemoryReader::new("class", Role::Label, &[], vec![0i64]).unwrap().classes([] as [&str; 0]);
+    let empty = Transformed::new(ReaderSource::new(none), Transforms::new().with(one_hot("class")));
+    assert!(Box::new(empty).open().err().unwrap().to_string().contains("empty list of classes"));
 }
 
 #[test]
@@ -384,6 +390,24 @@ fn settings_list_transforms_in_their_order() {
     let error = LoaderConfig::load(&path).unwrap_err();
     assert_eq!(error.location().line, Some(5));
     assert!(error.message().contains("did you mean \"log1p\"?"), "{error}");
+    let cases = [
+        ("{ kind = \"clip\", tensor = \"x\", lo = 1 }", ["transforms[1].lo: ", "low"]),
+        ("{ kind = \"clip\", low = 1 }", ["transforms[1]: ", "\"tensor\" is missing"]),
+        ("{ kind = \"cast\", tensor = \"x\", dtype = \"f31\" }", ["transforms[1].dtype: ", "\"f32\""]),
+        (
+            "{ kind = \"normalise\", tensor = \"x\", normaliser = { kind = \"standard\", mean = [1] } }",
+            ["transforms[1].normaliser.kind: ", "standardise"],
+        ),
+    ];
+    for (fault, words) in cases {
+        let text = format!(
+            "source = {{ path = \"x\" }}\ntransforms = [\n  {{ kind = \"log1p\", tensor = \"x\" }},\n  {fault},\n]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let error = LoaderConfig::load(&path).unwrap_err();
+        assert_eq!(error.location().line, Some(4), "{error}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+    }
 }
 
 #[test]

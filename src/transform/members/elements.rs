@@ -132,6 +132,9 @@ impl Present<'_> {
     }
 }
 
+/// What is wrong with a tensor whose padding nothing tells from data.
+const NO_MASK: &str = "varies in length and has no mask to tell data from padding";
+
 /// The elements of one sample that are changed where they are.
 pub(super) struct Elements<'a, T> {
     pub(super) values: &'a mut [T],
@@ -205,7 +208,7 @@ impl<E: Elementwise> InPlace<E> {
         let fault = if !spec.dtype.is_float() {
             format!("holds {}; what computes with fractions needs f32 or another such type: cast it", spec.dtype)
         } else if spec.is_variable() && self.mask.is_none() {
-            "varies in length and has no mask to tell data from padding".to_owned()
+            NO_MASK.to_owned()
         } else {
             return Ok(());
         };
@@ -254,7 +257,11 @@ pub(super) struct Replace<M> {
 
 impl<M: Mapping> Replace<M> {
     pub(super) fn new(spec: TensorSpec, tensors: &Tensors, mapping: M) -> Result<Self> {
-        let mask = Mask::of(tensors.get(&spec.name)?, tensors);
+        let from = tensors.get(&spec.name)?;
+        let mask = Mask::of(from, tensors);
+        if from.is_variable() && mask.is_none() {
+            return Err(Error::new(ErrorKind::Schema, NO_MASK).at_column(&spec.name));
+        }
         Ok(Self { spec: TensorSpec { affine: None, ..spec }, mask, mapping })
     }
 }

@@ -77,7 +77,7 @@ impl BatchTransform for Mix {
                     let index = batch.schema().index_of(name)?;
                     let Some(image) = image(&batch.schema().tensors()[index]) else { continue };
                     let cut = image.cut(own, key.with(2));
-                    kept = 1.0 - (cut[0].len() * cut[1].len()) as f64 / (image.height * image.width) as f64;
+                    kept = 1.0 - (cut[0].len() * cut[1].len()) as f64 / (image.height * image.width).max(1) as f64;
                     cut_tensor(batch, name, image, cut, scope)?;
                 }
                 self.labels.iter().try_for_each(|name| mix_tensor(batch, name, kept, scope))

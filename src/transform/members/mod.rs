@@ -263,7 +263,10 @@ impl Operation {
                 "pad has either a length, or a multiple of 1 or more".to_owned(),
             ),
             Self::Mixup { alpha, .. } | Self::Cutmix { alpha, .. } => {
-                check(alpha.is_finite() && *alpha > 0.0, format!("an alpha of {alpha}; it is above 0"));
+                check(
+                    *alpha > 0.0 && *alpha <= 1e6,
+                    format!("an alpha of {alpha}; it is above 0, and a million at most"),
+                );
             }
             Self::Cast { .. } | Self::Log1p { .. } | Self::Normalise { .. } | Self::Remove { .. } => {}
         }

@@ -209,6 +209,9 @@ impl OneHot {
         let Some(classes) = classes.or(spec.classes.as_ref().map(|names| names.len())) else {
             return fault("has no names of classes; say how many there are (`classes`)".to_owned());
         };
+        if classes == 0 {
+            return fault("has an empty list of classes".to_owned());
+        }
         let mut shape = spec.shape.clone();
         shape.push(Dim::Fixed(classes));
         let mut one = [0; 8];
