@@ -38,7 +38,7 @@ from ._errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from ._loader import Loader, Report, from_reader, open, verify
+from ._loader import Loader, Report, from_iterable, from_reader, open, verify
 from ._ringfeed import Batch, Tensor, __version__
 from ._transform import Map
 from .fields import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
@@ -78,6 +78,7 @@ __all__ = [
     "TooManyBadError",
     "UnsupportedError",
     "__version__",
+    "from_iterable",
     "from_reader",
     "open",
     "verify",

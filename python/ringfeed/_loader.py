@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
-from ._reader import Source
+from ._reader import Samples, Source
 from ._ringfeed import Engine, Epoch
 from ._transform import Map
 from .fields import Field
@@ -92,7 +92,8 @@ class Loader:
     function what that makes of a batch.
     ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
     :class:`Map`, and :meth:`map` for new tensors.
-    ``reader``: an object of your own instead of a source; see :func:`from_reader`.
+    ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
+    :func:`from_iterable`.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
     mapped file that is cut off ends the process.
     """
@@ -109,6 +110,7 @@ class Loader:
         mapping: bool = False,
         transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
         reader: Any = None,
+        iterable: Any = None,
         names: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
@@ -117,9 +119,13 @@ class Loader:
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
         self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
-        self._source = None if reader is None else Source(reader, names)
-        if self._source is not None and not self._settings.get("fields"):
-            self._settings["fields"] = self._source.default_fields()
+        self._source: Source | Samples | None = None
+        if reader is not None:
+            self._source = Source(reader, names)
+            if not self._settings.get("fields"):
+                self._settings["fields"] = self._source.default_fields()
+        elif iterable is not None:
+            self._source = Samples(iterable, names)
         self._shard = shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
@@ -127,7 +133,7 @@ class Loader:
         self._terms["source"] = self._source
         self._yields = yields
         # What is wrong is said here, not where the first batch is asked for.
-        self._unopened = Engine(_text(self._settings), **self._terms)
+        self._unopened = Engine(self._said(), **self._terms)
         self._unopened.check(yields)
 
     def map(
@@ -153,18 +159,19 @@ class Loader:
                 "the loader is open already: say what becomes of its tensors before anything is asked of it"
             )
         self._terms["transforms"] = [*self._terms["transforms"], step]
-        self._unopened = Engine(_text(self._settings), **self._terms)
+        self._unopened = Engine(self._said(), **self._terms)
         return self
+
+    def _said(self, auto: bool = False) -> str:
+        shard = _shard_of(self._shard) if auto or self._shard != "auto" else None
+        return _text(self._settings if shard is None else {**self._settings, "shard": shard})
 
     @property
     def _engine(self) -> Engine:
         # The shard is that of the process which asks first.
         opened: Engine | None = self.__dict__.get("_opened")
         if opened is None:
-            shard = _shard_of(self._shard)
-            engine = self._unopened
-            if shard is not None:
-                engine = Engine(_text({**self._settings, "shard": shard}), **self._terms)
+            engine = Engine(self._said(auto=True), **self._terms) if self._shard == "auto" else self._unopened
             opened = self.__dict__.setdefault("_opened", engine)
             _open.add(opened)
         return opened
@@ -260,8 +267,11 @@ class Loader:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
         terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
         terms |= {"shard": self._shard, "yields": self._yields}
-        if self._source is not None:
+        if isinstance(self._source, Source):
             terms |= {"reader": self._source.reader, "names": self._source.names}
+        elif isinstance(self._source, Samples):
+            self._source.__reduce__()
+            terms |= {"iterable": self._source.iterable, "names": self._source.names}
         state = None
         if "_opened" in self.__dict__:
             try:
@@ -326,6 +336,16 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
     record. ``read`` is called in those threads, for several records under one hold of the lock; it may be called by two
     of them at once where it lets go of the lock itself. An exception makes the record a bad one."""
     return Loader(reader=reader, names=names, **settings)
+
+
+def from_iterable(iterable: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:
+    """A :class:`Loader` of an iterable of samples, or of a function that gives one anew for each epoch.
+
+    A sample is a dict of arrays and numbers by name; or a tuple of them, or a single one, for which ``names`` has the
+    names. All are like the first one in types and shapes. They are taken by one thread, ahead of the trainer, and
+    come in their own order: nothing can be shuffled or dealt to ranks. An iterator (such as a generator) serves one
+    epoch. An exception ends the epoch."""
+    return Loader(iterable=iterable, names=names, **settings)
 
 
 def verify(

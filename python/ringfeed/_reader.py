@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -35,14 +36,7 @@ class Source:
 
     def values(self, record: int) -> Mapping[str, Any]:
         """The record's values by name."""
-        found = self.read(record)
-        if isinstance(found, Mapping):
-            return found
-        values = list(found) if isinstance(found, (tuple, list)) else [found]
-        names = self.names or [f"field{number}" for number in range(len(values))]
-        if len(names) != len(values):
-            raise ValueError(f"there are names for {len(names)} values, {names}, and the record has {len(values)}")
-        return dict(zip(names, values))
+        return _by_name(self.read(record), self.names)
 
     def default_fields(self) -> dict[str, Any]:
         """What tensors are made of without being told: the numbers that there are."""
@@ -55,6 +49,16 @@ class Source:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Source, (self.reader, self.names)
+
+
+def _by_name(record: Any, names: Sequence[str] | None) -> Mapping[str, Any]:
+    if isinstance(record, Mapping):
+        return record
+    values = list(record) if isinstance(record, (tuple, list)) else [record]
+    names = names or [f"field{number}" for number in range(len(values))]
+    if len(names) != len(values):
+        raise ValueError(f"there are names for {len(names)} values, {names}, and the record has {len(values)}")
+    return dict(zip(names, values))
 
 
 def read(source: Source, record: int) -> list[Any]:
@@ -100,3 +104,66 @@ def _field(name: str, value: Any) -> tuple[str, str, list[int]]:
         if isinstance(plain, of):
             return name, kind, []
     return name, "other", []
+
+
+class Samples:
+    """An iterable of samples, or a function that gives one: tensors are those of the first sample."""
+
+    def __init__(self, iterable: Any, names: Sequence[str] | None = None) -> None:
+        self.iterable, self.names = iterable, list(names) if names is not None else None
+        self._first: list[Any] = []
+        self._left: Iterator[Any] | None = None
+        self.repeatable = callable(iterable) or iter(iterable) is not iterable
+        source = iter(iterable() if callable(iterable) else iterable)
+        for first in source:
+            self._first = [first]
+            break
+        else:
+            raise ValueError("there is no first sample to look at: the iterator is empty")
+        if not self.repeatable:
+            self._left = source
+        named = self._named(self._first[0])
+        self.names = list(named)
+        self.fields = [(name, *_array(value)[::2]) for name, value in named.items()]
+
+    def _named(self, sample: Any) -> Mapping[str, Any]:
+        return _by_name(sample, self.names)
+
+    def samples(self) -> Iterator[Any]:
+        """The samples from the first on, each as a list in the order of the tensors."""
+        if self.repeatable:
+            source = iter(self.iterable() if callable(self.iterable) else self.iterable)
+        elif self._left is None:
+            raise RuntimeError("an iterator gives its samples once: give a function that makes it anew")
+        else:
+            source, self._left = itertools.chain(self._first, self._left), None
+        return _Ordered(source, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.repeatable:
+            raise TypeError("an iterator can't be sent elsewhere: give a function that makes it anew")
+        return Samples, (self.iterable, self.names)
+
+
+class _Ordered:
+    """An iterator whose own exceptions end it; a sample that is not like the others is bad by itself."""
+
+    def __init__(self, source: Iterator[Any], samples: Samples) -> None:
+        self.source, self.samples = source, samples
+
+    def __iter__(self) -> _Ordered:
+        return self
+
+    def __next__(self) -> tuple[Samples, Any]:
+        return self.samples, next(self.source)
+
+
+def arrays(sample: tuple[Samples, Any]) -> list[tuple[str, memoryview, list[int]]]:
+    """The parts of a sample in the order of the tensors."""
+    samples, values = sample
+    named = samples._named(values)
+    assert samples.names is not None
+    missing = [name for name in samples.names if name not in named]
+    if missing:
+        raise KeyError(f"the sample has no {missing[0]!r}, which the first one has")
+    return [_array(named[name]) for name in samples.names]

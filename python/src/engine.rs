@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
-use crate::{fork, loads, reader, transform, verify};
+use crate::{fork, loads, reader, samples, transform, verify};
 
 /// How long a wait lasts before signals are looked at.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -423,7 +423,11 @@ impl Engine {
         let always = matches!(config.memory.kind, MemoryKind::PageLocked { .. });
         let mut loader = Loader::from(config);
         if let Some(source) = source {
-            loader = loader.container(move |_| reader::open(&source));
+            let is_stream = source.bind(py).hasattr("repeatable")?;
+            loader = match is_stream {
+                true => loader.samples(move || samples::open(&source)),
+                false => loader.container(move |_| reader::open(&source)),
+            };
         }
         if mapping {
             // SAFETY: the promise is the user's, who says `mapping=True`; its documentation says what that means.

@@ -8,6 +8,7 @@ mod epoch;
 mod errors;
 mod fork;
 mod reader;
+mod samples;
 mod tensor;
 mod transform;
 mod verify;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_what_is_no_reader_is_refused_at_once() -> None:
         ringfeed.from_reader(Photos(), names=["image", "name"])
     with pytest.raises(ringfeed.NotFoundError, match='did you mean "part"'):
         len(ringfeed.from_reader(Rows(), fields={"z": Numbers(from_="prt")}))
-    with pytest.raises(ringfeed.ConfigError, match="container"):
+    with pytest.raises(ringfeed.ConfigError, match="already"):
         ringfeed.from_reader(Rows(), source={"path": FIXTURES / "iris.csv"})
     with pytest.raises(ringfeed.ConfigError, match="did you mean"):
         ringfeed.from_reader(Rows(), batchsize=3)
@@ -162,3 +163,64 @@ def test_records_are_read_a_job_at_a_time_in_the_workers() -> None:
 def test_a_list_is_a_data_set(tmp_path: Path) -> None:
     loader = ringfeed.from_reader([1.5, 2.5, 3.5], names=["value"], batch_size=3)
     assert next(iter(loader))["value"].tolist() == [1.5, 2.5, 3.5]
+
+
+def squares() -> Any:
+    """A generator of samples."""
+    for i in range(25):
+        yield {"x": np.full(3, i, np.float32), "square": i * i}
+
+
+def test_an_iterable_is_a_source_in_its_own_order() -> None:
+    loader = ringfeed.from_iterable(squares, batch_size=10, hold=8)
+    assert [(t["name"], t["dtype"], t["shape"]) for t in loader.tensors] == [("x", "f32", [3]), ("square", "i64", [])]
+    for _ in range(2):
+        batches = [batch.numpy() for batch in loader]
+        assert [len(batch["x"]) for batch in batches] == [10, 10, 5]
+        assert np.concatenate([batch["square"] for batch in batches]).tolist() == [i * i for i in range(25)]
+    assert loader.epoch == 1
+    with pytest.raises(TypeError, match="stream"):
+        len(loader)
+    loop = iter(loader)
+    next(loop)
+    resumed = pickle.loads(pickle.dumps(loader))
+    assert [batch["square"].tolist()[0] for batch in resumed] == [100, 400]
+    assert "samples" in loader.plan()["unknown"][0]
+
+
+def test_an_iterator_serves_one_epoch() -> None:
+    loader = ringfeed.from_iterable(((i, i / 2) for i in range(7)), names=["n", "half"], batch_size=4)
+    assert [batch["half"].tolist() for batch in loader] == [[0, 0.5, 1, 1.5], [2, 2.5, 3]]
+    with pytest.raises(ringfeed.UnsupportedError, match="single epoch"):
+        next(iter(loader))
+    with pytest.raises(TypeError, match="function"):
+        pickle.dumps(loader)
+
+
+def test_what_an_iterable_can_not_do_is_said_at_once() -> None:
+    for settings in ({"shuffle": 3}, {"shard": {"index": 0, "count": 2}}, {"last_batch": "pad"}):
+        with pytest.raises(ringfeed.ConfigError, match="its own order"):
+            ringfeed.from_iterable(squares, **settings)  # type: ignore[arg-type]
+    with pytest.raises(ringfeed.ConfigError, match="tensors already"):
+        ringfeed.from_iterable(squares, fields={"x": Numbers()})
+    with pytest.raises(ValueError, match="empty"):
+        ringfeed.from_iterable([])
+
+
+def test_an_exception_ends_the_epoch_and_an_odd_sample_is_bad() -> None:
+    def fails() -> Any:
+        yield from itertools.islice(squares(), 12)
+        raise ZeroDivisionError("behind twelve")
+
+    loader = ringfeed.from_iterable(fails, batch_size=5)
+    with pytest.raises(ringfeed.IoError, match="raised ZeroDivisionError: behind twelve") as raised:
+        list(loader)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+    def odd() -> Any:
+        yield from ([1.0, 2], [3.0, 4], [np.zeros(2), 5], [6.0], [7.0, 8])
+
+    with pytest.raises(ringfeed.DataError, match="expected f64"):
+        list(ringfeed.from_iterable(odd, names=["a", "b"]))
+    skipping = ringfeed.from_iterable(odd, names=["a", "b"], bad_records="skip")
+    assert [value for batch in skipping for value in batch["b"].tolist()] == [2, 4, 8]

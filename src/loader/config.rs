@@ -20,6 +20,7 @@ use crate::ring::Overflow;
 use crate::storage::{Access, Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 
+use super::own::Own;
 use super::settings::{self, Language};
 
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
@@ -436,16 +437,38 @@ impl LoaderConfig {
         self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
 
+    /// Whether samples come as a source has them: all of them, in its order.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.shuffle.is_none()
+            && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
+            && self.shard.count == 1
+            && self.last_batch != LastBatch::Pad
+            && !matches!(self.bad_records, BadRecords::Replace(_))
+    }
+
+    /// What can't be asked of data of the user's own.
+    fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
+        match own {
+            Own::Container(_) if self.fields.is_empty() => {
+                Some("fields: say what tensors are made of; a container gives values alone")
+            }
+            Own::Samples(_) if !self.fields.is_empty() => {
+                Some("fields: the samples of an iterator are tensors already")
+            }
+            Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
+                "shuffle, split, folds, class_balanced, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
+                 \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
+            ),
+            _ => None,
+        }
+    }
+
     /// As `faults`, but for those of fields.
-    pub(super) fn faults_but_fields(&self, files: &Files, has_container: bool) -> Vec<String> {
+    pub(super) fn faults_but_fields(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
         let mut faults = Vec::new();
         match (&self.source, self.sources.as_slice()) {
-            (None, []) if has_container => {
-                if self.fields.is_empty() {
-                    faults.push("fields: say what tensors are made of; a container gives values alone".to_owned());
-                }
-            }
-            _ if has_container => faults.push("sources: the samples come from a container already".to_owned()),
+            (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
+            _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
             (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
             (Some(_), []) if files.are_local() => {}
             (Some(_), []) => {

@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::read::{Container, FieldReader, RecordReader};
+use crate::read::{Container, FieldReader, RecordReader, SampleStream};
 
-use super::own::OpenContainer;
+use super::own::Own;
 use super::{Loader, open};
 
 impl Loader {
@@ -31,15 +31,37 @@ impl Loader {
         mut self,
         open: impl Fn(&MemoryBudget) -> Result<C> + Send + Sync + 'static,
     ) -> Self {
-        self.container = Some(OpenContainer::new(open));
+        self.own = Some(Own::Container(Arc::new(move |budget| Ok(Box::new(open(budget)?)))));
+        self
+    }
+
+    /// Takes samples of an iterator of your own, instead of sources; `open` gives it each time that the loader is opened. They come
+    /// in their own order: what needs another one, or some of them alone, is refused.
+    ///
+    /// ```
+    /// use ringfeed::read::{Array, SampleStream};
+    /// use ringfeed::{DType, Loader, LoaderConfig, Role, TensorSpec};
+    ///
+    /// let squares = || (0..100i64).map(|i| Ok(vec![Array::from(i * i)]));
+    /// let tensors = [TensorSpec::new("square", Role::Feature, DType::I64, &[])];
+    /// let loader = Loader::from(LoaderConfig::default()).samples(move || SampleStream::repeatable(&tensors, squares));
+    /// let batches = loader.batch_size(50).build()?;
+    /// assert_eq!(batches.flatten().map(|batch| batch.len()).sum::<usize>(), 100);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn samples(mut self, open: impl Fn() -> Result<SampleStream> + Send + Sync + 'static) -> Self {
+        self.own = Some(Own::Samples(Arc::new(open)));
         self
     }
 
     /// The readers of all sources, or of the container that stands for them.
     pub(super) fn readers(&self, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
-        match &self.container {
-            Some(own) => FieldReader::with_files(own.open(budget)?, &self.config.fields, &self.files, budget),
-            None => self.config.sources.iter().map(|source| open(&self.files, source, budget)).collect(),
+        match &self.own {
+            Some(Own::Container(open)) => {
+                FieldReader::with_files(open(budget)?, &self.config.fields, &self.files, budget)
+            }
+            _ => self.config.sources.iter().map(|source| open(&self.files, source, budget)).collect(),
         }
     }
 }

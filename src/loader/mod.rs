@@ -32,7 +32,7 @@ use crate::read::{
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
 
-use own::OpenContainer;
+use own::Own;
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourceConfig, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
@@ -60,14 +60,14 @@ pub use verify::verify;
 pub struct Loader {
     config: LoaderConfig,
     files: Files,
-    container: Option<OpenContainer>,
+    own: Option<Own>,
     transforms: Transforms,
     faults: Vec<String>,
 }
 
 impl From<LoaderConfig> for Loader {
     fn from(config: LoaderConfig) -> Self {
-        Self { config, files: Files::local(), container: None, transforms: Transforms::new(), faults: Vec::new() }
+        Self { config, files: Files::local(), own: None, transforms: Transforms::new(), faults: Vec::new() }
     }
 }
 
@@ -115,7 +115,7 @@ impl Loader {
     /// The same with its source's format detected, and with its fields as options of its sources.
     fn resolved(&self) -> Result<Cow<'_, Self>> {
         let config = &self.config;
-        if self.container.is_some() || config.source.is_none() && config.fields.is_empty() {
+        if self.own.is_some() || config.source.is_none() && config.fields.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
         let resolved = Self { config: config.clone().resolved()?, ..self.clone() };
@@ -424,7 +424,7 @@ impl Loader {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        [self.faults.clone(), self.config.faults_among(&self.files, self.container.is_some())].concat()
+        [self.faults.clone(), self.config.faults_among(&self.files, self.own.as_ref())].concat()
     }
 
     /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
@@ -508,22 +508,17 @@ impl Loader {
             return resolved.read_by(budget, streams);
         }
         let config = &self.config;
-        let selects = config.split.is_some() || config.folds.is_some() || config.samples_per_epoch.is_some();
-        let in_order = config.shuffle.is_none()
-            && !selects
-            && config.shard.count == 1
-            && config.last_batch != LastBatch::Pad
-            && !matches!(config.bad_records, BadRecords::Replace(_));
-        if let [SourceConfig::Csv { path, options }] = config.sources.as_slice()
-            && in_order
-            && streams(path, options)?
-        {
-            let (stream, decoder) = CsvStream::open_in(&self.files, path, options, budget)?;
-            let source = StreamSource::new(stream, decoder)
-                .batch_size(config.batch_size)
-                .last_batch(config.last_batch)
-                .bad_records(config.bad_records);
-            return Ok(Box::new(source));
+        let stream = match (&self.own, config.sources.as_slice()) {
+            (Some(Own::Samples(open)), _) => Some(StreamSource::from_samples(open()?)),
+            (None, [SourceConfig::Csv { path, options }]) if config.is_in_order() && streams(path, options)? => {
+                let (stream, decoder) = CsvStream::open_in(&self.files, path, options, budget)?;
+                Some(StreamSource::new(stream, decoder))
+            }
+            _ => None,
+        };
+        if let Some(stream) = stream {
+            let source = stream.batch_size(config.batch_size).last_batch(config.last_batch);
+            return Ok(Box::new(source.bad_records(config.bad_records)));
         }
         let readers = self.readers(budget)?;
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);

@@ -3,26 +3,22 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::read::Container;
+use crate::read::{Container, SampleStream};
 
-/// What opens a container of the user's own.
+/// What opens data of the user's own, in place of sources.
 #[derive(Clone)]
-pub(super) struct OpenContainer(Arc<dyn Fn(&MemoryBudget) -> Result<Box<dyn Container>> + Send + Sync>);
-
-impl OpenContainer {
-    pub(super) fn new<C: Container + 'static>(
-        open: impl Fn(&MemoryBudget) -> Result<C> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(move |budget| Ok(Box::new(open(budget)?))))
-    }
-
-    pub(super) fn open(&self, budget: &MemoryBudget) -> Result<Box<dyn Container>> {
-        (self.0)(budget)
-    }
+pub(super) enum Own {
+    /// Records that are read at random, of which codecs make tensors.
+    Container(Arc<dyn Fn(&MemoryBudget) -> Result<Box<dyn Container>> + Send + Sync>),
+    /// Samples that come one after another.
+    Samples(Arc<dyn Fn() -> Result<SampleStream> + Send + Sync>),
 }
 
-impl fmt::Debug for OpenContainer {
+impl fmt::Debug for Own {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a container of the user's own")
+        f.write_str(match self {
+            Self::Container(_) => "a container of the user's own",
+            Self::Samples(_) => "samples of the user's own",
+        })
     }
 }

@@ -18,6 +18,7 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 use crate::storage::Files;
 
+use super::own::Own;
 use super::{Loader, SourceConfig, open};
 
 /// What a run of a [`Loader`] will do, as far as it can be told without decoding data. `None` is what can't; `unknown` says
@@ -127,9 +128,10 @@ impl Loader {
             return resolved.plan();
         }
         let config = &self.config;
-        let outlines = match self.container {
+        let outlines = match &self.own {
             None => config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?,
-            Some(_) => {
+            Some(Own::Samples(_)) => vec![Outline::of_samples()],
+            Some(Own::Container(_)) => {
                 let readers = self.readers(&MemoryBudget::unlimited())?;
                 readers.into_iter().map(|reader| Outline::of(reader, 0)).collect()
             }
@@ -296,6 +298,11 @@ fn opened(files: &Files, source: &SourceConfig) -> Result<Outline> {
 }
 
 impl Outline {
+    fn of_samples() -> Self {
+        let unknown = Some("samples and tensors: only the iterator that gives them tells".to_owned());
+        Self { records: None, tensors: None, held_bytes: None, unknown, reader: None }
+    }
+
     fn of(reader: Arc<dyn RecordReader>, held_bytes: u64) -> Self {
         Self {
             records: Some(reader.len()),

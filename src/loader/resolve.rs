@@ -5,6 +5,7 @@ use crate::storage::Files;
 
 use super::compile::compile;
 use super::config::LoaderConfig;
+use super::own::Own;
 
 impl LoaderConfig {
     /// The same settings with the format of [`source`](Self::source) detected, and with the [`fields`](Self::fields) as options
@@ -30,12 +31,12 @@ impl LoaderConfig {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        self.faults_among(&Files::local(), false)
+        self.faults_among(&Files::local(), None)
     }
 
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
-    pub(super) fn faults_among(&self, files: &Files, has_container: bool) -> Vec<String> {
-        let mut faults = self.faults_but_fields(files, has_container);
+    pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
+        let mut faults = self.faults_but_fields(files, own);
         if let ([source], [_, ..]) = (self.sources.as_slice(), self.fields.as_slice())
             && let Err(error) = compile(source, &self.fields)
         {

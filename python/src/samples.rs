@@ -1,0 +1,116 @@
+//! Samples from an iterator of Python's: taken one after another by the thread that plans.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use ringfeed::read::{Array, SampleStream};
+use ringfeed::tensor::{Element, f16};
+use ringfeed::{DType, Error, ErrorKind, Result, Role, TensorSpec};
+
+use crate::transform::raised_by_user;
+
+/// Opens an object of `ringfeed._reader.Samples`.
+pub(crate) fn open(source: &Py<PyAny>) -> Result<SampleStream> {
+    let ends = || Error::new(ErrorKind::Interrupted, "the interpreter ends");
+    let opened = Python::try_attach(|py| described(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
+    let (source, tensors, is_repeatable) = opened.ok_or_else(ends)??;
+    if is_repeatable {
+        let again = move || Python::try_attach(|py| Iterator::new(py, source.bind(py))).into_iter().flatten();
+        return SampleStream::repeatable(&tensors, again);
+    }
+    let once = Python::try_attach(|py| Iterator::new(py, source.bind(py))).ok_or_else(ends)?;
+    SampleStream::once(&tensors, once)
+}
+
+fn described(source: &Bound<'_, PyAny>) -> PyResult<(Py<PyAny>, Vec<TensorSpec>, bool)> {
+    let mut tensors = Vec::new();
+    for field in source.getattr("fields")?.try_iter()? {
+        let (name, dtype, shape): (String, String, Vec<usize>) = field?.extract()?;
+        let dtype = dtype.parse::<DType>().map_err(|error| crate::errors::exception(source.py(), &error))?;
+        tensors.push(TensorSpec::new(name, Role::Feature, dtype, &shape));
+    }
+    Ok((source.clone().unbind(), tensors, source.getattr("repeatable")?.extract()?))
+}
+
+/// Goes through the samples once.
+struct Iterator {
+    state: State,
+}
+
+enum State {
+    Goes(Py<PyAny>),
+    Fails(Option<Error>),
+}
+
+impl Iterator {
+    fn new(py: Python<'_>, source: &Bound<'_, PyAny>) -> Self {
+        let state = match source.call_method0("samples") {
+            Ok(iterator) => State::Goes(iterator.unbind()),
+            Err(raised) => State::Fails(Some(fatal(py, raised))),
+        };
+        Self { state }
+    }
+}
+
+impl std::iter::Iterator for Iterator {
+    type Item = Result<Vec<Array>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let iterator = match &mut self.state {
+            State::Goes(iterator) => iterator,
+            State::Fails(error) => return error.take().map(Err),
+        };
+        let next = Python::try_attach(|py| {
+            let next = iterator.bind(py).call_method0("__next__");
+            match next {
+                Ok(sample) => Some(arrays(&sample).map_err(|raised| raised_by_user(py, raised))),
+                Err(raised) if raised.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) => None,
+                Err(raised) => Some(Err(fatal(py, raised))),
+            }
+        });
+        // A generator that raised has ended.
+        match next? {
+            Some(Err(error)) if error.kind() != ErrorKind::Data => {
+                self.state = State::Fails(None);
+                Some(Err(error))
+            }
+            other => other,
+        }
+    }
+}
+
+/// What ends an epoch: nothing comes behind it.
+fn fatal(py: Python<'_>, raised: PyErr) -> Error {
+    let error = raised_by_user(py, raised.clone_ref(py));
+    Error::new(ErrorKind::Io, error.message().to_owned()).with_source(raised)
+}
+
+fn arrays(sample: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    static PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let parts = PLAIN.import(sample.py(), "ringfeed._reader", "arrays")?.call1((sample,))?;
+    parts.try_iter()?.map(|part| array(&part?)).collect()
+}
+
+fn array(part: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let (dtype, bytes, shape): (String, PyBuffer<u8>, Vec<usize>) = part.extract()?;
+    let dtype = dtype.parse::<DType>().map_err(|error| crate::errors::exception(part.py(), &error))?;
+    let py = part.py();
+    match dtype {
+        DType::U8 => typed::<u8>(py, &bytes, &shape),
+        DType::I8 => typed::<i8>(py, &bytes, &shape),
+        DType::U16 => typed::<u16>(py, &bytes, &shape),
+        DType::I16 => typed::<i16>(py, &bytes, &shape),
+        DType::U32 => typed::<u32>(py, &bytes, &shape),
+        DType::I32 => typed::<i32>(py, &bytes, &shape),
+        DType::I64 => typed::<i64>(py, &bytes, &shape),
+        DType::F16 => typed::<f16>(py, &bytes, &shape),
+        DType::F32 => typed::<f32>(py, &bytes, &shape),
+        _ => typed::<f64>(py, &bytes, &shape),
+    }
+}
+
+fn typed<T: Element>(py: Python<'_>, bytes: &PyBuffer<u8>, shape: &[usize]) -> PyResult<Array> {
+    let mut values = vec![T::zeroed(); bytes.len_bytes() / size_of::<T>()];
+    bytes.copy_to_slice(py, bytemuck::cast_slice_mut(&mut values))?;
+    Ok(Array::new(values, shape))
+}
