@@ -196,6 +196,26 @@ impl<'a> Numbers<'a> {
         }
     }
 
+    /// Them, if they are of type `T`.
+    pub(crate) fn as_slice<T: Element>(self) -> Option<&'a [T]> {
+        if self.dtype() != T::DTYPE {
+            return None;
+        }
+        Some(match self {
+            Self::U8(values) => cast_slice(values),
+            Self::I8(values) => cast_slice(values),
+            Self::U16(values) => cast_slice(values),
+            Self::I16(values) => cast_slice(values),
+            Self::U32(values) => cast_slice(values),
+            Self::I32(values) => cast_slice(values),
+            Self::I64(values) => cast_slice(values),
+            Self::F16(values) => cast_slice(values),
+            Self::Bf16(values) => cast_slice(values),
+            Self::F32(values) => cast_slice(values),
+            Self::F64(values) => cast_slice(values),
+        })
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {

@@ -321,3 +321,42 @@ fn files_that_are_read_as_one_have_the_same_columns() {
     assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*at("dotted.parquet"))));
     assert!(error.to_string().contains("a column is called \"a\", but \"i32\" in"), "{error}");
 }
+
+#[test]
+fn whole_columns_become_what_their_values_become_one_by_one() {
+    common::watchdog::watch();
+    let path = fixtures("parquet").join("types.parquet");
+    let wanted = r#"
+        a = { from = "full", numbers = "f64" }
+        b = { from = "full", numbers = "u8" }
+        c = { from = "full", numbers = "i32" }
+        d = { from = ["f32", "f16", "full"], numbers = "f32" }
+        e = { from = "f16", numbers = "f64" }
+        f = { from = "i8", numbers = "f32", missing = "nan" }
+        g = { from = "deep.a.b.c", numbers = "i64", missing = -1 }
+    "#;
+    let rows = |batch_size: usize| -> Vec<Vec<Vec<u8>>> {
+        let reader = reader(&Files::local(), &path, &ColumnsOptions::default(), wanted);
+        let mut batches = wrap(ReaderSource::new(reader).batch_size(batch_size), &Workspace::default()).unwrap();
+        let mut rows = Vec::new();
+        while let Some(batch) = batches.next() {
+            let batch = batch.unwrap();
+            rows.extend((0..batch.len()).map(|row| {
+                let each = batch.tensors().map(|tensor| {
+                    let bytes = tensor.bytes();
+                    bytes.chunks(bytes.len() / batch.len()).nth(row).unwrap().to_vec()
+                });
+                each.collect()
+            }));
+        }
+        rows
+    };
+    let one_by_one = rows(1);
+    assert_eq!((one_by_one.len(), rows(11), rows(3)), (11, one_by_one.clone(), one_by_one.clone()));
+    // What can't be written is said of its own record.
+    let path = fixtures("parquet").join("many.parquet");
+    let reader = reader(&Files::local(), &path, &ColumnsOptions::default(), "id = { numbers = \"u8\" }");
+    let mut batches = wrap(ReaderSource::new(reader).batch_size(100), &Workspace::default()).unwrap();
+    let error = batches.find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("record 256: column \"id\": expected u8, found 256"), "{error}");
+}

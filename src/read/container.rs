@@ -62,6 +62,13 @@ pub trait Container: Send + Sync {
     /// [`ErrorKind::Data`] with the place.
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()>;
 
+    /// Gives to `visit` the numbers of whole columns, where the container holds these and that is faster than a value at a time:
+    /// for some of the fields that were found, one field after another, and some of the records that `fetch` read for a job. What
+    /// is not given here is [read](Self::read). By default nothing.
+    fn columns(&self, scratch: &mut Scratch, visit: &mut VisitColumn<'_>) {
+        let _ = (scratch, visit);
+    }
+
     /// Where a record lies.
     fn place(&self, record: u64) -> Location;
 
@@ -78,6 +85,10 @@ pub trait Container: Send + Sync {
 
 /// Takes the fields of a record by their numbers.
 pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
+
+/// Takes numbers of a field, by its number, for some records of a job: each by its place in the job and that of its value among
+/// the numbers.
+pub type VisitColumn<'a> = dyn FnMut(usize, Numbers<'_>, &[(usize, usize)]) + 'a;
 
 /// What is known of a field before it is read.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 use crate::storage::{Files, Needs};
 
@@ -16,7 +16,7 @@ use super::codec::{Context, Decode, Made, Names, Varying, make, needs_first, nee
 use super::container::{Container, FieldInfo, Value};
 use super::fields::{Codec, Field};
 use super::listed::ListedFiles;
-use super::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch, parallel};
+use super::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
 
 /// Most fields that the tensors of a sample come from.
 const MAX_SOURCES: usize = 4096;
@@ -349,6 +349,98 @@ fn listed(
     Ok(listed)
 }
 
+/// Some of the targets, by their numbers.
+#[derive(Clone)]
+struct Targets {
+    bits: [u64; MAX_SOURCES / 64],
+    count: usize,
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self { bits: [0; MAX_SOURCES / 64], count: 0 }
+    }
+}
+
+impl Targets {
+    fn has(&self, number: usize) -> bool {
+        self.bits[number / 64] & (1 << (number % 64)) != 0
+    }
+
+    fn add(&mut self, number: usize) {
+        self.count += usize::from(!self.has(number));
+        self.bits[number / 64] |= 1 << (number % 64);
+    }
+}
+
+impl FieldReader {
+    /// Writes numbers that the container has in columns into all rows of a job at once; gives the targets of which every row
+    /// that can be read is written.
+    fn write_columns(&self, job: &Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) -> Targets {
+        let mut written = Targets::default();
+        let count = job.samples().len();
+        if count < 2 {
+            return written;
+        }
+        let good = (0..count).filter(|nth| !job.is_bad(*nth)).count();
+        // A field may come in several pieces, one after another.
+        let (mut current, mut rows_of_current) = (usize::MAX, 0);
+        self.container.columns(scratch, &mut |number, numbers, places| {
+            if number != current {
+                (current, rows_of_current) = (number, 0);
+            }
+            let targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
+            let mut parts = targets.iter().map(|target| (target, &self.parts[target.part]));
+            let is_written = parts.all(|(target, part)| {
+                part.codec.write_column(target.nth, numbers, places, &mut rows.part(part.first, part.count))
+            });
+            rows_of_current += if is_written { places.len() } else { 0 };
+            if rows_of_current == good {
+                targets.iter().for_each(|target| written.add(target.number));
+            }
+        });
+        written
+    }
+
+    /// Decodes what is not written yet of a record.
+    fn decode_rest(
+        &self,
+        sample: Sample,
+        nth: usize,
+        scratch: &mut Scratch,
+        row: &mut RowMut<'_>,
+        written: &Targets,
+    ) -> Result<()> {
+        let mut context = Context { key: sample.key, budget: &self.budget, damages: Damages::default() };
+        let mut given = written.clone();
+        let mut write = |target: Target, value: Value<'_>| {
+            let part = &self.parts[target.part];
+            let written = part.codec.write(target.nth, value, &mut context, &mut row.part(part.first, part.count));
+            written.map_err(|error| error.at_column(&part.name))
+        };
+        let read = self.container.read(sample.id, nth, scratch, &mut |number, value| {
+            for target in self.targets.get(number).map(Vec::as_slice).unwrap_or_default() {
+                if !written.has(target.number) {
+                    given.add(target.number);
+                    write(*target, value)?;
+                }
+            }
+            Ok(())
+        });
+        let read = read.and_then(|()| match self.target_count - given.count {
+            0 => Ok(()),
+            _ => {
+                let absent = |target: &&Target| !given.has(target.number);
+                self.targets.iter().flatten().filter(absent).try_for_each(|target| write(*target, Value::Missing))
+            }
+        });
+        if !context.damages.is_empty() {
+            scratch.note(context.damages);
+        }
+        read.map_err(|error| self.located(error, sample.id))
+    }
+}
+
 impl RecordReader for FieldReader {
     fn len(&self) -> u64 {
         self.container.len()
@@ -392,34 +484,18 @@ impl RecordReader for FieldReader {
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let mut context = Context { key: sample.key, budget: &self.budget, damages: Damages::default() };
-        let mut given = [0u64; MAX_SOURCES / 64];
-        let mut write = |target: Target, value: Value<'_>| {
-            let part = &self.parts[target.part];
-            let written = part.codec.write(target.nth, value, &mut context, &mut row.part(part.first, part.count));
-            written.map_err(|error| error.at_column(&part.name))
-        };
-        let mut left = self.target_count;
-        let read = self.container.read(sample.id, nth, scratch, &mut |number, value| {
-            for target in self.targets.get(number).map(Vec::as_slice).unwrap_or_default() {
-                let (word, bit) = (target.number / 64, 1 << (target.number % 64));
-                left -= usize::from(given[word] & bit == 0);
-                given[word] |= bit;
-                write(*target, value)?;
-            }
-            Ok(())
-        });
-        let read = read.and_then(|()| match left {
-            0 => Ok(()),
-            _ => {
-                let absent = |target: &&Target| given[target.number / 64] & (1 << (target.number % 64)) == 0;
-                self.targets.iter().flatten().filter(absent).try_for_each(|target| write(*target, Value::Missing))
-            }
-        });
-        if !context.damages.is_empty() {
-            scratch.note(context.damages);
+        self.decode_rest(sample, nth, scratch, row, &Targets::default())
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let written = self.write_columns(job, scratch, rows);
+        while let Some(nth) = job.advance() {
+            let result = match written.count == self.target_count {
+                true => Ok(()),
+                false => self.decode_rest(job.sample(nth), nth, scratch, &mut rows.row(nth), &written),
+            };
+            job.report(result);
         }
-        read.map_err(|error| self.located(error, sample.id))
     }
 
     fn place(&self, sample: u64) -> Location {

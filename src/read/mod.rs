@@ -52,7 +52,7 @@ use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
 pub use concat::Concat;
-pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
+pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::foretold_tensors;
 pub(crate) use csv::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Longer, Missing};
 pub(crate) use detect::{Format, detect};

@@ -1,9 +1,10 @@
 use crate::counters::Damages;
+use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::container::Value;
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 
 /// What a codec needs beside the values.
@@ -25,6 +26,20 @@ pub(in crate::read) trait Decode: Send + Sync {
     ///
     /// [`ErrorKind::Data`] without a place.
     fn write(&self, nth: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Writes numbers of many records at once, those of field number `nth`: each into a row of `rows`, by the pairs of a row and a
+    /// place among the numbers in `places`. `false` if the codec wants values one by one, or one of these could not be
+    /// written: [`write`](Self::write) says why.
+    fn write_column(
+        &self,
+        nth: usize,
+        numbers: Numbers<'_>,
+        places: &[(usize, usize)],
+        rows: &mut RowsMut<'_>,
+    ) -> bool {
+        let _ = (nth, numbers, places, rows);
+        false
+    }
 
     /// Adds the lengths of a value that vary from record to record.
     ///

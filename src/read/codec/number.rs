@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::Missing;
 use crate::read::csv::{BeforeHalf, FieldElement, FieldNumber, with_element};
 use crate::read::fields::{self, Field};
-use crate::row::{RowMut, TensorMut};
+use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Role, TensorSpec};
 
 use super::contract::{Context, Decode, Made, unexpected};
@@ -53,6 +53,37 @@ pub(super) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
 impl Decode for NumberCodec {
     fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         write_number(&mut row.tensor(0), nth, value, self.missing)
+    }
+
+    fn write_column(
+        &self,
+        nth: usize,
+        numbers: Numbers<'_>,
+        places: &[(usize, usize)],
+        rows: &mut RowsMut<'_>,
+    ) -> bool {
+        let Some((first, _)) = places.first() else { return true };
+        let (dtype, is_plain) = {
+            let mut row = rows.row(*first);
+            let tensor = row.tensor(0);
+            (tensor.dtype(), tensor.affine().is_none())
+        };
+        if dtype != numbers.dtype() || !is_plain {
+            let mut places = places.iter();
+            return places
+                .all(|(row, at)| write_array(&mut rows.row(*row).tensor(0), nth, numbers.range(*at..*at + 1)).is_ok());
+        }
+        with_element!(dtype, T => {
+            let Some(values) = numbers.as_slice::<T>() else { return false };
+            places.iter().all(|(row, at)| {
+                let mut row = rows.row(*row);
+                let mut tensor = row.tensor(0);
+                tensor.as_mut_slice::<T>().is_ok_and(|elements| {
+                    elements[nth] = values[*at];
+                    true
+                })
+            })
+        })
     }
 }
 

@@ -359,6 +359,15 @@ impl Cells {
         }
     }
 
+    /// All of them, if they are numbers and none is missing.
+    pub(crate) fn plain(&self) -> Option<Numbers<'_>> {
+        match &self.data {
+            Data::Numbers(numbers) if self.nulls.is_none() => Some(numbers.numbers(0..self.len)),
+            Data::Inner(cells) if self.nulls.is_none() => cells.plain(),
+            _ => None,
+        }
+    }
+
     /// The numbers in a range, if none is missing; those of lists in lists of the same length, too.
     fn numbers(&self, range: &Range<usize>) -> Option<Numbers<'_>> {
         let has_missing = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() > 0;

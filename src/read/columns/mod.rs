@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
 
-use super::{ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, check_record, find_field};
+use super::{ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, VisitColumn, check_record, find_field};
 
 pub(super) use cells::{Cells, Leaf, memory_of};
 
@@ -145,6 +145,10 @@ struct Held {
     spans: Vec<HeldSpan>,
     /// Of each record of the job: which of the spans, if it is held.
     of: Vec<Option<usize>>,
+    /// Of each record of the job, its place in the span.
+    rows: Vec<usize>,
+    /// Of those in one span, which they are, and their places in it.
+    places: Vec<(usize, usize)>,
     bytes: u64,
     /// Whose they are.
     identity: Option<Arc<()>>,
@@ -297,11 +301,13 @@ impl Container for Columns {
             let kept = held.spans.pop().filter(|held| is_own && is_in(held));
             held.spans.clear();
             held.of.clear();
+            held.rows.clear();
             held.bytes = kept.iter().flat_map(|kept| &kept.parts).map(|part| part.bytes()).sum();
             held.spans.extend(kept);
             held.identity = Some(self.identity.clone());
         }
         held.of.resize(nth, None);
+        held.rows.resize(nth, 0);
         let place = match held.spans.iter().rposition(is_in) {
             Some(place) => Some(place),
             // What is too much to be held until all records of the job are read is decoded when it is its turn.
@@ -315,6 +321,7 @@ impl Container for Columns {
             }
         };
         held.of.push(place);
+        held.rows.push(place.map_or(0, |place| (record - held.spans[place].span.first) as usize));
         Ok(())
     }
 
@@ -337,6 +344,23 @@ impl Container for Columns {
                 .map_err(|error| self.at_field(error, number, span.file))?;
         }
         Ok(())
+    }
+
+    fn columns(&self, scratch: &mut Scratch, visit: &mut VisitColumn<'_>) {
+        let held: &mut Held = scratch.of();
+        if !held.identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity)) {
+            return;
+        }
+        for number in 0..self.found.len() {
+            let (part, place) = self.source.part_of(number);
+            for (at, span) in held.spans.iter().enumerate() {
+                let Some(numbers) = span.parts[part][place].plain() else { continue };
+                held.places.clear();
+                let rows = held.of.iter().zip(&held.rows).enumerate();
+                held.places.extend(rows.filter(|(_, (of, _))| **of == Some(at)).map(|(nth, (_, row))| (nth, *row)));
+                visit(number, numbers, &held.places);
+            }
+        }
     }
 
     fn place(&self, record: u64) -> Location {

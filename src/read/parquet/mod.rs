@@ -258,7 +258,13 @@ impl ParquetFiles {
             let skipped = RowSelector::skip(span.skipped as usize);
             RowSelection::from(vec![skipped, RowSelector::select(records)])
         });
-        let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, BATCH, selection);
+        // Of numbers it is known how much memory they take, and one array of them is better than several.
+        let is_number = |leaf: usize| {
+            let column = file.columns.schema.column(leaf);
+            column.max_rep_level() == 0 && column.physical_type() != Type::BYTE_ARRAY
+        };
+        let each = if leaves.clone().all(is_number) { records } else { BATCH };
+        let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, each, selection);
         let mut arrays: Vec<ArrayRef> = Vec::new();
         let mut found = 0;
         for batch in reader.map_err(|error| located(&error))? {
@@ -286,7 +292,7 @@ impl ParquetFiles {
             }
         }
         let is_text = self.leaves[position].is_text;
-        Cells::joined(&arrays, path, is_text, BATCH)
+        Cells::joined(&arrays, path, is_text, each)
     }
 }
 
