@@ -155,6 +155,7 @@ pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: boo
 /// # Panics
 ///
 /// If a plane has not as many elements as there are pixels.
+#[cfg(any(feature = "images", test))]
 pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8], mirrored: bool) {
     to_planes(planes, pixels, mirrored, |_, value| value);
 }

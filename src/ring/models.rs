@@ -6,7 +6,7 @@ use loom::thread;
 use super::*;
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::memory::AnonymousPages;
+use crate::memory::{AnonymousPages, MemoryBudget};
 use crate::schema::{Extents, Role, Schema, TensorSpec};
 
 #[derive(Default)]

@@ -4,39 +4,71 @@
 //! checks that the file is whole; [`jpeg`] (with [`baseline`] and
 //! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`]
 //! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
-//! [`rotate`] carry out; [`ImageWork`] is the way through all of them.
+//! [`rotate`] carry out; [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and
+//! what tells an image file from others; all else is an error.
 
+#[cfg(not(feature = "images"))]
+mod absent;
+#[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod augment;
+#[cfg(feature = "images")]
 mod baseline;
+#[cfg(feature = "images")]
 mod bmp;
+#[cfg(feature = "images")]
 mod boxes;
+#[cfg(feature = "images")]
 mod colour;
+#[cfg(feature = "images")]
 mod complete;
+#[cfg(feature = "images")]
 mod container;
+#[cfg(feature = "images")]
 mod damage;
+#[cfg(feature = "images")]
 mod decoder;
+#[cfg(feature = "images")]
 mod decoders;
+#[cfg(feature = "images")]
 mod gif;
+#[cfg(feature = "images")]
 mod jpeg;
+#[cfg(feature = "images")]
 mod jpeg_header;
+#[cfg(feature = "images")]
 mod map;
 mod options;
+#[cfg(feature = "images")]
 mod other;
+#[cfg(feature = "images")]
 mod pixels;
+#[cfg(feature = "images")]
 mod png;
+#[cfg(feature = "images")]
 mod pnm;
+#[cfg(feature = "images")]
 mod resize;
+#[cfg(feature = "images")]
 mod rotate;
+mod rows;
+#[cfg(feature = "images")]
 mod samples;
+#[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod stored;
+#[cfg(feature = "images")]
 mod tiff;
 #[cfg(feature = "turbojpeg")]
 mod turbojpeg;
+#[cfg(feature = "images")]
 mod work;
 
+#[cfg(not(feature = "images"))]
+pub(crate) use absent::{ImageWork, header, write_image};
 pub use augment::{ImageAugment, Interpolation};
+#[cfg(feature = "images")]
 pub(crate) use container::header;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
-pub(crate) use pixels::{Rows, write_rounded};
+pub(crate) use rows::{Rows, write_rounded};
 pub(crate) use stored::ImageFormat;
+#[cfg(feature = "images")]
 pub(crate) use work::{ImageWork, write_image};

@@ -6,10 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::augment::ImageAugment;
 use super::stored::MAX_SIDE;
 use crate::dtype::DType;
+#[cfg(feature = "images")]
 use crate::random::{RandomKey, mix};
 
 /// Tells the keys of named geometries from those of operations. It never changes.
+#[cfg(feature = "images")]
 const GEOMETRY: u64 = 0x6765_6f6d_6574_7279;
+
+/// What is wrong with images in a build without decoders.
+pub(super) const NO_DECODERS: &str = "images need a build with the feature `images`, which is on by default";
 
 /// Order of an image's dimensions in the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,6 +222,7 @@ impl Default for ImageOptions {
 
 impl ImageOptions {
     /// The key that an image of a sample with this key draws under.
+    #[cfg(feature = "images")]
     pub(crate) fn key(&self, sample: RandomKey) -> RandomKey {
         match &self.geometry {
             None => sample,
@@ -227,6 +233,9 @@ impl ImageOptions {
     /// Everything that is wrong with these options, in words; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
+        if !cfg!(feature = "images") {
+            faults.push(NO_DECODERS.to_owned());
+        }
         if self.colour == ImageColour::Index {
             if !matches!(self.dtype, DType::U8 | DType::U16 | DType::U32 | DType::I32 | DType::I64 | DType::F32) {
                 faults.push(format!("maps of indices are u8, u16, u32, i32, i64 or f32, not {}", self.dtype));

@@ -1,6 +1,6 @@
 //! Trains a classifier on the MNIST digits, fed by the `AsyncDataSetIterator`, and tests it through the same workspace.
 //!
-//! `cargo run --release --example train_mnist -- --help` lists the settings.
+//! `cargo run --release -p train_mnist -- --help` lists the settings.
 
 use std::error::Error;
 use std::io::IsTerminal;
@@ -21,7 +21,7 @@ use ringfeed::{DataSet, Normaliser, ReaderSource, Workspace, shield, wrap};
 #[derive(Parser)]
 struct Args {
     /// Folder with the four original IDX files
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mnist"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mnist"))]
     data: PathBuf,
     /// Passes over the 60,000 training digits
     #[arg(long, default_value_t = 3)]

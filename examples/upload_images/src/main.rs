@@ -1,6 +1,6 @@
 //! Images to a device, beside the trainer's step: bytes travel, the device normalises them, and nobody waits for a copy.
 //!
-//! `cargo run --release --example upload_images -- --help` lists the settings. It runs on the host device, where a stream is
+//! `cargo run --release -p upload_images -- --help` lists the settings. It runs on the host device, where a stream is
 //! a thread and candle computes on it. On a GPU the program is the same with `CudaDevice::open(0)` in place of
 //! `HostDevice::new()`, and the step gives `on.features()?.address()` to kernels on its stream in place of the closure.
 
@@ -21,7 +21,7 @@ use ringfeed::{Loader, Normaliser};
 #[derive(Parser)]
 struct Args {
     /// Folder of images
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/photos"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos"))]
     data: PathBuf,
     /// Passes over the images
     #[arg(long, default_value_t = 10)]
