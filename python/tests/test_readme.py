@@ -6,6 +6,7 @@ import base64
 import io
 import re
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,19 @@ def test_the_readmes_programs_run(number: int, tmp_path: Path) -> None:
     run(f"os.chdir({str(tmp_path)!r})\n{program}")
 
 
-def test_the_packages_readme_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", range(len(blocks(ROOT / "python/README.md"))))
+def test_the_packages_programs_run(number: int, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    [program] = blocks(ROOT / "python/README.md")
     photos(tmp_path)
+    shutil.copy(FIXTURES / "iris.csv", tmp_path)
+    for archive in range(2):
+        with tarfile.open(tmp_path / f"train-00{archive}.tar", "w") as tar:
+            for sample in range(2):
+                (tmp_path / "cls").write_text(str(sample))
+                tar.add(FIXTURES / "photos" / "rocket.jpg", f"{archive}{sample}.jpg")
+                tar.add(tmp_path / "cls", f"{archive}{sample}.cls")
     before = f"os.chdir({str(tmp_path)!r})\nsteps = []\nstep = lambda image, label: steps.append(len(label))\n"
-    run(f"{before}{program}\nassert steps")
+    run(f"{before}{blocks(ROOT / 'python/README.md')[number]}\nassert steps")
 
 
 def test_from_a_folder_to_a_model_it_takes_six_lines() -> None:
