@@ -201,6 +201,10 @@ class Loader:
             )
         return batches
 
+    def __bool__(self) -> bool:
+        """True, also where only reading tells how many batches there are."""
+        return True
+
     def state_dict(self) -> dict[str, Any]:
         """The place after the last batch that a loop gave: small plain data, for a checkpoint.
 
@@ -303,6 +307,9 @@ class View:
 
     def __len__(self) -> int:
         return len(self.loader)
+
+    def __bool__(self) -> bool:
+        return True
 
     def __getattr__(self, name: str) -> Any:
         if name == "loader":  # Before there is one, while it is copied.

@@ -197,6 +197,7 @@ def test_streams_have_no_length(tmp_path) -> None:
     loader = ringfeed.open(tmp_path / "t.csv.gz", batch_size=32)
     with pytest.raises(TypeError, match="stream"):
         len(loader)
+    assert loader and loader.numpy(), "there is one"
     assert [batch.size for batch in loader] == [32, 32, 6] == [batch.size for batch in loader]
     loop = iter(loader)
     for _ in range(3):
