@@ -1,5 +1,4 @@
 //! What every build has, whatever its features: run with and without them.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ringfeed::{DataSetIterator, ErrorKind, Loader};
 

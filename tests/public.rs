@@ -1,5 +1,4 @@
 //! What types promise beside their methods: which threads they may go to, and that texts are read as they are written.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;

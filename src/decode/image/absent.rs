@@ -34,7 +34,7 @@ pub(crate) fn write_image(
 }
 
 #[derive(Default)]
-pub(crate) struct ImageWork;
+pub(crate) struct ImageWork(());
 
 impl ImageWork {
     /// # Errors
