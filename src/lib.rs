@@ -22,6 +22,7 @@ pub mod stats;
 pub mod storage;
 mod sync;
 pub mod transform;
+mod tree;
 mod view;
 
 pub use dataset::{
@@ -86,27 +87,40 @@ pub mod sequences {
 
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
-    pub use crate::read::fields::{Array, Category, Class, Field, Image, Numbers, Text, Tokens};
+    pub use crate::read::fields::{Array, Category, Class, Field, Image, Numbers, Origin, Text, Tokens};
 }
 
 /// What a file or folder holds, what a run will do, and what is bad in the data.
 pub mod inspect {
     pub use crate::dataset::{BadRecord, Proceed, VerifyProgress, VerifyReport, verify_source};
-    pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify};
+    pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify, verify_with};
     pub use crate::read::csv::CsvSummary;
-    pub use crate::read::detect::{Format, detect};
     pub use crate::read::fixed::ArraySummary;
-    pub use crate::read::ignored::IgnoredFiles;
+    pub use crate::read::format::{ArrayFile, Details, Entry, Inspection, NamedCount};
     pub use crate::read::images::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
     pub use crate::read::sequence::{SequenceRecord, SequenceSummary};
     pub use crate::read::summary::FieldSummary;
     pub use crate::read::tar::{MemberCount, TarRecord, TarSummary};
 }
 
+/// Formats: those that are known, and what one of your own implements.
+pub mod formats {
+    pub use crate::read::csv::Csv;
+    pub use crate::read::format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
+    pub use crate::read::idx::Idx;
+    pub use crate::read::images::{FolderOptions, Images};
+    pub use crate::read::npy::Npy;
+    pub use crate::read::raw::Raw;
+    pub use crate::read::sequence::CsvSequences;
+    pub use crate::read::tar::Tar;
+    pub use crate::read::tokens::Tokens;
+}
+
 /// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
 pub mod settings {
-    pub use crate::loader::{MemoryConfig, MemoryKind, SourceConfig, SourcePath};
+    pub use crate::loader::{MemoryConfig, MemoryKind, SourcePath};
     pub use crate::normalise::NormaliserConfig;
+    pub use crate::read::format::SourceConfig;
     pub use crate::read::saved::SavedIndex;
 }
 

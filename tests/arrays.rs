@@ -9,9 +9,9 @@ use std::io::Write;
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::formats::Raw;
 use ringfeed::inspect::verify;
 use ringfeed::read::RecordReader;
-use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Access;
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{
@@ -336,8 +336,7 @@ fn settings_name_raw_and_npy_files() {
     assert!(Loader::from(config.clone()).verify(|_| {}).unwrap().is_ok());
     config.sources.truncate(1);
     assert_eq!(config.sources[0].format(), "raw");
-    let SourceConfig::Raw { options, .. } = &config.sources[0] else { panic!("as it was given") };
-    assert_eq!(options, &RawOptions::features(StoredType::U16, &[5]));
+    assert_eq!(config.sources[0].options::<Raw>().unwrap(), &RawOptions::features(StoredType::U16, &[5]));
     let detected = LoaderConfig::for_path(fixture("npy/row.npy")).unwrap();
     assert_eq!(detected.sources[0].format(), "npy");
 }

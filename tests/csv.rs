@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::csv::{ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::formats::Csv;
 use ringfeed::inspect::CsvSummary;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
@@ -907,7 +908,7 @@ fn a_saved_index_is_used_until_the_file_changes() {
     // A plan knows what opening tells, and uses what was kept.
     let (_folder, path) = file("a,b\n1,x\n2,y\n3,x\n");
     let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
-    let config = LoaderConfig::new(SourceConfig::Csv { path: path.clone(), options: options.clone() });
+    let config = LoaderConfig::new(SourceConfig::new(Csv, path.clone(), options.clone()));
     let plan = || Loader::from(config.clone()).plan().unwrap();
     set_modified(&path, 1_700_000_000);
     assert_eq!(

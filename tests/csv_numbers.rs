@@ -7,6 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::formats::Csv;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
@@ -453,7 +454,7 @@ fn an_empty_label_is_a_missing_value() {
     assert_eq!(labels(&CsvOptions::default()), [number(3), None, number(1)]);
     let value = CsvOptions { missing: Missing::Value(-1.0), ..CsvOptions::default() };
     assert_eq!(labels(&value), [number(3), number(-1), number(1)]);
-    let config = LoaderConfig::new(SourceConfig::Csv { path, options: CsvOptions::default() });
+    let config = LoaderConfig::new(SourceConfig::new(Csv, path, CsvOptions::default()));
     let report = Loader::from(config).verify(|_| {}).unwrap();
     assert_eq!(report.bad.len(), 1);
 }

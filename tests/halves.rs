@@ -9,9 +9,9 @@ use common::{fixture, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::formats::{Images, Npy};
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
-use ringfeed::settings::SourceConfig;
 use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::tensor::{Element, Numbers, bf16, f16};
 use ringfeed::transform::{Transforms, normalise};
@@ -334,7 +334,7 @@ fn settings_ask_for_halves() {
          [[sources]]\nformat = \"images\"\npath = \"fixtures/photos\"\noptions = { size = [8, 8], dtype = \"f16\" }\n",
     )
     .unwrap();
-    assert!(matches!(&config.sources[0], SourceConfig::Npy { options, .. } if options.dtype == Some(DType::Bf16)));
-    assert!(matches!(&config.sources[1], SourceConfig::Images { options, .. } if options.dtype == DType::F16));
+    assert_eq!(config.sources[0].options::<Npy>().unwrap().dtype, Some(DType::Bf16));
+    assert_eq!(config.sources[1].options::<Images>().unwrap().images.dtype, DType::F16);
     assert_eq!(config.faults(), Vec::<String>::new());
 }

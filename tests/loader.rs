@@ -8,6 +8,7 @@ use std::io::Write;
 use common::{fixture, see_all};
 use ringfeed::csv::CsvOptions;
 use ringfeed::device::DeviceName;
+use ringfeed::formats::Csv;
 use ringfeed::images::ImageOptions;
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::sequences::SequenceOptions;
@@ -124,10 +125,11 @@ fn toml_and_json_say_the_same() {
         batch_size: 10,
         shuffle: Some(7),
         workers: Some(1),
-        ..LoaderConfig::new(SourceConfig::Csv {
-            path: "iris.csv".into(),
-            options: CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() },
-        })
+        ..LoaderConfig::new(SourceConfig::new(
+            Csv,
+            "iris.csv",
+            CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() },
+        ))
     };
     let (toml, json) = (folder.path().join("c.toml"), folder.path().join("c.json"));
     std::fs::write(&toml, toml::to_string(&config).unwrap()).unwrap();
@@ -142,7 +144,7 @@ fn toml_and_json_say_the_same() {
 
 #[test]
 fn all_faults_are_reported_at_once() {
-    let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("irs.csv"), options: CsvOptions::default() });
+    let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("irs.csv"), CsvOptions::default()));
     config.batch_size = 0;
     config.workers = Some(0);
     config.bad_records = BadRecords::Skip(BadLimits::share(2.0));
@@ -174,7 +176,7 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 
 #[test]
 fn settings_reach_the_workspace() {
-    let mut config = LoaderConfig::new(SourceConfig::Csv { path: fixture("iris.csv"), options: CsvOptions::default() });
+    let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("iris.csv"), CsvOptions::default()));
     config.prefetch = Some(5);
     config.memory.overflow = Overflow::Spill;
     config.memory.lease_wait_ms = 0;

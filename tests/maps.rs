@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Seen, fixture, see, see_all};
+use ringfeed::formats::Images;
 use ringfeed::images::{CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation};
 use ringfeed::settings::SourceConfig;
 use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
@@ -119,8 +120,7 @@ fn a_map_goes_the_way_of_its_picture() {
     ] {
         let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };
         let rows = ImageOptions { image_name: "rows".to_owned(), ..index(options.clone()) };
-        let rows =
-            SourceConfig::Images { path: folder.path().join("rows"), saved_index: Default::default(), options: rows };
+        let rows = SourceConfig::new(Images, folder.path().join("rows"), rows.into());
         let loader = Loader::images_with(folder.path().join("pictures"), options);
         let loader = loader.maps(folder.path().join("columns")).batch_size(8).shuffle(3);
         // Readers have four varying lengths together, which two of images use up.

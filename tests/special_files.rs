@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
+use ringfeed::formats::Formats;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
-use ringfeed::inspect::{detect, verify, verify_source};
+use ringfeed::inspect::{verify, verify_source};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
 use ringfeed::settings::SavedIndex;
@@ -59,7 +60,7 @@ fn a_source_that_is_no_ordinary_file_is_an_error_at_once() {
                 assert!(error.contains("not an ordinary file"), "{format}: {error}");
             }
         }
-        let error = ends(move || (detect(&path).unwrap_err(), verify(&path, 1, |_| {}).unwrap_err()));
+        let error = ends(move || (Formats::new().detect(&path).unwrap_err(), verify(&path, 1, |_| {}).unwrap_err()));
         assert_eq!((error.0.kind(), error.1.kind()), (ErrorKind::Unsupported, ErrorKind::Unsupported));
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::csv::CsvOptions;
+use ringfeed::formats::{CsvSequences, Idx};
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
@@ -175,7 +176,7 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
     let photos = ImageOptions { size: Some((40, 40)), ..ImageOptions::default() };
     let native = ImageOptions::default();
     let tar = TarOptions { images: photos.clone(), ..TarOptions::default() };
-    let idx = SourceConfig::Idx { path: at("t10k-labels-idx1-ubyte.gz"), options: Default::default() };
+    let idx = SourceConfig::new(Idx, at("t10k-labels-idx1-ubyte.gz"), Default::default());
     vec![
         ("raw", Loader::raw(at("numbers.raw"), RawOptions::features(StoredType::U32, &[100])).shuffle(1)),
         ("npy", Loader::npy(at("numbers.npy")).shuffle(2)),
@@ -359,14 +360,7 @@ fn a_storage_that_lists_nothing_says_how_to_name_files() {
     assert!(error.to_string().contains("photos: this storage lists no folders; name the files"), "{error}");
     let error = Loader::npy("x.npy").files(files.clone()).build().err().unwrap();
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::NotFound, "x.npy: there is nothing".to_owned()));
-    let sequences = LoaderConfig::new(SourceConfig::CsvSequences {
-        path: "waves".into(),
-        group_by: None,
-        labels: None,
-        align: Default::default(),
-        unpaired: Default::default(),
-        options: Default::default(),
-    });
+    let sequences = LoaderConfig::new(SourceConfig::new(CsvSequences, "waves", Default::default()));
     let error = Loader::from(sequences).files(files).build().err().unwrap();
     assert!(error.to_string().contains("sequences are read from files of this machine"), "{error}");
 }

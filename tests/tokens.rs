@@ -9,9 +9,9 @@ use std::path::Path;
 use common::{MAPPED, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, StoredType};
+use ringfeed::formats::Tokens;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
-use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Access;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 use ringfeed::{
@@ -480,10 +480,7 @@ fn settings_name_how_tokens_are_cut() {
         toml::from_str(&format!("[[sources]]\nformat = \"tokens\"\npath = {path:?}\noptions = {{ {options} }}"))
             .unwrap()
     };
-    let cut = |options: &str| match &config(options).sources[0] {
-        SourceConfig::Tokens { options, .. } => options.clone(),
-        other => panic!("{other:?}"),
-    };
+    let cut = |options: &str| config(options).sources[0].options::<Tokens>().expect("tokens").clone();
     assert_eq!(cut(""), TokenOptions::default());
     assert_eq!(cut("cut = \"random\"").cut, TokenCut::Random);
     let contiguous = cut("window = 64, cut = { contiguous = { stride = 32 } }, targets = \"inside\"");

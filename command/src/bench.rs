@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
+use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
+use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::stats::{DamageStats, RingStats, StageStats};
-use ringfeed::tar::TarOptions;
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
 use serde::Serialize;
@@ -162,9 +163,9 @@ fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
             if let Some(RawOptions { stored, header_bytes, endian, .. }) = raw {
                 options = TokenOptions { stored, header_bytes, endian, ..options };
             }
-            Some(SourceConfig::Tokens { path, options })
+            Some(SourceConfig::new(Tokens, path, options))
         }
-        (None, Some(options)) => Some(SourceConfig::Raw { path, options }),
+        (None, Some(options)) => Some(SourceConfig::new(Raw, path, options)),
         (None, None) => None,
     }
 }
@@ -173,12 +174,14 @@ fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
 fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
     let mut sources = LoaderConfig::for_path(path)?.sources;
     for source in &mut sources {
-        match source {
-            SourceConfig::Csv { options, .. } => options.missing = Missing::Nan,
-            SourceConfig::CsvSequences { options, .. } => options.csv.missing = Missing::Nan,
-            SourceConfig::Images { options, .. } => options.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
-            SourceConfig::Tar { options, .. } => options.images.size = Some((IMAGE_SIZE, IMAGE_SIZE)),
-            _ => {}
+        if let Some(options) = source.options_mut::<Csv>() {
+            options.missing = Missing::Nan;
+        }
+        if let Some(options) = source.options_mut::<CsvSequences>() {
+            options.csv.missing = Missing::Nan;
+        }
+        if let Some(images) = images_of(source) {
+            images.size = Some((IMAGE_SIZE, IMAGE_SIZE));
         }
     }
     Ok(sources)
@@ -199,41 +202,41 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
     Ok(())
 }
 
+/// The options of the images that a source gives by itself.
+fn images_of(source: &mut SourceConfig) -> Option<&mut ImageOptions> {
+    match source.is::<Images>() {
+        true => source.options_mut::<Images>().map(|options| &mut options.images),
+        false => source.options_mut::<Tar>().map(|options| &mut options.images),
+    }
+}
+
+/// The element type and role of the array that a source gives.
+fn array_of(source: &mut SourceConfig) -> Option<(&mut Option<DType>, Role)> {
+    if source.is::<Idx>() {
+        return source.options_mut::<Idx>().map(|options| (&mut options.dtype, options.role));
+    }
+    if source.is::<Npy>() {
+        return source.options_mut::<Npy>().map(|options| (&mut options.dtype, options.role));
+    }
+    source.options_mut::<Raw>().map(|options| (&mut options.dtype, options.role))
+}
+
 /// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
-    match source {
-        SourceConfig::Images { options, .. }
-        | SourceConfig::ImageList { options, .. }
-        | SourceConfig::Tar { options: TarOptions { images: options, .. }, .. } => {
-            options.size = args.size.map(|size| (size, size)).or(options.size);
-            options.dtype = args.dtype().unwrap_or(options.dtype);
-            options.order = args.layout().unwrap_or(options.order);
-            return Ok(());
+    if let Some(images) = images_of(source) {
+        images.size = args.size.map(|size| (size, size)).or(images.size);
+        images.dtype = args.dtype().unwrap_or(images.dtype);
+        images.order = args.layout().unwrap_or(images.order);
+        return Ok(());
+    }
+    if let Some((dtype, role)) = array_of(source) {
+        if role == Role::Feature {
+            *dtype = args.dtype().or(*dtype);
         }
-        SourceConfig::Idx { options, .. } if options.role == Role::Feature => {
-            options.dtype = args.dtype().or(options.dtype);
-        }
-        SourceConfig::Npy { options, .. } if options.role == Role::Feature => {
-            options.dtype = args.dtype().or(options.dtype);
-        }
-        SourceConfig::Raw { options, .. } if options.role == Role::Feature => {
-            options.dtype = args.dtype().or(options.dtype);
-        }
-        SourceConfig::Idx { .. } | SourceConfig::Npy { .. } | SourceConfig::Raw { .. } => {}
-        SourceConfig::Tokens { .. } => {
-            if args.dtype().is_some() {
-                let message = "--dtype is for images and arrays; a --config file chooses the type of tokens";
-                return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
-            }
-        }
-        _ => {
-            // Number columns are f32 anyway.
-            if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32) {
-                let message =
-                    format!("--dtype {dtype} is for images and arrays; a --config file chooses the types of columns");
-                return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
-            }
-        }
+    // Number columns are f32 anyway.
+    } else if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32 || source.is::<Tokens>()) {
+        let message = format!("--dtype {dtype} is for images and arrays; a --config file chooses the types of tensors");
+        return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
     }
     if args.size.is_some() || args.layout().is_some() {
         let message = format!("--size and --layout are for images, but this is {}", source.format());

@@ -6,7 +6,8 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringfeed::inspect::{Format, VerifyProgress, VerifyReport, detect, verify};
+use ringfeed::formats::{Csv, Formats, Raw};
+use ringfeed::inspect::{VerifyProgress, VerifyReport, verify};
 use ringfeed::settings::SourceConfig;
 use ringfeed::stats::DamageStats;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     let config = match args.raw.options() {
         Some(options) => {
             let path = args.path.clone().unwrap_or_default();
-            Some(LoaderConfig { workers: args.workers, ..LoaderConfig::new(SourceConfig::Raw { path, options }) })
+            Some(LoaderConfig { workers: args.workers, ..LoaderConfig::new(SourceConfig::new(Raw, path, options)) })
         }
         None => args.config.as_deref().map(|file| settings(file, args)).transpose()?,
     };
@@ -89,12 +90,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
             let path = args.path.clone().unwrap_or_default();
-            let format = detect(&path)?;
-            if format == Format::Csv {
+            let source = Formats::new().whole(&path)?;
+            if source.is::<Csv>() {
                 checked = "form";
             }
             let report = verify(&path, args.workers.unwrap_or_else(cores), show)?;
-            (path, format.to_string(), report)
+            (path, source.format().to_owned(), report)
         }
     };
     bar.finish_and_clear();

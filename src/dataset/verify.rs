@@ -44,6 +44,22 @@ impl VerifyReport {
     pub fn is_ok(&self) -> bool {
         self.bad_samples == 0 && self.ended_by.is_none()
     }
+
+    /// Adds what was found in the next part of the same data.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.bad_samples += other.bad_samples;
+        self.bad.extend(other.bad);
+        self.bad.truncate(LISTED);
+        self.damaged += other.damaged;
+        for damage in other.damage {
+            match self.damage.iter_mut().find(|own| own.kind == damage.kind) {
+                Some(own) => own.images += damage.images,
+                None => self.damage.push(damage),
+            }
+        }
+        self.ended_by = other.ended_by;
+    }
 }
 
 /// How far a verification is.

@@ -4,20 +4,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
-use crate::decode::ImageOptions;
 use crate::device::DeviceName;
-use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::error::{Error, Result, missing_path};
 use crate::files;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::fields::Field;
-use crate::read::{
-    Align, ColumnRef, CsvOptions, Format, IdxFile, IdxOptions, NpyOptions, RawOptions, SavedIndex, SequenceOptions,
-    TarOptions, TokenCut, TokenOptions, Unpaired, detect, is_pattern,
-};
+use crate::read::format::with_formats;
+use crate::read::{Formats, SourceConfig, is_pattern};
 use crate::ring::Overflow;
-use crate::storage::{Access, Files, NO_PROMISE};
+use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 
 use super::own::Own;
@@ -145,104 +142,6 @@ pub struct SourcePath {
     pub path: PathBuf,
 }
 
-/// One source: its format, its place and its options.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "format", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum SourceConfig {
-    /// A CSV or TSV file, plain or gzip-compressed.
-    Csv {
-        /// The file.
-        path: PathBuf,
-        /// How it is read.
-        #[serde(default)]
-        options: CsvOptions,
-    },
-    /// Sequences of CSV records.
-    CsvSequences {
-        /// A folder with a file for each sequence, or with `group_by` a file.
-        path: PathBuf,
-        /// The column whose equal values make a sequence.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        group_by: Option<ColumnRef>,
-        /// Where the labels come from, if not from the same files.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        labels: Option<PathBuf>,
-        /// How features and labels of different length lie to each other.
-        #[serde(default)]
-        align: Align,
-        /// What becomes of sequences without a partner.
-        #[serde(default)]
-        unpaired: Unpaired,
-        /// How the files are read.
-        #[serde(default)]
-        options: SequenceOptions,
-    },
-    /// An IDX file, plain or gzip-compressed.
-    Idx {
-        /// The file.
-        path: PathBuf,
-        /// How it is read.
-        #[serde(default)]
-        options: IdxOptions,
-    },
-    /// An NPY file.
-    Npy {
-        /// The file.
-        path: PathBuf,
-        /// How it is read.
-        #[serde(default)]
-        options: NpyOptions,
-    },
-    /// A file of numbers without a header.
-    Raw {
-        /// The file.
-        path: PathBuf,
-        /// What it holds, and how it is read.
-        options: RawOptions,
-    },
-    /// A file of tokens, raw or NPY.
-    Tokens {
-        /// The file.
-        path: PathBuf,
-        /// How it is read and cut into samples.
-        #[serde(default)]
-        options: TokenOptions,
-    },
-    /// A folder with one subfolder of images a class, a folder of images without labels, or a single image.
-    Images {
-        /// The folder or file.
-        path: PathBuf,
-        /// Where the listing of the folder is kept for the next run.
-        #[serde(default)]
-        saved_index: SavedIndex,
-        /// How they are read.
-        #[serde(default)]
-        options: ImageOptions,
-    },
-    /// The image files that a column of a CSV file names.
-    ImageList {
-        /// The CSV file.
-        path: PathBuf,
-        /// The column that names the files; relative paths are taken from the CSV file's folder.
-        column: ColumnRef,
-        /// How the CSV file is read.
-        #[serde(default)]
-        csv: CsvOptions,
-        /// How the images are read. They have no class here: a further source reads it out of another column.
-        #[serde(default)]
-        options: ImageOptions,
-    },
-    /// Samples in tar archives, as WebDataset packs them.
-    Tar {
-        /// An archive, a folder of archives, or a pattern such as `train-{000..146}.tar`.
-        path: PathBuf,
-        /// How they are read.
-        #[serde(default)]
-        options: TarOptions,
-    },
-}
-
 /// Batch memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -346,58 +245,23 @@ impl LoaderConfig {
         Self { sources: vec![source], ..Self::default() }
     }
 
-    /// The settings for whatever lies at `path`: its format is detected, everything else has its default. Of a folder of IDX
-    /// files, those are the features with most records and their labels.
+    /// The settings for whatever lies at `path`: its format is detected ([`Formats::detect`]), everything else has its default.
+    /// Of a folder of IDX files, those are the features with most records and their labels.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] if it is nothing that Ringfeed reads.
     pub fn for_path(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref().to_owned();
-        Ok(Self::new(match detect(&path)? {
-            Format::Csv => SourceConfig::Csv { path, options: CsvOptions::default() },
-            Format::CsvSequences => SourceConfig::CsvSequences {
-                path,
-                group_by: None,
-                labels: None,
-                align: Align::default(),
-                unpaired: Unpaired::default(),
-                options: SequenceOptions::default(),
-            },
-            Format::IdxFolder => return Self::for_idx_folder(&path),
-            Format::Idx => SourceConfig::Idx { path, options: IdxOptions::default() },
-            Format::Npy => SourceConfig::Npy { path, options: NpyOptions::default() },
-            Format::Image | Format::ImageFolder => {
-                SourceConfig::Images { path, saved_index: SavedIndex::Off, options: ImageOptions::default() }
-            }
-            Format::Tar => SourceConfig::Tar { path, options: TarOptions::default() },
-        }))
+        Self::for_path_with(path, &Formats::new())
     }
 
-    /// The file with most records that is no label file, and the one of labels that has as many records.
-    fn for_idx_folder(folder: &Path) -> Result<Self> {
-        let files = IdxFile::in_folder(folder)?;
-        // The first of equals.
-        let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
-        let Some(features) = features else {
-            let message = "a folder of IDX files, all of which hold labels; name one of them";
-            return Err(Error::new(ErrorKind::Config, message).at_path(folder));
-        };
-        let idx = |file: &IdxFile, options| SourceConfig::Idx { path: file.path.clone(), options };
-        let mut config = Self::new(idx(features, IdxOptions::default()));
-        let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
-        match (labels.next(), labels.next()) {
-            (None, _) => {}
-            (Some(labels), None) => config.sources.push(idx(labels, IdxOptions::labels())),
-            (Some(_), Some(_)) => {
-                let message = format!(
-                    "several files of {} labels; name the features and their labels as sources of a configuration",
-                    features.records
-                );
-                return Err(Error::new(ErrorKind::Config, message).at_path(folder));
-            }
-        }
-        Ok(config)
+    /// As [`for_path`](Self::for_path), of one of these formats.
+    ///
+    /// # Errors
+    ///
+    /// As [`for_path`](Self::for_path).
+    pub fn for_path_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
+        Ok(Self { sources: formats.detect(path)?, ..Self::default() })
     }
 
     /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
@@ -406,11 +270,21 @@ impl LoaderConfig {
     ///
     /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Config`], with the line, for what is no such setting.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_with(path, &Formats::new())
+    }
+
+    /// As [`load`](Self::load); sources may be of these formats.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn load_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let language = if is_json { Language::Json } else { Language::Toml };
-        let mut config: Self = settings::parse(&text, language).map_err(|error| error.at_path(path))?;
+        let mut config: Self =
+            with_formats(formats, || settings::parse(&text, language)).map_err(|error| error.at_path(path))?;
         if let Some(folder) = path.parent() {
             config.paths_mut().for_each(|path| *path = folder.join(&*path));
         }
@@ -481,7 +355,7 @@ impl LoaderConfig {
             _ => {}
         }
         for source in &self.sources {
-            source.faults(files, &mut faults);
+            source_faults(source, files, &mut faults);
         }
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());
@@ -492,7 +366,7 @@ impl LoaderConfig {
         if self.class_balanced && self.shuffle.is_none() {
             faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
         }
-        if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::is_random) {
+        if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::needs_shuffle) {
             faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
         }
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
@@ -535,130 +409,19 @@ impl LoaderConfig {
     }
 }
 
-impl SourceConfig {
-    /// The name of its format in text, TOML and JSON.
-    pub fn format(&self) -> &'static str {
-        match self {
-            Self::Csv { .. } => "csv",
-            Self::CsvSequences { .. } => "csv_sequences",
-            Self::Idx { .. } => "idx",
-            Self::Npy { .. } => "npy",
-            Self::Raw { .. } => "raw",
-            Self::Tokens { .. } => "tokens",
-            Self::Images { .. } => "images",
-            Self::ImageList { .. } => "image_list",
-            Self::Tar { .. } => "tar",
-        }
+fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>) {
+    if files.are_local() && source.access().lacks_promise() {
+        faults.push(format!("{}: {NO_PROMISE}", source.path().display()));
     }
-
-    /// Where it is read from.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Csv { path, .. }
-            | Self::CsvSequences { path, .. }
-            | Self::Idx { path, .. }
-            | Self::Npy { path, .. }
-            | Self::Raw { path, .. }
-            | Self::Tokens { path, .. }
-            | Self::Images { path, .. }
-            | Self::ImageList { path, .. }
-            | Self::Tar { path, .. } => path,
-        }
+    if files.are_local() {
+        let mut source = source.clone();
+        faults.extend(source.paths_mut().into_iter().filter_map(|path| match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => None,
+            Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
+            Err(_) if is_pattern(path) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
+            Err(error) => Some(Error::io(&*path, error).to_string()),
+        }));
     }
-
-    /// The options of its images, if it has any.
-    pub(super) fn images_mut(&mut self) -> Option<&mut ImageOptions> {
-        match self {
-            Self::Images { options, .. } | Self::ImageList { options, .. } => Some(options),
-            Self::Tar { options, .. } => Some(&mut options.images),
-            _ => None,
-        }
-    }
-
-    /// Where it is read from, to be changed.
-    pub fn path_mut(&mut self) -> &mut PathBuf {
-        match self {
-            Self::Csv { path, .. }
-            | Self::CsvSequences { path, .. }
-            | Self::Idx { path, .. }
-            | Self::Npy { path, .. }
-            | Self::Raw { path, .. }
-            | Self::Tokens { path, .. }
-            | Self::Images { path, .. }
-            | Self::ImageList { path, .. }
-            | Self::Tar { path, .. } => path,
-        }
-    }
-
-    fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let (path, labels) = match self {
-            Self::CsvSequences { path, labels, .. } => (path, labels.as_mut()),
-            other => (other.path_mut(), None),
-        };
-        std::iter::once(path).chain(labels)
-    }
-
-    /// How its files are reached. Images are always read.
-    pub fn access(&self) -> Access {
-        match self {
-            Self::Csv { options: CsvOptions { access, .. }, .. }
-            | Self::CsvSequences { options: SequenceOptions { csv: CsvOptions { access, .. }, .. }, .. }
-            | Self::Idx { options: IdxOptions { access, .. }, .. }
-            | Self::Npy { options: NpyOptions { access, .. }, .. }
-            | Self::Raw { options: RawOptions { access, .. }, .. }
-            | Self::Tokens { options: TokenOptions { access, .. }, .. }
-            | Self::Tar { options: TarOptions { access, .. }, .. } => *access,
-            Self::Images { .. } | Self::ImageList { .. } => Access::Read,
-        }
-    }
-
-    pub(super) fn access_mut(&mut self) -> Option<&mut Access> {
-        match self {
-            Self::Csv { options: CsvOptions { access, .. }, .. }
-            | Self::CsvSequences { options: SequenceOptions { csv: CsvOptions { access, .. }, .. }, .. }
-            | Self::Idx { options: IdxOptions { access, .. }, .. }
-            | Self::Npy { options: NpyOptions { access, .. }, .. }
-            | Self::Raw { options: RawOptions { access, .. }, .. }
-            | Self::Tokens { options: TokenOptions { access, .. }, .. }
-            | Self::Tar { options: TarOptions { access, .. }, .. } => Some(access),
-            Self::Images { .. } | Self::ImageList { .. } => None,
-        }
-    }
-
-    fn faults(&self, files: &Files, faults: &mut Vec<String>) {
-        if files.are_local() && self.access().lacks_promise() {
-            faults.push(format!("{}: {NO_PROMISE}", self.path().display()));
-        }
-        let mut paths = vec![self.path()];
-        if let Self::CsvSequences { labels: Some(labels), .. } = self {
-            paths.push(labels);
-        }
-        if files.are_local() {
-            faults.extend(paths.into_iter().filter_map(|path| match path.metadata() {
-                Ok(metadata) if metadata.is_dir() => None,
-                Ok(metadata) => crate::files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
-                Err(_) if is_pattern(path) => None,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
-                Err(error) => Some(Error::io(path, error).to_string()),
-            }));
-        }
-        match self {
-            Self::Csv { options, .. } | Self::CsvSequences { options: SequenceOptions { csv: options, .. }, .. } => {
-                faults.extend(options.validate().err().map(|error| error.to_string()));
-            }
-            Self::Images { options, .. } => faults.extend(options.faults()),
-            Self::ImageList { csv, options, .. } => {
-                faults.extend(csv.validate().err().map(|error| error.to_string()));
-                faults.extend(options.faults());
-            }
-            Self::Tar { options, .. } => faults.extend(options.faults()),
-            Self::Tokens { options, .. } => faults.extend(options.faults()),
-            Self::Idx { .. } | Self::Npy { .. } | Self::Raw { .. } => {}
-        }
-    }
-
-    /// Whether its samples are drawn at random, so that there is no order of its own.
-    fn is_random(&self) -> bool {
-        matches!(self, Self::Tokens { options: TokenOptions { cut: TokenCut::Random, .. }, .. })
-    }
+    faults.extend(source.plain_faults());
 }

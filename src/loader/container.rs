@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::{Container, FieldReader, RecordReader, SampleStream};
 
+use super::Loader;
 use super::own::Own;
-use super::{Loader, open};
 
 impl Loader {
     /// Reads the records of a container of your own, instead of sources. `open` gives it each time that the loader is opened;
@@ -61,7 +61,13 @@ impl Loader {
             Some(Own::Container(open)) => {
                 FieldReader::with_files(open(budget)?, &self.config.fields, &self.files, budget)
             }
-            _ => self.config.sources.iter().map(|source| open(&self.files, source, budget)).collect(),
+            _ => {
+                let mut readers = Vec::new();
+                for source in &self.config.sources {
+                    readers.extend(source.open(&self.files, budget)?);
+                }
+                Ok(readers)
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! One builder for everything, over plain-data configuration.
 
-mod compile;
 mod config;
 mod container;
 mod own;
@@ -12,7 +11,6 @@ mod verify;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dataset::{BadRecords, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource};
@@ -24,9 +22,9 @@ use crate::order::{Shard, Subset};
 use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::fields::Field;
 use crate::read::{
-    ColumnRef, CsvOptions, CsvReader, CsvSequenceReader, CsvStream, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    NpyOptions, NpyReader, RawOptions, RawReader, RecordReader, SavedIndex, SequenceOptions, TarOptions, TarReader,
-    TokenOptions, TokenReader,
+    ColumnRef, Csv, CsvOptions, CsvSequences, Format, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw,
+    RawOptions, RecordReader, SavedIndex, SequenceOptions, SourceConfig, Streamed, Tar, TarOptions, TokenOptions,
+    Tokens,
 };
 
 use crate::storage::{Access, Files, Mapping};
@@ -34,9 +32,9 @@ use crate::transform::Transforms;
 
 use own::Own;
 
-pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourceConfig, SourcePath};
+pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
-pub use verify::verify;
+pub use verify::{verify, verify_with};
 
 /// From a path to batches: checks every setting together, opens the readers, and makes the iterator.
 ///
@@ -60,6 +58,7 @@ pub use verify::verify;
 pub struct Loader {
     config: LoaderConfig,
     files: Files,
+    formats: Formats,
     own: Option<Own>,
     transforms: Transforms,
     faults: Vec<String>,
@@ -67,7 +66,14 @@ pub struct Loader {
 
 impl From<LoaderConfig> for Loader {
     fn from(config: LoaderConfig) -> Self {
-        Self { config, files: Files::local(), own: None, transforms: Transforms::new(), faults: Vec::new() }
+        Self {
+            config,
+            files: Files::local(),
+            formats: Formats::new(),
+            own: None,
+            transforms: Transforms::new(),
+            faults: Vec::new(),
+        }
     }
 }
 
@@ -97,7 +103,23 @@ impl Loader {
     ///
     /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] if it is nothing that Ringfeed reads.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        LoaderConfig::for_path(path).map(Into::into)
+        Self::open_with(path, &Formats::new())
+    }
+
+    /// As [`open`](Self::open), of one of these formats.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
+        Ok(Self::from(LoaderConfig::for_path_with(path, formats)?).formats(formats.clone()))
+    }
+
+    /// The formats among which that of a path in settings is looked for. Default: those of Ringfeed.
+    #[must_use]
+    pub fn formats(mut self, formats: Formats) -> Self {
+        self.formats = formats;
+        self
     }
 
     /// Adds a tensor of this name, made of a field of the source. Without any, samples have the tensors that the source gives
@@ -118,7 +140,7 @@ impl Loader {
         if self.own.is_some() || config.source.is_none() && config.fields.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
-        let resolved = Self { config: config.clone().resolved()?, ..self.clone() };
+        let resolved = Self { config: config.clone().resolved_with(&self.formats)?, ..self.clone() };
         resolved.check()?;
         Ok(Cow::Owned(resolved))
     }
@@ -130,34 +152,36 @@ impl Loader {
 
     /// A CSV file, with options.
     pub fn csv_with(path: impl Into<PathBuf>, options: CsvOptions) -> Self {
-        Self::new(SourceConfig::Csv { path: path.into(), options })
+        Self::new(SourceConfig::new(Csv, path, options))
     }
 
     /// A folder of CSV files, each one a sequence.
     pub fn csv_sequences(path: impl Into<PathBuf>, options: SequenceOptions) -> Self {
-        let (group_by, labels, align, unpaired) = Default::default();
-        Self::new(SourceConfig::CsvSequences { path: path.into(), group_by, labels, align, unpaired, options })
+        Self::new(SourceConfig::new(CsvSequences, path, options))
     }
 
     /// An IDX file of features and one of labels.
     pub fn idx(features: impl Into<PathBuf>, labels: impl Into<PathBuf>) -> Self {
-        Self::new(SourceConfig::Idx { path: features.into(), options: IdxOptions::default() })
-            .and(SourceConfig::Idx { path: labels.into(), options: IdxOptions::labels() })
+        Self::new(SourceConfig::new(Idx, features, IdxOptions::default())).and(SourceConfig::new(
+            Idx,
+            labels,
+            IdxOptions::labels(),
+        ))
     }
 
     /// An NPY file of features; [`and`](Self::and) adds one of labels.
     pub fn npy(path: impl Into<PathBuf>) -> Self {
-        Self::new(SourceConfig::Npy { path: path.into(), options: NpyOptions::default() })
+        Self::new(SourceConfig::new(Npy, path, NpyOptions::default()))
     }
 
     /// A file of numbers without a header; [`and`](Self::and) adds one of labels.
     pub fn raw(path: impl Into<PathBuf>, options: RawOptions) -> Self {
-        Self::new(SourceConfig::Raw { path: path.into(), options })
+        Self::new(SourceConfig::new(Raw, path, options))
     }
 
     /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its seed.
     pub fn tokens(path: impl Into<PathBuf>, options: TokenOptions) -> Self {
-        Self::new(SourceConfig::Tokens { path: path.into(), options })
+        Self::new(SourceConfig::new(Tokens, path, options))
     }
 
     /// A folder with one subfolder of images a class; without subfolders, images without labels.
@@ -167,7 +191,7 @@ impl Loader {
 
     /// A folder of images, with options.
     pub fn images_with(path: impl Into<PathBuf>, options: ImageOptions) -> Self {
-        Self::new(SourceConfig::Images { path: path.into(), saved_index: SavedIndex::Off, options })
+        Self::new(SourceConfig::new(Images, path, options.into()))
     }
 
     /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
@@ -177,7 +201,21 @@ impl Loader {
 
     /// Samples in tar archives, with options.
     pub fn tar_with(path: impl Into<PathBuf>, options: TarOptions) -> Self {
-        Self::new(SourceConfig::Tar { path: path.into(), options })
+        Self::new(SourceConfig::new(Tar, path, options))
+    }
+
+    fn last_options<F: Format>(&mut self) -> Option<&mut F::Options> {
+        self.config.sources.last_mut()?.options_mut::<F>()
+    }
+
+    /// The options of the last source's images, if it has any.
+    fn last_images(&mut self) -> Option<&mut ImageOptions> {
+        let source = self.config.sources.last_mut()?;
+        if source.is::<Images>() {
+            source.options_mut::<Images>().map(|options| &mut options.images)
+        } else {
+            source.options_mut::<Tar>().map(|options| &mut options.images)
+        }
     }
 
     /// Adds the tensors of a further source to each sample.
@@ -206,14 +244,14 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn maps(mut self, path: impl Into<PathBuf>) -> Self {
-        match self.config.sources.last() {
-            Some(SourceConfig::Images { saved_index, options, .. }) => {
+        match self.last_options::<Images>() {
+            Some(options) => {
+                let mut options = options.clone();
                 let (colour, image_name) = (ImageColour::Index, "map".to_owned());
-                let options = ImageOptions { colour, image_name, dtype: DType::U8, ..options.clone() };
-                let (path, saved_index) = (path.into(), saved_index.clone());
-                self.config.sources.push(SourceConfig::Images { path, saved_index, options });
+                options.images = ImageOptions { colour, image_name, dtype: DType::U8, ..options.images };
+                self.config.sources.push(SourceConfig::new(Images, path, options));
             }
-            _ => self.faults.push("maps: they belong to a folder of images, which comes first".to_owned()),
+            None => self.faults.push("maps: they belong to a folder of images, which comes first".to_owned()),
         }
         self
     }
@@ -221,9 +259,9 @@ impl Loader {
     /// The columns, by name or position, that are labels. For a CSV source.
     #[must_use]
     pub fn labels<C: Into<ColumnRef>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
-        match self.config.sources.last_mut() {
-            Some(SourceConfig::Csv { options, .. }) => options.labels = columns.into_iter().map(Into::into).collect(),
-            _ => self.faults.push("labels: only a CSV source has label columns".to_owned()),
+        match self.last_options::<Csv>() {
+            Some(options) => options.labels = columns.into_iter().map(Into::into).collect(),
+            None => self.faults.push("labels: only a CSV source has label columns".to_owned()),
         }
         self
     }
@@ -231,10 +269,9 @@ impl Loader {
     /// The size in pixels that images are resized to. For an image source.
     #[must_use]
     pub fn size(mut self, height: u32, width: u32) -> Self {
-        match self.config.sources.last_mut() {
-            Some(SourceConfig::Images { options, .. }) => options.size = Some((height, width)),
-            Some(SourceConfig::Tar { options, .. }) => options.images.size = Some((height, width)),
-            _ => self.faults.push("size: only images have a size".to_owned()),
+        match self.last_images() {
+            Some(images) => images.size = Some((height, width)),
+            None => self.faults.push("size: only images have a size".to_owned()),
         }
         self
     }
@@ -242,10 +279,9 @@ impl Loader {
     /// Random operations on the images, in this order. For an image source; leave it out for evaluation. Default: none.
     #[must_use]
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
-        match self.config.sources.last_mut() {
-            Some(SourceConfig::Images { options, .. }) => options.augment = operations.into_iter().collect(),
-            Some(SourceConfig::Tar { options, .. }) => options.images.augment = operations.into_iter().collect(),
-            _ => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
+        match self.last_images() {
+            Some(images) => images.augment = operations.into_iter().collect(),
+            None => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
         }
         self
     }
@@ -254,11 +290,9 @@ impl Loader {
     /// index of tar archives. Default: nowhere.
     #[must_use]
     pub fn saved_index(mut self, saved: SavedIndex) -> Self {
-        match self.config.sources.last_mut() {
-            Some(SourceConfig::Images { saved_index, .. }) => *saved_index = saved,
-            Some(SourceConfig::Csv { options, .. }) => options.saved_index = saved,
-            Some(SourceConfig::Tar { options, .. }) => options.saved_index = saved,
-            _ => self.faults.push("saved_index: only CSV files, images and tar archives have an index".to_owned()),
+        match self.config.sources.last_mut().and_then(SourceConfig::saved_index_mut) {
+            Some(own) => *own = saved,
+            None => self.faults.push("saved_index: only CSV files, images and tar archives have an index".to_owned()),
         }
         self
     }
@@ -494,25 +528,22 @@ impl Loader {
     ///
     /// As [`build`](Self::build).
     pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
-        self.transformed(self.read_by(budget, |path, options| CsvStream::suits(&self.files, path, options))?)
+        self.transformed(self.read_by(budget, false)?)
     }
 
-    /// As [`source`](Self::source); `streams` says of a CSV file whose order is its own whether it is read as a stream.
-    fn read_by(
-        &self,
-        budget: &MemoryBudget,
-        streams: impl Fn(&Path, &CsvOptions) -> Result<bool>,
-    ) -> Result<Box<dyn Source>> {
+    /// As [`source`](Self::source); a single source whose order is its own is read as a stream where that is better, or with
+    /// `always_stream` where that is possible.
+    fn read_by(&self, budget: &MemoryBudget, always_stream: bool) -> Result<Box<dyn Source>> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
-            return resolved.read_by(budget, streams);
+            return resolved.read_by(budget, always_stream);
         }
         let config = &self.config;
         let stream = match (&self.own, config.sources.as_slice()) {
             (Some(Own::Samples(open)), _) => Some(StreamSource::from_samples(open()?)),
-            (None, [SourceConfig::Csv { path, options }]) if config.is_in_order() && streams(path, options)? => {
-                let (stream, decoder) = CsvStream::open_in(&self.files, path, options, budget)?;
-                Some(StreamSource::new(stream, decoder))
+            (None, [source]) if config.is_in_order() => {
+                let streamed = source.stream(&self.files, budget, always_stream)?;
+                streamed.map(|Streamed { stream, decoder }| StreamSource::new(stream, decoder))
             }
             _ => None,
         };
@@ -555,11 +586,8 @@ impl Loader {
 
     /// How many samples an epoch has if not as many as there are to choose from, which are `choice`.
     fn samples_per_epoch_of(&self, choice: u64) -> Option<u64> {
-        let of_windows = |source: &SourceConfig| match source {
-            SourceConfig::Tokens { options, .. } => options.samples_per_epoch(choice),
-            _ => None,
-        };
-        self.config.samples_per_epoch.or_else(|| self.config.sources.iter().find_map(of_windows))
+        let of_windows = || self.config.sources.iter().find_map(|source| source.samples_per_epoch(choice));
+        self.config.samples_per_epoch.or_else(of_windows)
     }
 
     fn check(&self) -> Result<()> {
@@ -582,51 +610,5 @@ impl Loader {
             Some(folds) => folds.of(&part.unwrap_or(all), first).map(Some),
             None => Ok(part),
         }
-    }
-}
-
-fn open(files: &Files, source: &SourceConfig, budget: &MemoryBudget) -> Result<Arc<dyn RecordReader>> {
-    Ok(match source {
-        SourceConfig::Csv { path, options } => Arc::new(CsvReader::open_in(files, path, options, budget)?),
-        SourceConfig::CsvSequences { path, .. } if !files.are_local() => {
-            let message = "sequences are read from files of this machine; copy them";
-            return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
-        }
-        SourceConfig::CsvSequences { path, group_by, labels, align, unpaired, options } => {
-            let features = open_sequences(path, group_by.as_ref(), options, budget)?;
-            match labels {
-                None => Arc::new(features),
-                Some(labels) => {
-                    let labels = open_sequences(labels, group_by.as_ref(), options, budget)?;
-                    Arc::new(CsvSequenceReader::aligned(features, labels, *align, *unpaired)?)
-                }
-            }
-        }
-        SourceConfig::Idx { path, options } => Arc::new(IdxReader::open_in(files, path, options, budget)?),
-        SourceConfig::Npy { path, options } => Arc::new(NpyReader::open_in(files, path, options)?),
-        SourceConfig::Raw { path, options } => Arc::new(RawReader::open_in(files, path, options)?),
-        SourceConfig::Tokens { path, options } => Arc::new(TokenReader::open_in(files, path, options, budget)?),
-        SourceConfig::Images { path, saved_index, options } if !files.are_local() || path.is_dir() => {
-            Arc::new(ImageFolder::detect_in(files, path, options, saved_index, budget)?)
-        }
-        SourceConfig::Images { path, options, .. } => {
-            Arc::new(ImageFolder::from_paths([path], ImageLabels::None, options)?)
-        }
-        SourceConfig::ImageList { path, column, csv, options } => {
-            Arc::new(ImageFolder::from_column(files, path, column, csv, options, budget)?)
-        }
-        SourceConfig::Tar { path, options } => Arc::new(TarReader::open_in(files, path, options, budget)?),
-    })
-}
-
-fn open_sequences(
-    path: &Path,
-    group_by: Option<&ColumnRef>,
-    options: &SequenceOptions,
-    budget: &MemoryBudget,
-) -> Result<CsvSequenceReader> {
-    match group_by {
-        None => CsvSequenceReader::open_folder(path, options),
-        Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
     }
 }

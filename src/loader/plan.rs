@@ -1,25 +1,20 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::dataset::{BadRecords, LastBatch, batches};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Location, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{
-    CsvSequenceReader, CsvStream, IdxReader, RecordReader, Sample, Scratch, TokenReader, foretold_tensors,
-};
-use crate::row::RowMut;
+use crate::read::{Foretold, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
-use crate::storage::Files;
 
+use super::Loader;
 use super::own::Own;
-use super::{Loader, SourceConfig, open};
 
 /// What a run of a [`Loader`] will do, as far as it can be told without decoding data. `None` is what can't; `unknown` says
 /// why.
@@ -99,16 +94,6 @@ pub struct PlannedTensor {
     pub shape: Vec<Option<usize>>,
 }
 
-/// What a source tells before it is read.
-struct Outline {
-    records: Option<u64>,
-    tensors: Option<Vec<TensorSpec>>,
-    held_bytes: Option<u64>,
-    unknown: Option<String>,
-    /// Who knows the records' names.
-    reader: Option<Arc<dyn RecordReader>>,
-}
-
 impl Loader {
     /// What a run will do: from listings, headers and saved indexes. No data is decoded. A CSV file without a saved index is
     /// opened as a run would open it, which reads it once, to count its records; one that would have to be unpacked is not.
@@ -129,11 +114,14 @@ impl Loader {
         }
         let config = &self.config;
         let outlines = match &self.own {
-            None => config.sources.iter().map(|source| outline(&self.files, source)).collect::<Result<Vec<_>>>()?,
-            Some(Own::Samples(_)) => vec![Outline::of_samples()],
+            None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
+            Some(Own::Samples(_)) => {
+                let why = "samples and tensors: only the iterator that gives them tells";
+                vec![Foretold::unknown(None, why.to_owned())]
+            }
             Some(Own::Container(_)) => {
                 let readers = self.readers(&MemoryBudget::unlimited())?;
-                readers.into_iter().map(|reader| Outline::of(reader, 0)).collect()
+                readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
             }
         };
         let samples = self.planned_samples(&outlines)?;
@@ -171,7 +159,7 @@ impl Loader {
             // Either alone may be too much already.
             (ring, held) => (ring.or(held).is_some_and(|bytes| bytes > budget)).then_some(false),
         });
-        let planned = |(source, outline): (&SourceConfig, &Outline)| PlannedSource {
+        let planned = |(source, outline): (&SourceConfig, &Foretold)| PlannedSource {
             format: source.format(),
             path: source.path().to_owned(),
             records: outline.records,
@@ -204,7 +192,7 @@ impl Loader {
         })
     }
 
-    fn planned_samples(&self, outlines: &[Outline]) -> Result<Option<u64>> {
+    fn planned_samples(&self, outlines: &[Foretold]) -> Result<Option<u64>> {
         let records: Option<Vec<u64>> = outlines.iter().map(|outline| outline.records).collect();
         let Some(records) = records else { return Ok(self.config.samples_per_epoch) };
         let shortest = records.iter().copied().min();
@@ -237,103 +225,5 @@ impl Loader {
             dtype: spec.dtype,
             shape: std::iter::once(Some(self.config.batch_size)).chain(dims).collect(),
         }
-    }
-}
-
-fn outline(files: &Files, source: &SourceConfig) -> Result<Outline> {
-    if !files.are_local() {
-        return opened(files, source);
-    }
-    let path = source.path().display();
-    Ok(match source {
-        SourceConfig::Csv { path: file, options } if CsvStream::suits(files, file, options)? => {
-            let tensors = foretold_tensors(file, options)?;
-            let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
-            let unknown = Some(format!("{what}: only unpacking all of {path} tells"));
-            Outline { records: None, tensors, held_bytes: None, unknown, reader: None }
-        }
-        SourceConfig::CsvSequences { path: folder, group_by: None, labels: None, .. } => Outline {
-            records: Some(CsvSequenceReader::count_in_folder(folder)?),
-            tensors: None,
-            held_bytes: Some(0),
-            unknown: Some(format!("tensors: only reading the files in {path} tells")),
-            reader: None,
-        },
-        SourceConfig::CsvSequences { .. } => Outline {
-            records: None,
-            tensors: None,
-            held_bytes: None,
-            unknown: Some(format!("samples and tensors: only reading all of {path} tells")),
-            reader: None,
-        },
-        SourceConfig::Idx { path, options } => {
-            let (records, tensor, held_bytes) = IdxReader::foretold(path, options)?;
-            Outline::of(Arc::new(Numbered { records, tensors: vec![tensor] }), held_bytes)
-        }
-        SourceConfig::Tokens { path: file, options } => match TokenReader::foretold(file, options)? {
-            (Some(records), tensors) => Outline::of(Arc::new(Numbered { records, tensors }), 0),
-            (None, tensors) => {
-                let unknown = Some(format!("samples: only reading all of {path} tells"));
-                Outline { records: None, tensors: Some(tensors), held_bytes: None, unknown, reader: None }
-            }
-        },
-        SourceConfig::Csv { .. }
-        | SourceConfig::Images { .. }
-        | SourceConfig::ImageList { .. }
-        | SourceConfig::Tar { .. }
-        | SourceConfig::Npy { .. }
-        | SourceConfig::Raw { .. } => {
-            // Opening a CSV file finds its records, opening images lists them and opens none, opening archives and arrays
-            // reads their headers and the classes.
-            opened(files, source)?
-        }
-    })
-}
-
-/// What an open source tells.
-fn opened(files: &Files, source: &SourceConfig) -> Result<Outline> {
-    let budget = MemoryBudget::unlimited();
-    let reader = open(files, source, &budget)?;
-    Ok(Outline::of(reader, budget.used()))
-}
-
-impl Outline {
-    fn of_samples() -> Self {
-        let unknown = Some("samples and tensors: only the iterator that gives them tells".to_owned());
-        Self { records: None, tensors: None, held_bytes: None, unknown, reader: None }
-    }
-
-    fn of(reader: Arc<dyn RecordReader>, held_bytes: u64) -> Self {
-        Self {
-            records: Some(reader.len()),
-            tensors: Some(reader.tensors().to_vec()),
-            held_bytes: Some(held_bytes),
-            unknown: None,
-            reader: Some(reader),
-        }
-    }
-}
-
-/// Stands for a reader that need not be opened: its records are known by their numbers.
-struct Numbered {
-    records: u64,
-    tensors: Vec<TensorSpec>,
-}
-
-impl RecordReader for Numbered {
-    fn len(&self) -> u64 {
-        self.records
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, _: &mut RowMut<'_>) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "is planned, not read"))
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        Location { record: Some(sample), ..Location::default() }
     }
 }

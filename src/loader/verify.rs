@@ -1,22 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known, verify_source};
-use crate::decode::ImageOptions;
+use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known};
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::read::{
-    CsvOptions, CsvSequenceReader, CsvStream, Format, IdxFile, IdxOptions, IdxReader, ImageFolder, ImageLabels,
-    Missing, NpyOptions, NpyReader, SequenceOptions, TarOptions, TarReader, TokenCut, detect,
-};
+use crate::read::format::{Checked, batch_size};
+use crate::read::{Check, Checks, Formats, SourceConfig, Streamed};
 
-use super::{Loader, SourceConfig};
-
-/// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
-const SMALL: usize = 256;
-
-/// The same of images and sequences: few enough that all workers are busy to the end.
-const LARGE: usize = 8;
+use super::Loader;
 
 /// Reads and decodes every sample of whatever lies at `path`, on `workers` threads: what
 /// [`verify_source`](crate::inspect::verify_source) does for a source.
@@ -47,78 +38,40 @@ pub fn verify<G: Proceed>(
     workers: usize,
     on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
-    let path = path.as_ref();
-    let csv = CsvOptions { missing: Missing::Nan, ..CsvOptions::default() };
-    match detect(path)? {
-        Format::Csv => {
-            let (stream, checker) = CsvStream::open_unchecked(path, &csv)?;
-            verify_source(StreamSource::new(stream, checker).batch_size(SMALL), workers, on_progress)
-        }
-        Format::CsvSequences => {
-            let options = SequenceOptions { csv, ..SequenceOptions::default() };
-            let (reader, refused) = CsvSequenceReader::open_readable(path, &options)?;
-            verify_known(ReaderSource::new(reader).batch_size(LARGE), workers, refused, on_progress)
-        }
-        Format::Idx => verify_idx(path, workers, on_progress),
-        Format::Npy => {
-            let reader = NpyReader::open(path, &NpyOptions::default())?;
-            verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
-        }
-        Format::IdxFolder => verify_idx_folder(path, workers, &on_progress),
-        Format::Image => {
-            let image = ImageFolder::from_paths([path], ImageLabels::None, &ImageOptions::default())?;
-            verify_source(ReaderSource::new(image), workers, on_progress)
-        }
-        Format::ImageFolder => {
-            let (images, mut bad) = ImageFolder::detect_readable(path, &ImageOptions::default())?;
-            let refused = bad.len() as u64;
-            let progress =
-                |progress: VerifyProgress| on_progress(VerifyProgress { bad: progress.bad + refused, ..progress });
-            let mut report = verify_source(ReaderSource::new(images).batch_size(LARGE), workers, progress)?;
-            bad.append(&mut report.bad);
-            Ok(VerifyReport { bad_samples: report.bad_samples + refused, bad, ..report })
-        }
-        Format::Tar => {
-            let samples = TarReader::open(path, &TarOptions::default())?;
-            verify_source(ReaderSource::new(samples).batch_size(LARGE), workers, on_progress)
-        }
-    }
+    verify_with(path, &Formats::new(), workers, on_progress)
 }
 
-fn verify_idx<G: Proceed>(
-    path: &Path,
+/// As [`verify`], of one of these formats.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub fn verify_with<G: Proceed>(
+    path: impl AsRef<Path>,
+    formats: &Formats,
     workers: usize,
     on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
-    let reader = IdxReader::open(path, &IdxOptions::default())?;
-    verify_source(ReaderSource::new(reader).batch_size(SMALL), workers, on_progress)
-}
-
-fn verify_idx_folder<G: Proceed>(
-    folder: &Path,
-    workers: usize,
-    on_progress: &(impl Fn(VerifyProgress) -> G + Sync),
-) -> Result<VerifyReport> {
-    let mut all = VerifyReport::default();
-    for path in IdxFile::paths_in(folder)? {
+    let Checks { parts, refused } = formats.checks(path.as_ref())?;
+    let is_single = parts.len() == 1;
+    let mut all = VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() };
+    for Check { records, known, batch_size } in parts {
         let (samples, bad) = (all.samples, all.bad_samples);
-        let verified = verify_idx(&path, workers, |progress| {
-            on_progress(VerifyProgress { samples: samples + progress.samples, bad: bad + progress.bad, total: None })
-        });
-        match verified {
-            Ok(report) => {
-                all.samples += report.samples;
-                all.bad_samples += report.bad_samples;
-                all.bad.extend(report.bad);
-                if report.ended_by.is_some() {
-                    all.ended_by = report.ended_by;
-                    break;
-                }
+        let on_progress = |progress: VerifyProgress| {
+            let total = progress.total.filter(|_| is_single);
+            on_progress(VerifyProgress { samples: samples + progress.samples, bad: bad + progress.bad, total })
+        };
+        let report = match records {
+            Checked::Reader(reader) => {
+                verify_known(ReaderSource::new(reader).batch_size(batch_size), workers, known, on_progress)?
             }
-            Err(error) => {
-                all.bad_samples += 1;
-                all.bad.push(error);
+            Checked::Stream(Streamed { stream, decoder }) => {
+                verify_known(StreamSource::new(stream, decoder).batch_size(batch_size), workers, known, on_progress)?
             }
+        };
+        all.add(report);
+        if all.ended_by.is_some() {
+            break;
         }
     }
     Ok(all)
@@ -137,7 +90,7 @@ impl Loader {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
         let all = self.resolved()?.every_sample();
-        let source = all.transformed(all.read_by(&budget, |_, _| Ok(true))?)?;
+        let source = all.transformed(all.read_by(&budget, true)?)?;
         verify_known(source, workers, BTreeMap::new(), on_progress)
     }
 
@@ -146,11 +99,7 @@ impl Loader {
         let mut all = self.clone();
         all.transforms = all.transforms.without_augmentation();
         let config = &mut all.config;
-        let is_small = |source: &SourceConfig| {
-            use SourceConfig::{Csv, Idx, Npy, Raw, Tokens};
-            matches!(source, Csv { .. } | Idx { .. } | Npy { .. } | Raw { .. } | Tokens { .. })
-        };
-        config.batch_size = if config.sources.iter().all(is_small) { SMALL } else { LARGE };
+        config.batch_size = batch_size(config.sources.iter().all(SourceConfig::has_small_samples));
         config.shuffle = None;
         config.split = None;
         config.folds = None;
@@ -161,19 +110,7 @@ impl Loader {
         config.bad_records = Default::default();
         config.augment.clear();
         config.transforms.retain(|operation| !operation.is_augmentation());
-        for source in &mut config.sources {
-            match source {
-                SourceConfig::Images { options, .. } | SourceConfig::ImageList { options, .. } => {
-                    options.augment.clear()
-                }
-                SourceConfig::Tar { options, .. } => options.images.augment.clear(),
-                // Windows side by side hold every token that windows at every place hold.
-                SourceConfig::Tokens { options, .. } if options.cut == TokenCut::Random => {
-                    options.cut = TokenCut::Contiguous { stride: None };
-                }
-                _ => {}
-            }
-        }
+        config.sources.iter_mut().for_each(SourceConfig::make_plain);
         all
     }
 }

@@ -14,7 +14,7 @@ use crate::storage::{Files, Needs};
 
 use super::codec::{Context, Decode, Made, Names, Varying, make, needs_first, needs_names};
 use super::container::{Container, FieldInfo, Value};
-use super::fields::{Codec, Field};
+use super::fields::{Codec, Field, named_geometries};
 use super::listed::ListedFiles;
 use super::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
 
@@ -166,7 +166,7 @@ impl FieldReader {
         files: &Files,
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
-        let fields = with_geometries(fields);
+        let fields = named_geometries(fields);
         let mut readers: Vec<(usize, Arc<dyn RecordReader>)> = Vec::new();
         for (at, (name, field)) in fields.iter().enumerate().filter(|(_, (_, field))| field.is_file) {
             let listed = listed(&mut *container, name, field, files, budget)?;
@@ -184,20 +184,6 @@ impl FieldReader {
     fn located(&self, error: Error, record: u64) -> Error {
         error.at(self.container.place(record))
     }
-}
-
-/// Images of one sample each get a geometry of their own, unless they name one.
-fn with_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
-    let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
-    let mut fields = fields.to_vec();
-    if fields.iter().filter(is_image).count() > 1 {
-        for (name, field) in &mut fields {
-            if let Codec::Image(image) = &mut field.codec {
-                image.name_geometry(name);
-            }
-        }
-    }
-    fields
 }
 
 fn find(container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
@@ -333,14 +319,11 @@ fn listed(
                 Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
                 _ => "",
             };
-            if text.is_empty() {
-                let message = format!("expected the name of a file, found {}", value.describe());
-                return Err(Error::new(ErrorKind::Data, message).at_column(name).at_record(record));
-            }
             // Most lie in the folder that the first record's lies in.
             let place = container.place(record).path;
             let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            found.push((record, if folder == root { text.into() } else { folder.join(text) }));
+            let is_here = folder == root || text.is_empty();
+            found.push((record, if is_here { text.into() } else { folder.join(text) }));
             Ok(())
         },
         |found| found.into_iter().try_for_each(|(record, path)| listed.push(record, &path)),

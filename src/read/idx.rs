@@ -1,5 +1,6 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +9,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::schema::{Role, TensorSpec};
 
-use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
+use super::fields::Field;
+use super::fixed::{
+    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
+    with_only_field,
+};
+use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
+use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
+use super::summary::FieldSummary;
 use crate::storage::{Access, Files, Input, Spool, inflate_error};
 
 /// How an IDX file is read.
@@ -44,6 +52,132 @@ impl IdxOptions {
         let Self { name, role, dtype, classes, .. } = self;
         Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
     }
+}
+
+/// The format of IDX files, MNIST's, plain or gzip-compressed, and of folders of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Idx;
+
+impl Format for Idx {
+    const NAME: &'static str = "idx";
+    type Options = IdxOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        is_idx_name(Path::new(name))
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("IDX files (plain or .gz) and folders of them")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        head.map_or_else(|| is_idx_name(path), |head| self.sniff(head, path))
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn field_faults(&self, _: &IdxOptions, fields: &[(String, Field)]) -> Result<()> {
+        only_field(Self::NAME, fields).map(|_| ())
+    }
+
+    fn access<'o>(&self, options: &'o mut IdxOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn open(&self, options: &IdxOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let options = with_only_field!(options, at, Self::NAME);
+        Ok(Opened::Readers(vec![Arc::new(IdxReader::open_in(at.files, at.path, &options, at.budget)?)]))
+    }
+
+    fn foretell(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Foretold> {
+        let options = with_only_field!(options, at, Self::NAME);
+        let (records, tensor, held_bytes) = IdxReader::foretold(at.path, &options)?;
+        Ok(Foretold::numbered(records, vec![tensor], held_bytes))
+    }
+
+    fn checks(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Checks> {
+        if !at.path.is_dir() {
+            return Ok(Check::reader(IdxReader::open(at.path, options)?, true).into());
+        }
+        let mut checks = Checks::default();
+        for path in IdxFile::paths_in(at.path)? {
+            match IdxReader::open(&path, options) {
+                Ok(reader) => checks.parts.push(Check::reader(reader, true)),
+                Err(error) => checks.refused.push(error),
+            }
+        }
+        Ok(checks)
+    }
+
+    fn inspect(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Inspection> {
+        if !at.path.is_dir() {
+            return Ok(Inspection::of_array(Self::NAME, IdxReader::open(at.path, options)?.summarise()?));
+        }
+        inspect_folder(at.path)
+    }
+
+    /// Of a folder, the file with most records that is no label file, and the one of labels that has as many records.
+    fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, IdxOptions)>> {
+        if !path.is_dir() {
+            return Ok(vec![(path.to_owned(), IdxOptions::default())]);
+        }
+        let files = IdxFile::in_folder(path)?;
+        // The first of equals.
+        let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
+        let Some(features) = features else {
+            let message = "a folder of IDX files, all of which hold labels; name one of them";
+            return Err(Error::new(ErrorKind::Config, message).at_path(path));
+        };
+        let mut sources = vec![(features.path.clone(), IdxOptions::default())];
+        let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
+        match (labels.next(), labels.next()) {
+            (None, _) => {}
+            (Some(labels), None) => sources.push((labels.path.clone(), IdxOptions::labels())),
+            (Some(_), Some(_)) => {
+                let message = format!(
+                    "several files of {} labels; name the features and their labels as sources of a configuration",
+                    features.records
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(path));
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// A field for each file, called as the file. Records are those of features; of label files only if there are no others.
+fn inspect_folder(folder: &Path) -> Result<Inspection> {
+    let headers = IdxFile::in_folder(folder)?;
+    let only_labels = headers.iter().all(IdxFile::is_label);
+    let records = headers.iter().filter(|file| only_labels || !file.is_label()).map(|file| file.records).sum();
+    let (mut fields, mut first, mut last, mut files) = (vec![], vec![], vec![], vec![]);
+    for header in headers {
+        let name = header.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let summary = IdxReader::open(&header.path, &IdxOptions::default())?.summarise()?;
+        fields.push(FieldSummary { name: name.clone(), ..summary.field });
+        first.push((name.clone(), summary.first));
+        last.push((name.clone(), summary.last));
+        files.push(ArrayFile { name, records: summary.records });
+    }
+    let read = IdxFile::paths_in(folder)?;
+    let ignored = IgnoredFiles::beside(folder, |path| read.binary_search(&path.to_owned()).is_ok())?.into();
+    Ok(Inspection {
+        fields,
+        first: Some(Entry::Numbers(first)),
+        last: Some(Entry::Numbers(last)),
+        details: Details::Arrays { files, ignored },
+        ..Inspection::new(folder, "idx_folder", records)
+    })
 }
 
 /// Records of an IDX file, MNIST's format, plain or gzip-compressed: the first dimension counts records, the others are

@@ -102,24 +102,7 @@ impl Lines {
     /// Reads the lines of a job; see [`Container::fetch`].
     pub(crate) fn fetch_lines(&self, records: &[u64], nth: usize, LineBytes(rows): &mut LineBytes) -> Result<()> {
         check_record(records[nth], self.rows.len()).map_err(|error| error.at_path(self.rows.input.path()))?;
-        if nth == 0 {
-            rows.clear();
-        }
-        if nth < rows.len() {
-            return Ok(());
-        }
-        rows.skip_to(nth);
-        if self.rows.input.slice().is_some() {
-            self.rows.find(&records[nth..], rows);
-            return Ok(());
-        }
-        if nth == 0 {
-            self.rows.look_up(records);
-            if self.rows.gather(records, rows) {
-                return Ok(());
-            }
-        }
-        self.rows.read(&records[nth..], rows).map_err(|error| error.at_record(records[nth]))
+        self.rows.fetch(records, nth, rows)
     }
 
     /// The line that [`fetch_lines`](Self::fetch_lines) read as the job's `nth`, without its end.

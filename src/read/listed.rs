@@ -90,7 +90,8 @@ impl Container for ListedFiles {
 
     fn need(&self, records: &[u64], needs: &mut Needs) {
         if !self.files.are_local() {
-            records.iter().for_each(|record| self.files.need_file(self.first + record, &self.path(*record), needs));
+            let named = records.iter().filter(|record| !self.paths.relative(**record as usize).as_os_str().is_empty());
+            named.for_each(|record| self.files.need_file(self.first + record, &self.path(*record), needs));
         }
     }
 
@@ -98,6 +99,9 @@ impl Container for ListedFiles {
         let Worker { files, path } = scratch.of();
         if files.len() <= nth {
             files.resize_with(nth + 1, Vec::new);
+        }
+        if self.paths.relative(records[nth] as usize).as_os_str().is_empty() {
+            return Err(no_name(records[nth]));
         }
         self.paths.write(records[nth], path);
         let number = self.first + records[nth];

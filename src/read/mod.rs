@@ -12,11 +12,11 @@ pub(crate) mod columns;
 mod concat;
 mod container;
 pub(crate) mod csv;
-pub(crate) mod detect;
 mod field_reader;
 pub(crate) mod fields;
 pub(crate) mod fixed;
 mod foreign;
+pub(crate) mod format;
 pub(crate) mod idx;
 pub(crate) mod ignored;
 pub(crate) mod images;
@@ -53,24 +53,26 @@ use crate::storage::Needs;
 
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
-pub(crate) use csv::foretold_tensors;
-pub(crate) use csv::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Longer, Missing};
-pub(crate) use detect::{Format, detect};
+pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing};
 pub use field_reader::FieldReader;
-pub(crate) use idx::{IdxFile, IdxOptions, IdxReader};
-pub(crate) use images::{ImageFolder, ImageLabels};
+pub(crate) use fields::named_geometries;
+pub(crate) use fixed::ArraySummary;
+pub(crate) use format::SourceConfig;
+pub use format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
+pub(crate) use idx::{Idx, IdxOptions};
+pub(crate) use ignored::IgnoredFiles;
+pub(crate) use images::{ClassCount, FormatCount, Images, own_options};
 pub use job::Job;
 pub use lines::{LineOptions, Lines};
 pub use memory::MemoryReader;
-pub(crate) use npy::{NpyOptions, NpyReader};
-pub(crate) use raw::{RawOptions, RawReader};
+pub(crate) use npy::{Npy, NpyOptions};
+pub(crate) use raw::{Raw, RawOptions};
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
-pub(crate) use sequence::{Align, CsvSequenceReader, SequenceOptions, Unpaired};
+pub(crate) use sequence::{CsvSequences, SequenceOptions};
 pub(crate) use summary::FieldSummary;
-pub(crate) use tar::is_pattern;
-pub(crate) use tar::{ClassBy, TarField, TarOptions, TarReader};
-pub(crate) use tokens::{TokenCut, TokenOptions, TokenReader};
+pub(crate) use tar::{MemberCount, Tar, TarOptions, is_pattern};
+pub(crate) use tokens::{TokenOptions, Tokens};
 
 /// # Errors
 ///
@@ -433,5 +435,49 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn fingerprint(&self) -> Fingerprint {
         (**self).fingerprint()
+    }
+}
+
+impl<S: RecordStream + ?Sized> RecordStream for Box<S> {
+    fn read(&mut self, record: &mut Record) -> Result<bool> {
+        (**self).read(record)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        (**self).rewind()
+    }
+
+    fn repeatable(&self) -> bool {
+        (**self).repeatable()
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        (**self).known_len()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        (**self).fingerprint()
+    }
+}
+
+impl<D: RecordDecoder + ?Sized> RecordDecoder for Box<D> {
+    fn tensors(&self) -> &[TensorSpec] {
+        (**self).tensors()
+    }
+
+    fn measure(&self, record: &Record, scratch: &mut Scratch) -> Result<Extents> {
+        (**self).measure(record, scratch)
+    }
+
+    fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        (**self).decode(sample, record, scratch, row)
+    }
+
+    fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        (**self).decode_all(records, job, scratch, rows);
+    }
+
+    fn place(&self, record: &Record) -> Location {
+        (**self).place(record)
     }
 }

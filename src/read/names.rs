@@ -1,6 +1,9 @@
-//! What the names of files say.
+//! What the names and the beginnings of files say.
 
 use std::path::Path;
+
+/// How much of a file decides what it is.
+pub(super) const HEAD_BYTES: u64 = 64 << 10;
 
 /// The lower-case name without `.gz`.
 pub(super) fn plain_name(path: &Path) -> String {
@@ -11,8 +14,4 @@ pub(super) fn plain_name(path: &Path) -> String {
 pub(super) fn is_idx_name(path: &Path) -> bool {
     let name = plain_name(path);
     name.ends_with("-ubyte") || name.ends_with(".idx")
-}
-
-pub(super) fn is_npy_name(path: &Path) -> bool {
-    plain_name(path).ends_with(".npy")
 }

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,12 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::schema::Role;
 
-use super::fixed::{ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, read_fixed_records};
+use super::fields::Field;
+use super::fixed::{
+    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
+    with_only_field,
+};
+use super::format::{Format, Inspection, Open, Opened};
 use crate::storage::{Access, Files};
 
 /// How a raw file is read: what a header would say, and what becomes of it.
@@ -63,6 +69,48 @@ impl RawOptions {
     fn wanted(&self) -> Wanted<'_> {
         let Self { name, role, dtype, classes, .. } = self;
         Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
+    }
+}
+
+/// The format of numbers without a header: what they are, the options must say.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw;
+
+impl Format for Raw {
+    const NAME: &'static str = "raw";
+    type Options = RawOptions;
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn needs_options(&self) -> bool {
+        true
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn field_faults(&self, _: &RawOptions, fields: &[(String, Field)]) -> Result<()> {
+        only_field(Self::NAME, fields).map(|_| ())
+    }
+
+    fn access<'o>(&self, options: &'o mut RawOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn open(&self, options: &RawOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let options = with_only_field!(options, at, Self::NAME);
+        Ok(Opened::Readers(vec![Arc::new(RawReader::open_in(at.files, at.path, &options)?)]))
+    }
+
+    fn inspect(&self, options: &RawOptions, at: &Open<'_>) -> Result<Inspection> {
+        Ok(Inspection::of_array(Self::NAME, RawReader::open(at.path, options)?.summarise()?))
     }
 }
 

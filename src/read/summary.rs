@@ -31,6 +31,24 @@ pub struct FieldSummary {
     pub mean: Option<f64>,
 }
 
+impl FieldSummary {
+    /// A field of which nothing was read.
+    pub(crate) fn unread(name: &str, dtype: &str, count: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            role: "feature".to_owned(),
+            dtype: dtype.to_owned(),
+            shape: Vec::new(),
+            count,
+            missing: 0,
+            sum: None,
+            min: None,
+            max: None,
+            mean: None,
+        }
+    }
+}
+
 fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     figure.map(Figure).serialize(serializer)
 }
@@ -99,6 +117,16 @@ impl Tally {
         self.count += count;
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
+    }
+
+    /// As if all that `other` was given had been given here, after what was.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.add_to_sum(other.sum);
+        self.compensation += other.compensation;
+        self.whole += other.whole;
+        self.count += other.count;
+        self.min = self.min.into_iter().chain(other.min).reduce(f64::min);
+        self.max = self.max.into_iter().chain(other.max).reduce(f64::max);
     }
 
     pub(crate) fn sum(&self) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::node::Step;
+use crate::tree::Step;
 
 /// The line of a byte, from 1.
 pub(super) fn of_byte(text: &str, byte: usize) -> u64 {

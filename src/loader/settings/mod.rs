@@ -1,15 +1,12 @@
 //! Settings out of a file, and what is wrong with them: the key, its line, what is allowed there, and what may be meant.
 
 mod lines;
-mod node;
-mod words;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use node::{Node, Step, TAGS};
-use words::{Fault, What};
+use crate::tree::{Fault, Node, Step, TAGS, What};
 
 /// The two languages of settings.
 #[derive(Clone, Copy)]
@@ -212,7 +209,7 @@ mod tests {
             (
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.fit = \"center_crop\"",
                 4,
-                &["options.fit: expected { name = ... }", "found a name alone"],
+                &["options.fit: the name \"center_crop\" is not enough", "\"shorter\" is missing"],
             ),
             (
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.size = \"big\"\noptions.fit = 1",

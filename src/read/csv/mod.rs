@@ -8,11 +8,12 @@
 
 mod chunks;
 mod classes;
-mod column;
 mod columns;
+mod container;
 mod decode;
 mod dialect;
 mod encoding;
+mod entry;
 mod fields;
 mod format;
 mod index;
@@ -45,10 +46,10 @@ use crate::storage::{Files, Needs};
 
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
-pub(crate) use column::column_of;
 pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
+pub use entry::Csv;
 pub(crate) use fields::Fields;
 pub(crate) use format::{Format, looks_like_table};
 pub(crate) use inference::Inference;
@@ -185,25 +186,7 @@ impl RecordReader for CsvReader {
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         check_record(samples[nth], self.len()).map_err(|error| error.at_path(self.rows.input.path()))?;
-        let rows = &mut scratch.of::<CsvScratch>().rows;
-        if nth == 0 {
-            rows.clear();
-        }
-        if nth < rows.len() {
-            return Ok(());
-        }
-        rows.skip_to(nth);
-        if self.rows.input.slice().is_some() {
-            self.rows.find(&samples[nth..], rows);
-            return Ok(());
-        }
-        if nth == 0 {
-            self.rows.look_up(samples);
-            if self.rows.gather(samples, rows) {
-                return Ok(());
-            }
-        }
-        self.rows.read(&samples[nth..], rows).map_err(|error| error.at_record(samples[nth]))
+        self.rows.fetch(samples, nth, &mut scratch.of::<CsvScratch>().rows)
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {

@@ -202,6 +202,28 @@ impl Rows {
         into.is_gathered
     }
 
+    /// Reads record `rows[nth]` of a job, and with it as many of those behind it as pays.
+    pub(crate) fn fetch(&self, rows: &[u64], nth: usize, into: &mut RowBytes) -> Result<()> {
+        if nth == 0 {
+            into.clear();
+        }
+        if nth < into.len() {
+            return Ok(());
+        }
+        into.skip_to(nth);
+        if self.input.slice().is_some() {
+            self.find(&rows[nth..], into);
+            return Ok(());
+        }
+        if nth == 0 {
+            self.look_up(rows);
+            if self.gather(rows, into) {
+                return Ok(());
+            }
+        }
+        self.read(&rows[nth..], into).map_err(|error| error.at_record(rows[nth]))
+    }
+
     /// Reads the first of `rows`, and with the same call those after it that lie behind it in the file.
     pub(crate) fn read(&self, rows: &[u64], into: &mut RowBytes) -> Result<()> {
         let first = rows[0];

@@ -8,7 +8,7 @@ use crate::schema::Role;
 
 use super::{ColumnRef, Longer, Missing};
 
-pub(crate) use written::by_name;
+pub(crate) use written::{ByName, by_name};
 
 /// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
 ///
@@ -34,6 +34,43 @@ pub struct Field {
     pub(crate) role: Option<Role>,
     pub(crate) is_file: bool,
     pub(crate) codec: Codec,
+}
+
+/// A field, or a list of fields, that numbers come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    from: Vec<ColumnRef>,
+    several: bool,
+}
+
+impl From<&str> for Origin {
+    fn from(name: &str) -> Self {
+        Self { from: vec![name.into()], several: false }
+    }
+}
+
+impl From<String> for Origin {
+    fn from(name: String) -> Self {
+        Self { from: vec![name.into()], several: false }
+    }
+}
+
+impl From<usize> for Origin {
+    fn from(position: usize) -> Self {
+        Self { from: vec![position.into()], several: false }
+    }
+}
+
+impl<C: Into<ColumnRef>, const N: usize> From<[C; N]> for Origin {
+    fn from(fields: [C; N]) -> Self {
+        Self { from: fields.into_iter().map(Into::into).collect(), several: true }
+    }
+}
+
+impl<C: Into<ColumnRef>> From<Vec<C>> for Origin {
+    fn from(fields: Vec<C>) -> Self {
+        Self { from: fields.into_iter().map(Into::into).collect(), several: true }
+    }
 }
 
 /// What the values of a field become.
@@ -197,6 +234,12 @@ impl Category {
         self.missing = Some(code);
         self
     }
+
+    /// The field that they come from, or a list of fields.
+    pub fn from(self, fields: impl Into<Origin>) -> Field {
+        let Origin { from, several } = fields.into();
+        Field { from, several, ..self.into() }
+    }
 }
 
 impl Numbers {
@@ -257,10 +300,11 @@ impl Numbers {
         self
     }
 
-    /// The fields that they come from, in the order of the elements: `[fields]`, also of a single one. For one field without a
-    /// dimension there is [`Field::from`].
-    pub fn from<C: Into<ColumnRef>>(self, fields: impl IntoIterator<Item = C>) -> Field {
-        Field { from: fields.into_iter().map(Into::into).collect(), several: true, ..self.into() }
+    /// The field that they come from, whose numbers have no further dimension; or a list of fields, in the order of the
+    /// elements: `[fields]`, also of a single one.
+    pub fn from(self, fields: impl Into<Origin>) -> Field {
+        let Origin { from, several } = fields.into();
+        Field { from, several, ..self.into() }
     }
 }
 
@@ -291,6 +335,11 @@ impl Array {
         self.shape = Some(shape.to_vec());
         self
     }
+
+    /// The field that it comes from.
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
 }
 
 impl Text {
@@ -305,6 +354,11 @@ impl Text {
         self.longer = Longer::Cut;
         self
     }
+
+    /// The field that it comes from.
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
 }
 
 impl Field {
@@ -315,6 +369,13 @@ impl Field {
     /// Whether it has a dimension for the fields that it comes from.
     pub(crate) fn is_several(&self) -> bool {
         self.several
+    }
+
+    /// Leaves out what is done at random.
+    pub(crate) fn make_plain(&mut self) {
+        if let Codec::Image(Image(options)) = &mut self.codec {
+            options.augment.clear();
+        }
     }
 
     /// How many fields it comes from.
@@ -394,4 +455,18 @@ impl From<Text> for Field {
     fn from(Text { max_len, longer }: Text) -> Self {
         Self::new(Codec::Text { max_len, longer })
     }
+}
+
+/// Images of one sample each get a geometry of their own, unless they name one.
+pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
+    let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
+    let mut fields = fields.to_vec();
+    if fields.iter().filter(is_image).count() > 1 {
+        for (name, field) in &mut fields {
+            if let Codec::Image(image) = &mut field.codec {
+                image.name_geometry(name);
+            }
+        }
+    }
+    fields
 }

@@ -293,6 +293,15 @@ impl<'de> Deserialize<'de> for Field {
     }
 }
 
+/// Fields by the names of their tensors, to be written.
+pub(crate) struct ByName<'a>(pub(crate) &'a [(String, Field)]);
+
+impl Serialize for ByName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        by_name::serialize(self.0, serializer)
+    }
+}
+
 /// Fields by the names of their tensors, in their order.
 pub(crate) mod by_name {
     use super::*;

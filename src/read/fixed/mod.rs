@@ -1,5 +1,6 @@
 //! Records of one size and element type, one after another in a file: what IDX, NPY and raw files share.
 
+mod entry;
 mod fetched;
 mod stored;
 mod summary;
@@ -18,6 +19,7 @@ use crate::storage::{Input, Needs};
 
 use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
+pub(super) use entry::{only_field, with_only_field};
 pub(crate) use fetched::Fetched;
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};

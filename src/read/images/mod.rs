@@ -1,6 +1,7 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
 mod classes;
+mod entry;
 mod listing;
 mod saved;
 mod stored;
@@ -16,12 +17,13 @@ use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
-use crate::read::csv::column_of;
-use crate::read::{ColumnRef, CsvOptions, Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
+use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 use crate::storage::{Files, Needs};
+pub(crate) use entry::own_options;
+pub use entry::{FolderOptions, Images};
 use listing::Found;
 pub(super) use listing::PathList;
 pub(crate) use listing::has_class_folders;
@@ -303,33 +305,6 @@ impl ImageFolder {
         let sizes = found.files.hash_of_sizes()?;
         let labelled = !matches!(labels, ImageLabels::None);
         Self::listed(found, sizes, labelled, options, &MemoryBudget::unlimited())
-    }
-
-    /// Takes the files that a column of a CSV file names, in its order; relative ones from the folder of that file.
-    ///
-    /// # Errors
-    ///
-    /// As [`CsvReader::open`](crate::csv::CsvReader::open), and as [`from_paths`](Self::from_paths).
-    pub fn from_column(
-        files: &Files,
-        path: impl AsRef<Path>,
-        column: &ColumnRef,
-        csv: &CsvOptions,
-        options: &ImageOptions,
-        budget: &MemoryBudget,
-    ) -> Result<Self> {
-        let path = path.as_ref();
-        check(options)?;
-        let mut found = Found::default();
-        found.files.set_root(path.parent().unwrap_or(Path::new("")));
-        column_of(files, path, column, csv, |name| found.files.push(Path::new(name)))?;
-        if found.files.len() == 0 {
-            return Err(Error::new(ErrorKind::NotFound, "names no image files: it has no records").at_path(path));
-        }
-        let mut reader = Self::new(path, found, 0, false, options, budget)?;
-        reader.first_file = files.number_files(reader.len());
-        reader.storage = files.clone();
-        Ok(reader)
     }
 
     fn new(

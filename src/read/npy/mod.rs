@@ -1,6 +1,7 @@
 mod header;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::schema::Role;
 
-use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, read_fixed_records};
+use super::fields::Field;
+use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, only_field, read_fixed_records, with_only_field};
+use super::format::{Format, Inspection, Open, Opened};
 use crate::storage::{Access, Files};
 
 pub(super) use header::{array_in, begins_as_npy, header_of};
@@ -44,6 +47,52 @@ impl NpyOptions {
     fn wanted(&self) -> Wanted<'_> {
         let Self { name, role, dtype, classes, .. } = self;
         Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
+    }
+}
+
+/// The format of NPY files.
+#[derive(Clone, Copy, Debug)]
+pub struct Npy;
+
+impl Format for Npy {
+    const NAME: &'static str = "npy";
+    type Options = NpyOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        begins_as_npy(head)
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        name.ends_with(".npy")
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("NPY files")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        Some("a gzip-compressed NPY file; decompress it first")
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn field_faults(&self, _: &NpyOptions, fields: &[(String, Field)]) -> Result<()> {
+        only_field(Self::NAME, fields).map(|_| ())
+    }
+
+    fn access<'o>(&self, options: &'o mut NpyOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let options = with_only_field!(options, at, Self::NAME);
+        Ok(Opened::Readers(vec![Arc::new(NpyReader::open_in(at.files, at.path, &options)?)]))
+    }
+
+    fn inspect(&self, options: &NpyOptions, at: &Open<'_>) -> Result<Inspection> {
+        Ok(Inspection::of_array(Self::NAME, NpyReader::open(at.path, options)?.summarise()?))
     }
 }
 

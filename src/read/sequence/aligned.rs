@@ -1,36 +1,11 @@
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema, TensorSpec};
 
 use super::CsvSequenceReader;
+use super::options::{Align, Unpaired};
 use super::source::SequenceScratch;
-
-/// How the steps of features and labels lie to each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Align {
-    /// Both have as many.
-    #[default]
-    Equal,
-    /// The first step of one is that of the other; the shorter one is padded behind.
-    Start,
-    /// The last step of one is that of the other; the shorter one is padded before.
-    End,
-}
-
-/// What becomes of the sequences of one reader that have no partner in the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unpaired {
-    /// Opening is an error.
-    #[default]
-    Error,
-    /// The surplus of the longer reader is left out.
-    Drop,
-}
 
 /// Sequences whose features and labels come from two readers.
 ///

@@ -4,6 +4,7 @@
 //! from two readers).
 
 mod aligned;
+mod entry;
 mod options;
 mod source;
 mod summary;
@@ -20,8 +21,9 @@ use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 use super::csv::{ColumnRef, Fault, Plan};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
-pub use aligned::{Align, AlignedSequences, Unpaired};
-pub use options::{SequenceLabel, SequenceOptions};
+pub use aligned::AlignedSequences;
+pub use entry::CsvSequences;
+pub use options::{Align, SequenceLabel, SequenceOptions, Unpaired};
 pub(crate) use source::is_csv_name;
 use source::{SequenceScratch, Source};
 pub use summary::{SequenceRecord, SequenceSummary};

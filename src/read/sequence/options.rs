@@ -1,6 +1,8 @@
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use crate::read::csv::CsvOptions;
+use crate::read::csv::{ColumnRef, CsvOptions};
 
 /// How sequences are read. Plain data: every field has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,11 +15,30 @@ pub struct SequenceOptions {
     pub label: SequenceLabel,
     /// Largest file, unpacked, if each file is a sequence: it is read as a whole.
     pub max_sequence_bytes: u64,
+    /// For a [source](crate::settings::SourceConfig): the column whose equal values make a sequence. Otherwise each file of a
+    /// folder is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_by: Option<ColumnRef>,
+    /// For a source: where the labels come from, if not from the same files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<PathBuf>,
+    /// For a source with labels of its own: how features and labels of different length lie to each other.
+    pub align: Align,
+    /// For a source with labels of its own: what becomes of sequences without a partner.
+    pub unpaired: Unpaired,
 }
 
 impl Default for SequenceOptions {
     fn default() -> Self {
-        Self { csv: CsvOptions::default(), label: SequenceLabel::default(), max_sequence_bytes: 256 << 20 }
+        Self {
+            csv: CsvOptions::default(),
+            label: SequenceLabel::default(),
+            max_sequence_bytes: 256 << 20,
+            group_by: None,
+            labels: None,
+            align: Align::default(),
+            unpaired: Unpaired::default(),
+        }
     }
 }
 
@@ -32,4 +53,28 @@ pub enum SequenceLabel {
     Last,
     /// The sequence as a whole: all steps must say the same.
     Constant,
+}
+
+/// How the steps of features and labels lie to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Align {
+    /// Both have as many.
+    #[default]
+    Equal,
+    /// The first step of one is that of the other; the shorter one is padded behind.
+    Start,
+    /// The last step of one is that of the other; the shorter one is padded before.
+    End,
+}
+
+/// What becomes of the sequences of one reader that have no partner in the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unpaired {
+    /// Opening is an error.
+    #[default]
+    Error,
+    /// The surplus of the longer reader is left out.
+    Drop,
 }

@@ -4,6 +4,8 @@
 //! samples of members; [`fields`] and [`value`] decode them.
 
 mod braces;
+mod container;
+mod entry;
 mod fields;
 mod index;
 mod options;
@@ -29,11 +31,12 @@ use super::images::{ImageSizes, upright_size, write_label, write_mask};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
 
+pub use entry::Tar;
 use fields::Fields;
 use index::{ArchiveIndex, NO_CLASS, Place};
 pub use options::{ClassBy, TarField, TarOptions};
 pub(crate) use paths::is_pattern;
-pub(super) use paths::is_tar_name;
+pub(super) use paths::{first_of_pattern, is_tar_name};
 pub use summary::{MemberCount, TarRecord, TarSummary};
 
 /// How many archives are kept open. Others are opened for each read, as the files of a folder are: systems limit how

@@ -76,6 +76,11 @@ pub(in crate::read) fn is_tar_name(path: &Path) -> bool {
     is_tar && !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
+/// The first of the paths that a pattern stands for.
+pub(in crate::read) fn first_of_pattern(path: &Path) -> Result<PathBuf> {
+    Ok(expand(path)?.and_then(|paths| paths.into_iter().next()).unwrap_or_else(|| path.to_owned()))
+}
+
 /// Whether a path that does not exist is a pattern.
 pub(crate) fn is_pattern(path: &Path) -> bool {
     !path.exists() && matches!(expand(path), Ok(Some(_)))

@@ -3,6 +3,7 @@
 
 mod best_fit;
 mod documents;
+mod entry;
 mod file;
 mod options;
 
@@ -23,6 +24,7 @@ use best_fit::Bins;
 use documents::Windows;
 use file::TokenFile;
 
+pub use entry::Tokens;
 pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 
 /// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write them, or NPY.

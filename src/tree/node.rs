@@ -11,14 +11,14 @@ use super::words::Fault;
 
 /// One step from a table or list to what it holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
 
 /// What a file of settings holds, whatever its language.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Null,
     Flag(bool),
     Unsigned(u64),
@@ -30,10 +30,10 @@ pub(super) enum Node {
 }
 
 /// The keys that say of which kind a table is.
-pub(super) const TAGS: [&str; 2] = ["format", "kind"];
+pub(crate) const TAGS: [&str; 2] = ["format", "kind"];
 
 impl Node {
-    pub(super) fn at(&mut self, path: &[Step]) -> Option<&mut Self> {
+    pub(crate) fn at(&mut self, path: &[Step]) -> Option<&mut Self> {
         path.iter().try_fold(self, |node, step| match (node, step) {
             (Self::Table(entries), Step::Key(key)) => {
                 entries.iter_mut().find(|(own, _)| own == key).map(|(_, node)| node)
@@ -44,19 +44,19 @@ impl Node {
     }
 
     /// Which entry says the kind.
-    pub(super) fn tag(&self) -> Option<usize> {
+    pub(crate) fn tag(&self) -> Option<usize> {
         let Self::Table(entries) = self else { return None };
         entries.iter().position(|(key, _)| TAGS.contains(&key.as_str()))
     }
 
     /// Whether this is a list that holds no lists or tables.
-    pub(super) fn is_list_of_values(&self) -> bool {
+    pub(crate) fn is_list_of_values(&self) -> bool {
         let is_value = |node: &Self| !matches!(node, Self::List(_) | Self::Table(_));
         matches!(self, Self::List(items) if items.iter().all(is_value))
     }
 
     /// Whether this can be no name with what belongs to it, which is a table of one key.
-    pub(super) fn is_long_table(&self) -> bool {
+    pub(crate) fn is_long_table(&self) -> bool {
         matches!(self, Self::Table(entries) if entries.len() > 1)
     }
 }

@@ -6,14 +6,14 @@ use crate::error::nearest;
 
 /// What is wrong with a setting, in words for a person.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Fault {
-    pub(super) what: What,
-    pub(super) text: String,
+pub(crate) struct Fault {
+    pub(crate) what: What,
+    pub(crate) text: String,
 }
 
 /// What finding the place depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum What {
+pub(crate) enum What {
     /// A key is not there.
     Missing,
     /// A list is too short or too long.
@@ -27,12 +27,12 @@ impl Fault {
     }
 
     /// Something where one of these names may stand.
-    pub(super) fn no_choice(found: Unexpected<'_>, names: &[&str]) -> Self {
+    pub(crate) fn no_choice(found: Unexpected<'_>, names: &[&str]) -> Self {
         Self::new(format!("expected {}, found {}", one_of(names), found_words(found)))
     }
 
     /// It comes of a name that stands alone.
-    pub(super) fn of_bare_name(self, name: &str) -> Self {
+    pub(crate) fn of_bare_name(self, name: &str) -> Self {
         Self::new(format!("the name {name:?} is not enough ({}); write {{ {name} = ... }}", self.text))
     }
 }
@@ -105,11 +105,33 @@ impl fmt::Display for Fault {
     }
 }
 
+/// A fault that is handed on as an error of another deserialiser; where that is one of ours, it comes out as it went in.
+pub(crate) struct Told<'a>(pub(crate) &'a Fault);
+
+const MARKS: [(What, &str); 2] = [(What::Missing, "\0missing\0"), (What::Length, "\0length\0")];
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((_, mark)) = MARKS.iter().find(|(what, _)| f.alternate() && *what == self.0.what) {
+            f.write_str(mark)?;
+        }
+        f.write_str(&self.0.text)
+    }
+}
+
+/// A name that is none of `names`.
+pub(crate) fn not_allowed(found: &str, names: &[&str]) -> String {
+    format!("{found:?} is not allowed; {}it is {}", meant(found, names), one_of(names))
+}
+
 impl std::error::Error for Fault {}
 
 impl Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new(message.to_string())
+        let text = format!("{message:#}");
+        let marked = MARKS.iter().find_map(|(what, mark)| Some((*what, text.strip_prefix(mark)?.to_owned())));
+        let (what, text) = marked.unwrap_or((What::Other, text));
+        Self { what, text }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -126,8 +148,7 @@ impl Error for Fault {
     }
 
     fn unknown_variant(found: &str, names: &'static [&'static str]) -> Self {
-        let meant = meant(found, names);
-        Self::new(format!("{found:?} is not allowed; {meant}it is {}", one_of(names)))
+        Self::new(not_allowed(found, names))
     }
 
     fn unknown_field(found: &str, names: &'static [&'static str]) -> Self {

@@ -1,0 +1,116 @@
+//! The columns of a table as fields: for whatever codecs [`CsvReader`](super::CsvReader) has no faster way for.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::random::hash_texts;
+use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use crate::read::{Fingerprint, Scratch, check_record};
+use crate::storage::{Files, Needs};
+
+use super::fields::Fields;
+use super::format::Format;
+use super::open::open_rows;
+use super::options::{ColumnRef, CsvOptions};
+use super::rows::{RowBytes, Rows};
+use super::text::Text;
+use super::value::Missings;
+
+/// Records whose fields are what stands there, or missing.
+pub(super) struct CsvTable {
+    rows: Rows,
+    format: Format,
+    missings: Missings,
+    fields: Vec<FieldInfo>,
+    /// Which columns were asked for.
+    found: Vec<bool>,
+    stored_bytes: u64,
+}
+
+#[derive(Default)]
+struct Worker {
+    rows: RowBytes,
+    field: Vec<u8>,
+}
+
+impl CsvTable {
+    pub(super) fn open(files: &Files, path: &Path, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
+        options.validate()?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?;
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        let rows = open_rows(&text, &format, options, budget, None)?;
+        let fields: Vec<FieldInfo> = format.names.iter().map(|name| FieldInfo::new(name, FieldKind::Text)).collect();
+        let found = vec![false; fields.len()];
+        Ok(Self { rows, format, missings, fields, found, stored_bytes: text.stored_bytes() })
+    }
+}
+
+impl Container for CsvTable {
+    fn len(&self) -> u64 {
+        self.rows.len()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let column = self.format.column(field)?;
+        self.found[column] = true;
+        Ok(column)
+    }
+
+    fn forget(&mut self) {
+        self.found.fill(false);
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        self.rows.need(records, needs);
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(records[nth], self.len()).map_err(|error| error.at_path(self.rows.input.path()))?;
+        self.rows.fetch(records, nth, &mut scratch.of::<Worker>().rows)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let Worker { rows, field: buffer } = scratch.of();
+        let bytes = rows.get(nth, self.rows.input.slice());
+        let found = self.rows.dialect().record(bytes);
+        let mut fields = Fields::new(&bytes[..found.len], found.quoted, self.rows.dialect());
+        let mut read = || {
+            for (column, is_found) in self.found.iter().enumerate() {
+                let field = if *is_found { fields.next(buffer) } else { fields.skip().then_some(&b""[..]) };
+                let Some(field) = field else {
+                    let message = format!("{column} fields; the first record has {}", self.found.len());
+                    return Err(Error::new(ErrorKind::Data, message));
+                };
+                if *is_found {
+                    let is_missing = self.missings.contains(field.trim_ascii());
+                    visit(column, if is_missing { Value::Missing } else { Value::Bytes(field) })?;
+                }
+            }
+            if fields.skip() {
+                let message = format!("more than {} fields, which the first record has", self.found.len());
+                return Err(Error::new(ErrorKind::Data, message));
+            }
+            Ok(())
+        };
+        read().map_err(|error| self.rows.locate(error, record, self.rows.start(record)))
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location {
+            path: Some(self.rows.input.path().to_owned()),
+            record: Some(record),
+            byte: Some(self.rows.start(record)),
+            ..Location::default()
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: hash_texts(&self.format.names), sizes: self.stored_bytes }
+    }
+}

@@ -1,0 +1,164 @@
+//! CSV among the formats.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::fields::{Codec, Field, Numbers};
+use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed};
+use crate::read::names::HEAD_BYTES;
+use crate::read::saved::SavedIndex;
+use crate::read::sequence::is_csv_name;
+use crate::read::{FieldReader, Missing, RecordDecoder, RecordReader, named_geometries};
+use crate::storage::Access;
+
+use super::container::CsvTable;
+use super::{
+    ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, foretold_tensors, looks_like_table,
+};
+
+/// The format of CSV and TSV files, plain or gzip-compressed.
+#[derive(Clone, Copy, Debug)]
+pub struct Csv;
+
+/// The options that give those of `fields` that this reader decodes by itself, and the others.
+fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions, Vec<(String, Field)>)> {
+    let mut csv = options.clone();
+    let mut others = Vec::new();
+    for (name, field) in fields {
+        let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
+        let columns = field.columns(name);
+        let (values, dtype, shape) = match &field.codec {
+            Codec::Image(_) if !field.is_file => {
+                return fault("a column holds no image; if it names files, say `file`");
+            }
+            Codec::Array { .. } if !field.is_file => {
+                return fault("a column holds no array; if it names files, say `file`");
+            }
+            _ if field.is_file => {
+                others.push((name.clone(), field.clone()));
+                continue;
+            }
+            Codec::Numbers(Numbers { missing: Missing::Error, max_len: None, dtype, shape, .. }) => {
+                let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
+                (ColumnValues::Numbers, Some(*dtype), shape)
+            }
+            Codec::Class { names, one_hot } => {
+                (ColumnValues::Classes { names: names.clone(), one_hot: *one_hot }, None, None)
+            }
+            Codec::Category { names, missing } => {
+                (ColumnValues::Categories { names: names.clone(), missing: *missing }, None, None)
+            }
+            Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
+            _ => {
+                others.push((name.clone(), field.clone()));
+                continue;
+            }
+        };
+        csv.tensors.push(ColumnTensor {
+            name: name.clone(),
+            role: field.role_or_default(),
+            columns,
+            dtype,
+            shape,
+            values,
+        });
+    }
+    Ok((csv, others))
+}
+
+impl Format for Csv {
+    const NAME: &'static str = "csv";
+    type Options = CsvOptions;
+
+    fn sniff(&self, head: &[u8], path: &Path) -> bool {
+        looks_like_table(path, head, (head.len() as u64) < HEAD_BYTES)
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        is_csv_name(name)
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("CSV and TSV files (plain or .gz)")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn faults(&self, options: &CsvOptions) -> Vec<String> {
+        options.validate().err().map(|error| error.to_string()).into_iter().collect()
+    }
+
+    fn field_faults(&self, options: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
+        split(options, fields).map(|_| ())
+    }
+
+    fn access<'o>(&self, options: &'o mut CsvOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn saved_index<'o>(&self, options: &'o mut CsvOptions) -> Option<&'o mut SavedIndex> {
+        Some(&mut options.saved_index)
+    }
+
+    fn open(&self, options: &CsvOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let open = |options: &CsvOptions| CsvReader::open_in(at.files, at.path, options, at.budget);
+        if at.fields.is_empty() {
+            return Ok(Opened::reader(open(options)?));
+        }
+        let fields = named_geometries(at.fields);
+        let (own, others) = split(options, &fields).map_err(|error| error.at_path(at.path))?;
+        let mut readers: Vec<std::sync::Arc<dyn RecordReader>> = Vec::new();
+        if others.len() < fields.len() {
+            readers.push(std::sync::Arc::new(open(&own)?));
+        }
+        if !others.is_empty() {
+            let table = CsvTable::open(at.files, at.path, options, at.budget)?;
+            readers.extend(FieldReader::with_files(Box::new(table), &others, at.files, at.budget)?);
+        }
+        Ok(Opened::Readers(readers))
+    }
+
+    fn stream(&self, options: &CsvOptions, at: &Open<'_>, always: bool) -> Result<Option<Streamed>> {
+        let (own, others) = split(options, at.fields).map_err(|error| error.at_path(at.path))?;
+        if !others.is_empty() || !(always || CsvStream::suits(at.files, at.path, &own)?) {
+            return Ok(None);
+        }
+        let (stream, decoder) = CsvStream::open_in(at.files, at.path, &own, at.budget)?;
+        Ok(Some(Streamed { stream: Box::new(stream), decoder: Box::new(decoder) as Box<dyn RecordDecoder> }))
+    }
+
+    fn foretell(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Foretold> {
+        let (own, others) = split(options, at.fields).map_err(|error| error.at_path(at.path))?;
+        if !others.is_empty() || !CsvStream::suits(at.files, at.path, &own)? {
+            return Foretold::of_opened(self.open(options, at)?.into(), at);
+        }
+        let tensors = foretold_tensors(at.path, &own)?;
+        let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
+        Ok(Foretold::unknown(tensors, format!("{what}: only unpacking all of {} tells", at.path.display())))
+    }
+
+    /// Without a schema no field is bad by itself: text in a column of numbers makes it a column of text.
+    fn checks(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Checks> {
+        let options = CsvOptions { missing: Missing::Nan, ..options.clone() };
+        let (stream, checker) = CsvStream::open_unchecked(at.path, &options)?;
+        Ok(Check::stream(Streamed { stream: Box::new(stream), decoder: Box::new(checker) }).into())
+    }
+
+    fn inspect(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Inspection> {
+        let CsvSummary { header, header_reason, delimiter, encoding, records, fields, first, last, .. } =
+            CsvSummary::of(at.path, options)?;
+        Ok(Inspection {
+            fields,
+            first: first.map(Entry::Columns),
+            last: last.map(Entry::Columns),
+            details: Details::Table { header, header_reason, delimiter, encoding, steps: None, ignored: None },
+            ..Inspection::new(at.path, Self::NAME, records)
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! What is read to find everything that is bad.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Error, Location, Result};
+use crate::read::container::{Container, Value};
+use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Role, TensorSpec};
+
+use super::{Opened, Streamed};
+
+/// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
+const SMALL: usize = 256;
+
+/// The same of images and sequences: few enough that all workers are busy to the end.
+const LARGE: usize = 8;
+
+/// What is read to find everything that is bad, part by part.
+#[derive(Debug, Default)]
+pub struct Checks {
+    /// What is read.
+    pub(crate) parts: Vec<Check>,
+    /// What is bad already, and has no number.
+    pub(crate) refused: Vec<Error>,
+}
+
+/// A part of [`Checks`].
+pub struct Check {
+    pub(crate) records: Checked,
+    /// What is known to be bad, by number.
+    pub(crate) known: BTreeMap<u64, Error>,
+    pub(crate) batch_size: usize,
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("known", &self.known).finish_non_exhaustive()
+    }
+}
+
+pub(crate) enum Checked {
+    Reader(Arc<dyn RecordReader>),
+    Stream(Streamed),
+}
+
+/// How many samples a worker should take at a time.
+pub(crate) fn batch_size(has_small_samples: bool) -> usize {
+    if has_small_samples { SMALL } else { LARGE }
+}
+
+impl Check {
+    /// All samples of a reader.
+    pub fn reader(reader: impl RecordReader + 'static, has_small_samples: bool) -> Self {
+        let records = Checked::Reader(Arc::new(reader));
+        Self { records, known: BTreeMap::new(), batch_size: batch_size(has_small_samples) }
+    }
+
+    /// All records of a stream.
+    pub fn stream(streamed: Streamed) -> Self {
+        Self { records: Checked::Stream(streamed), known: BTreeMap::new(), batch_size: SMALL }
+    }
+}
+
+impl From<Check> for Checks {
+    fn from(check: Check) -> Self {
+        Self { parts: vec![check], refused: Vec::new() }
+    }
+}
+
+impl Checks {
+    /// All fields of all records.
+    pub(crate) fn of_opened(opened: Opened, has_small_samples: bool) -> Result<Self> {
+        let check = |reader| Check {
+            records: Checked::Reader(reader),
+            known: BTreeMap::new(),
+            batch_size: batch_size(has_small_samples),
+        };
+        let parts = match opened {
+            Opened::Reader(reader) => vec![check(reader)],
+            Opened::Readers(readers) => readers.into_iter().map(check).collect(),
+            Opened::Container(container) => vec![check(Arc::new(Whole::new(container)?))],
+        };
+        Ok(Self { parts, refused: Vec::new() })
+    }
+}
+
+/// Reads all fields of each record, and keeps nothing of them.
+struct Whole {
+    container: Box<dyn Container>,
+    tensors: [TensorSpec; 1],
+}
+
+impl Whole {
+    fn new(mut container: Box<dyn Container>) -> Result<Self> {
+        let names: Vec<ColumnRef> = container.fields().iter().map(|field| field.name.as_str().into()).collect();
+        names.iter().try_for_each(|name| container.find(name).map(|_| ()))?;
+        Ok(Self { container, tensors: [TensorSpec::new("read", Role::Feature, DType::U8, &[])] })
+    }
+}
+
+fn read_all(value: Value<'_>) -> Result<()> {
+    if let Value::List(list) = value { list.each(&mut read_all) } else { Ok(()) }
+}
+
+impl RecordReader for Whole {
+    fn len(&self) -> u64 {
+        self.container.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.container.fetch(samples, nth, scratch)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        row.zero();
+        self.container.read(sample.id, nth, scratch, &mut |_, value| read_all(value))
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.container.place(sample)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.container.fingerprint()
+    }
+}

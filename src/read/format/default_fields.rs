@@ -1,0 +1,44 @@
+//! What a container's records become where nobody says what they should.
+
+use crate::decode::image::ImageFormat;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::container::{Container, FieldInfo, FieldKind};
+use crate::read::fields::{Field, Numbers};
+
+/// A tensor for each field of numbers, called as the field. Text, bytes and what else there is becomes nothing by itself: how
+/// long a text may be, or how large a picture should be, somebody must say.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if no field holds numbers, with what there is and how to say what it should become.
+pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, Field)>> {
+    let infos = container.fields();
+    let field = |info: &FieldInfo| match info.kind {
+        FieldKind::Numbers(dtype) => Some((info.name.clone(), Numbers::of(dtype).into())),
+        _ => None,
+    };
+    let fields: Vec<_> = infos.iter().filter_map(field).collect();
+    if fields.is_empty() {
+        const SHOWN: usize = 10;
+        let shown = infos.iter().take(SHOWN).map(|info| format!("{} ({})", info.name, info.type_name()));
+        let names = shown.collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "no field holds numbers alone; say in `fields` what becomes of those that there are: {names}{} (for example \
+             fields = {{ x = {{ from = {:?}, {} }} }})",
+            if infos.len() > SHOWN { ", ..." } else { "" },
+            infos.first().map_or("", |info| info.name.as_str()),
+            infos.first().map_or("text = 80", example),
+        );
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    Ok(fields)
+}
+
+fn example(info: &FieldInfo) -> &'static str {
+    let is_image = info.name.rsplit('.').next().is_some_and(|extension| ImageFormat::of_extension(extension).is_some());
+    match info.kind {
+        FieldKind::Bytes if is_image || info.name.contains("image") => "image = [224, 224]",
+        FieldKind::Bytes => "array = []",
+        _ => "text = 80",
+    }
+}

@@ -1,0 +1,298 @@
+//! Which format lies at a path: by content first, then by name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::read::Csv;
+use crate::read::csv::looks_like_table;
+use crate::read::foreign::{self, Foreign};
+use crate::read::names::{HEAD_BYTES, plain_name};
+use crate::read::sequence::is_csv_name;
+use crate::read::tar::{first_of_pattern, is_pattern, is_tar_name};
+use crate::storage::{Files, inflate_error, open_file};
+
+use super::any::AnyFormat;
+
+/// How many files of a folder whose names tell nothing are opened.
+const OPENED_FILES: usize = 16;
+
+/// Finds out what lies at `path`; see [`Formats::detect`](super::Formats::detect).
+pub(super) fn detect(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
+    if is_pattern(path) {
+        // Whether the files of a pattern exist is seen when they are opened.
+        let first = first_of_pattern(path)?;
+        let tar = formats.iter().find(|format| format.name() == "tar" && is_tar_name(&first)).cloned();
+        return tar.map_or_else(|| detect(formats, &first), Ok);
+    }
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing_path(path),
+        _ => Error::io(path, error),
+    })?;
+    let format = if metadata.is_dir() {
+        folder(formats, path)?
+    } else if metadata.is_file() {
+        file(formats, path)?
+    } else {
+        // Formats are found by looking into a file before it is read: a pipe would lose what was looked at.
+        let message = "is not an ordinary file; save what it gives to a file first";
+        return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+    };
+    tracing::debug!(path = %path.display(), format = format.name(), "the format was found out");
+    Ok(format)
+}
+
+/// The beginning of a file, decompressed if it is gzip, and whether it is.
+fn head_of(path: &Path) -> Result<(Vec<u8>, bool)> {
+    let is_packed = Files::local().is_gzip(path)?;
+    let mut head = Vec::new();
+    if is_packed {
+        let bytes = Files::local().inflated(path)?.take(HEAD_BYTES).read_to_end(&mut head);
+        bytes.map_err(|error| inflate_error(path, head.len() as u64, error))?;
+    } else {
+        open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
+    }
+    Ok((head, is_packed))
+}
+
+fn file(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
+    let (head, is_packed) = head_of(path)?;
+    let name = plain_name(path);
+    // Any text might be a table: that is asked last.
+    let others = || formats.iter().filter(|format| !format.is::<Csv>());
+    let by_content = others().find(|format| format.sniff(&head, path));
+    if let Some(format) = by_content.or_else(|| others().find(|format| format.has_name(&name))) {
+        return match format.gzip_advice().filter(|_| is_packed) {
+            Some(advice) => Err(Error::new(ErrorKind::Format, advice).at_path(path)),
+            None => Ok(format.clone()),
+        };
+    }
+    let is_utf16 = matches!(head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    let binary = binary_byte(&head).filter(|_| !is_utf16);
+    let is_text =
+        binary.is_none() && std::str::from_utf8(&head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    if let Some(Foreign { what, advice }) = foreign::by_content(&head, is_text).or_else(|| foreign::by_name(&name)) {
+        let message = format!("{what}, which Ringfeed does not read: {advice}");
+        return Err(Error::new(ErrorKind::Format, message).at_path(path));
+    }
+    if let Some(byte) = binary {
+        let message =
+            format!("{:#04x}: this is neither text nor a known format; {}", head[byte], known_formats(formats));
+        return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64));
+    }
+    let whole = (head.len() as u64) < HEAD_BYTES;
+    if let Some(csv) = formats.iter().find(|format| format.is::<Csv>())
+        && (is_csv_name(&name) || is_utf16 || looks_like_table(path, &head, whole))
+    {
+        return Ok(csv.clone());
+    }
+    let message = match head.trim_ascii() {
+        [] => "the file is empty".to_owned(),
+        _ => {
+            format!(
+                "text, but not like a table: its first records are not divided evenly by a comma, tab, semicolon or bar, or no \
+                 column holds numbers. If it is one, call it .csv, or say so (--delimiter, or format = \"csv\" in a \
+                 configuration); {}",
+                known_formats(formats)
+            )
+        }
+    };
+    Err(Error::new(ErrorKind::Format, message).at_path(path))
+}
+
+/// What there is to choose from, for messages.
+fn known_formats(formats: &[AnyFormat]) -> String {
+    let titles: Vec<&str> = formats.iter().filter_map(|format| format.title()).collect();
+    format!(
+        "there are {}; of raw numbers and tokens somebody must say what they are (--stored, or a configuration)",
+        titles.join(", ")
+    )
+}
+
+/// The first byte that no text holds: a NUL, and where the whole is not UTF-8 any other control character too.
+fn binary_byte(head: &[u8]) -> Option<usize> {
+    // What is cut off at the end is no fault.
+    let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    head.iter().position(|byte| *byte == 0 || !is_utf8 && matches!(byte, 1..=8 | 0x0e..=0x19))
+}
+
+fn folder(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
+    for format in formats {
+        if format.is_folder(path)? {
+            return Ok(format.clone());
+        }
+    }
+    let mut counts = vec![0u64; formats.len()];
+    let mut opened = 0;
+    let mut others = BTreeSet::new();
+    for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
+        let entry = entry.map_err(|error| Error::io(path, error))?.path();
+        let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        if entry.is_dir() {
+            others.insert(format!("{name}/"));
+            continue;
+        }
+        let claimed = |head: Option<&[u8]>| formats.iter().position(|format| format.is_in_folder(&entry, head));
+        let mut found = claimed(None);
+        if found.is_none() && opened < OPENED_FILES && entry.is_file() {
+            opened += 1;
+            found = head_of(&entry).ok().and_then(|(head, _)| claimed(Some(&head)));
+        }
+        match found {
+            Some(format) => counts[format] += 1,
+            None => {
+                others.insert(name);
+            }
+        }
+    }
+    // The first of equals: images go before tables that may describe them.
+    match counts.iter().zip(formats).rev().max_by_key(|(count, _)| **count) {
+        Some((count, format)) if *count > 0 => Ok(format.clone()),
+        _ => {
+            let found = match others.len() {
+                0 => "the folder is empty".to_owned(),
+                count => {
+                    let some: Vec<&str> = others.iter().take(5).map(String::as_str).collect();
+                    let folder = others.iter().any(|name| name.ends_with('/'));
+                    let advice = if folder { "; name the folder that holds the data" } else { "" };
+                    format!("the folder holds nothing that Ringfeed reads ({count} entries, such as {some:?}){advice}")
+                }
+            };
+            let message = format!("{found}: {}", known_formats(formats));
+            Err(Error::new(ErrorKind::NotFound, message).at_path(path))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &Path) -> Result<&'static str> {
+        detect(super::super::Formats::new().all(), path).map(|format| format.name())
+    }
+
+    fn detected(name: &str, bytes: &[u8]) -> Result<&'static str> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        found(&path)
+    }
+
+    #[test]
+    fn content_goes_before_the_name() {
+        assert_eq!(detected("digits.csv", &[0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap(), "idx");
+        assert_eq!(detected("array.csv", b"\x93NUMPY\x01\0").unwrap(), "npy");
+        assert_eq!(detected("photo.csv", b"\x89PNG\r\n\x1a\n").unwrap(), "images");
+        assert_eq!(detected("table.dat", b"a,b\n1,2\n").unwrap(), "csv");
+        assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), "csv");
+    }
+
+    #[test]
+    fn the_name_decides_where_the_content_does_not() {
+        assert_eq!(detected("train-images-idx3-ubyte", b"rubbish").unwrap(), "idx");
+        assert_eq!(detected("array.npy", b"rubbish").unwrap(), "npy");
+        assert_eq!(detected("cat.JPG", b"rubbish").unwrap(), "images");
+        assert_eq!(detected("empty.csv", b"").unwrap(), "csv");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_a_list_of_the_formats() {
+        let error = detected("model.bin", b"PK\x03\x04\0\0").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        assert!(error.message().contains("a zip archive"), "{error}");
+        let error = detected("model.bin", b"weights\0\0").unwrap_err();
+        assert!(error.location().byte == Some(7) && error.message().contains("IDX"), "{error}");
+        assert_eq!(detected("noise", b"\x92\xe1\x04,\xff\n").unwrap_err().location().byte, Some(2));
+        assert_eq!(detected("latin.csv", b"M\xfcller,\x1a\n").unwrap(), "csv");
+        assert_eq!(detected("wide.csv", b"\xff\xfea\0,\0b\0\n\0").unwrap(), "csv");
+    }
+
+    /// A word of what the error says that a file is.
+    fn refused(name: &str, bytes: &[u8]) -> String {
+        let error = detected(name, bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn other_formats_are_named_and_never_taken_for_tables() {
+        for (name, bytes, what) in [
+            (
+                "notes.txt",
+                "Dear reader,\nthis is no table, but prose.\nIt has commas, here and there.\n",
+                "not like a table",
+            ),
+            ("words.txt", "one\ntwo\n", "not like a table"),
+            ("names", "ann,rome\nbob,oslo\n", "no column holds numbers"),
+            ("one.txt", "1,2\n", "not like a table"),
+            ("nothing", "", "the file is empty"),
+            ("data.json", "[1, 2, 3]", "JSON"),
+            ("data.json", "{\n  \"a\": [1,\n  2]\n}\n", "JSON"),
+            ("data.csv", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "JSON"),
+            ("lines.jsonl", "", "JSON"),
+            ("lines.csv", "{\"a\": 1, \"b\": 2}\n{\"a\": 3, \"b\": 4}\n", "JSON"),
+            ("lines", "\": 1, \"b\": 2}\n{ \"a\": 3, \"b\": 4}\n{\"a\": 5}\n{\"a\"", "JSON"),
+            ("lines", "[1, 2]\n[3, 4]\n", "JSON"),
+            ("a1a.csv", "-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n", "svmlight"),
+            ("a1a", "1,3 qid:7 3:1 11:1\n2 qid:7 5:1e-3\nrubbish\n", "svmlight"),
+            ("train.svm.gz", "", "svmlight"),
+            ("page.csv", "\n<!DOCTYPE html>\n<html>404</html>", "HTML"),
+            ("big.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
+            ("table.parquet", "PAR1", "Parquet"),
+            ("table", "PAR1\x15\x04\x15PAR1\0", "Parquet"),
+            ("table", "ARROW1\0\0", "Arrow"),
+            ("deep.h5", "", "HDF5"),
+            ("model.pt", "PK\x03\x04\0", "zip archive"),
+            ("weights", "\x40\0\0\0\0\0\0\0{\"a\":1}", "safetensors"),
+        ] {
+            let message = refused(name, bytes.as_bytes());
+            assert!(message.contains(what), "{name}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_known_by_its_name_or_its_looks() {
+        for (name, bytes) in [
+            ("people.csv", "ann,rome\nbob,oslo\n"),
+            ("column.csv", "1\n2\n"),
+            ("header.csv", "a,b\n"),
+            ("PAR1.csv", "PAR1,PAR2\n1,2\n"),
+            ("log.csv", "time,what\n12:30,[on]\n12:31,[off]\n"),
+            ("measures.txt", "a;b\n1;x\n2;y\n"),
+            ("measures.dat", "1|2.5\n3|NA\nragged\n5|6\n7|8\n"),
+            ("crs", "1,2\r3,4\r"),
+            ("bom", "\u{feff}a\tb\n1\t2\n"),
+        ] {
+            assert_eq!(detected(name, bytes.as_bytes()).unwrap(), "csv", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_what_most_of_its_files_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(found(folder.path()).unwrap_err().message().contains("is empty"));
+        fs::write(path("notes.md"), "x").unwrap();
+        let error = found(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains("notes.md"), "{error}");
+        fs::write(path("digits"), [0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "idx");
+        fs::write(path("a.csv"), "1\n").unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "csv_sequences");
+        fs::write(path("a.png"), "").unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "images");
+        fs::write(path("b.csv"), "1\n").unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "csv_sequences");
+        fs::create_dir_all(path("cats/young")).unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "csv_sequences");
+        fs::write(path("cats/young/1.jpeg"), "").unwrap();
+        assert_eq!(found(folder.path()).unwrap(), "images");
+    }
+}

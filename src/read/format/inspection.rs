@@ -1,0 +1,366 @@
+//! What `inspect` says of a file or folder.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::read::container::{Container, FieldKind, Value};
+use crate::read::summary::{FieldSummary, Tally, as_figures};
+use crate::read::{ArraySummary, ClassCount, ColumnRef, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
+
+use super::{Open, Opened};
+
+/// What a file or folder holds. In JSON, its details stand beside the rest.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Where it lies.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// What it is.
+    pub format: &'static str,
+    /// Number of records.
+    pub records: u64,
+    /// What a record is made of, with figures over all records.
+    pub fields: Vec<FieldSummary>,
+    /// The first record.
+    pub first: Option<Entry>,
+    /// The last record.
+    pub last: Option<Entry>,
+    /// What there is to say of one format only.
+    #[serde(flatten)]
+    pub details: Details,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Entry {
+    /// Fields as text.
+    #[serde(serialize_with = "as_map")]
+    Columns(Vec<(String, String)>),
+    /// Arrays of numbers; `None` if they are too long.
+    #[serde(serialize_with = "as_number_map")]
+    Numbers(Vec<(String, Option<Vec<f64>>)>),
+    /// A file, and its class.
+    Image {
+        /// The file.
+        path: String,
+        /// Its class.
+        label: Option<String>,
+    },
+    /// A sequence.
+    Sequence {
+        /// The file.
+        path: String,
+        /// Steps of it.
+        steps: u64,
+    },
+    /// A sample in an archive.
+    Member {
+        /// The archive.
+        path: String,
+        /// The sample's key.
+        key: String,
+        /// Its class.
+        label: Option<String>,
+    },
+}
+
+/// What there is to say of one format only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Details {
+    /// A table of text.
+    Table {
+        /// Whether the first record holds names.
+        header: bool,
+        /// What decided on that.
+        header_reason: String,
+        /// What separates fields.
+        delimiter: char,
+        /// Name of the text's encoding.
+        encoding: String,
+        /// Of sequences, all steps.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        steps: Option<u64>,
+        /// Of a folder, what is not read.
+        #[serde(flatten)]
+        ignored: Option<NamedCount>,
+    },
+    /// Nothing more.
+    Plain {},
+    /// Several files of arrays.
+    Arrays {
+        /// The files and their records.
+        files: Vec<ArrayFile>,
+        /// What is not read.
+        #[serde(flatten)]
+        ignored: NamedCount,
+    },
+    /// One image.
+    Image {
+        /// Pixels in a row.
+        width: u32,
+        /// Rows.
+        height: u32,
+        /// Channels as stored.
+        channels: u8,
+        /// Means of red, green and blue.
+        channel_means: [f64; 3],
+        /// EXIF orientation.
+        orientation: u8,
+    },
+    /// A folder of images.
+    Images {
+        /// The classes.
+        classes: Vec<ClassCount>,
+        /// The formats of files.
+        formats: Vec<FormatCount>,
+        /// What is not read.
+        #[serde(flatten)]
+        ignored: NamedCount,
+    },
+    /// Archives of samples.
+    Archives {
+        /// How many.
+        archives: u64,
+        /// The members of samples, by extension.
+        members: Vec<MemberCount>,
+        /// The classes.
+        classes: Vec<ClassCount>,
+        /// Members that belong to no sample.
+        ignored: u64,
+        /// Files that are not read.
+        #[serde(rename = "ignored_files", serialize_with = "names_alone")]
+        files: NamedCount,
+    },
+}
+
+/// Things that are not read: how many, and the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NamedCount {
+    /// How many.
+    #[serde(rename = "ignored")]
+    pub count: u64,
+    /// The names of the first.
+    #[serde(rename = "ignored_files")]
+    pub first: Vec<String>,
+}
+
+/// A file of arrays, and its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrayFile {
+    /// Its name.
+    pub name: String,
+    /// Its records.
+    pub records: u64,
+}
+
+impl From<IgnoredFiles> for NamedCount {
+    fn from(IgnoredFiles { count, first }: IgnoredFiles) -> Self {
+        Self { count, first: first.iter().map(|path| text_of(path)).collect() }
+    }
+}
+
+pub(crate) fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+fn names_alone<S: Serializer>(ignored: &NamedCount, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    ignored.first.serialize(serializer)
+}
+
+fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
+}
+
+fn as_number_map<S: Serializer>(
+    entries: &[(String, Option<Vec<f64>>)],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    struct Numbers<'a>(&'a Option<Vec<f64>>);
+
+    impl Serialize for Numbers<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+            as_figures(self.0, serializer)
+        }
+    }
+
+    serializer.collect_map(entries.iter().map(|(name, values)| (name, Numbers(values))))
+}
+
+/// Most records of a container whose first and last values are shown in full.
+const SHOWN: usize = 60;
+
+/// Records that a thread sums up at a time.
+const RECORDS_AT_ONCE: u64 = 512;
+
+/// Figures over a field.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    given: u64,
+    tally: Tally,
+}
+
+impl Inspection {
+    /// Of a path, without details.
+    pub fn new(path: &Path, format: &'static str, records: u64) -> Self {
+        Self {
+            path: path.to_owned(),
+            format,
+            records,
+            fields: Vec::new(),
+            first: None,
+            last: None,
+            details: Details::Plain {},
+        }
+    }
+
+    pub(crate) fn of_array(format: &'static str, summary: ArraySummary) -> Self {
+        let name = summary.field.name.clone();
+        let entry = |values: Option<Vec<f64>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
+        Self {
+            first: entry(summary.first),
+            last: entry(summary.last),
+            fields: vec![summary.field],
+            ..Self::new(&summary.path, format, summary.records)
+        }
+    }
+
+    /// What all fields of all records hold.
+    pub(crate) fn of_opened(format: &'static str, opened: Opened, at: &Open<'_>) -> Result<Self> {
+        match opened {
+            Opened::Container(container) => Self::of_container(format, container, at),
+            other => {
+                let readers = other.readers(format, at)?;
+                let records = readers.iter().map(|reader| reader.len()).min().unwrap_or(0);
+                let specs = readers.iter().flat_map(|reader| reader.tensors());
+                let fields = specs.map(|spec| FieldSummary {
+                    shape: spec.row_shape(&Default::default()).to_vec(),
+                    ..FieldSummary::unread(&spec.name, spec.dtype.as_str(), records)
+                });
+                Ok(Self { fields: fields.collect(), ..Self::new(at.path, format, records) })
+            }
+        }
+    }
+
+    fn of_container(format: &'static str, mut container: Box<dyn Container>, at: &Open<'_>) -> Result<Self> {
+        let names: Vec<ColumnRef> = container.fields().iter().map(|field| field.name.as_str().into()).collect();
+        let numbers = names.iter().map(|name| container.find(name)).collect::<Result<Vec<_>>>()?;
+        let container = &*container;
+        let records = container.len();
+        let mut sums = vec![Sums::default(); numbers.len()];
+        parallel::in_order(
+            parallel::thread_count(None),
+            records.div_ceil(RECORDS_AT_ONCE),
+            |scratch: &mut Scratch, job| {
+                let mut found = vec![Sums::default(); numbers.len()];
+                for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
+                    container.fetch(&[record], 0, scratch)?;
+                    container.read(record, 0, scratch, &mut |number, value| {
+                        let own = found.iter_mut().zip(&numbers).filter(|(_, own)| **own == number);
+                        own.map(|(sums, _)| sums).try_for_each(|sums| sums.add(value))
+                    })?;
+                }
+                Ok(found)
+            },
+            |found| {
+                sums.iter_mut().zip(found).for_each(|(sums, found)| sums.merge(&found));
+                Ok(())
+            },
+        )?;
+        let fields = container.fields().iter().zip(&sums).map(|(info, sums)| {
+            let whole = matches!(info.kind, FieldKind::Numbers(dtype) if dtype != DType::U8 || sums.tally.count > 0);
+            let figures = Some(sums.tally).filter(|tally| whole && tally.count > 0);
+            FieldSummary {
+                name: info.name.clone(),
+                role: "feature".to_owned(),
+                dtype: info.type_name().to_owned(),
+                shape: info.shape.clone(),
+                count: sums.given,
+                missing: records.saturating_sub(sums.given),
+                sum: figures.and_then(|tally| tally.sum()),
+                min: figures.and_then(|tally| tally.min()),
+                max: figures.and_then(|tally| tally.max()),
+                mean: figures.and_then(|tally| tally.mean()),
+            }
+        });
+        let entry = |record: u64| -> Result<Entry> {
+            let mut columns = Vec::new();
+            let mut scratch = Scratch::default();
+            container.fetch(&[record], 0, &mut scratch)?;
+            container.read(record, 0, &mut scratch, &mut |number, value| {
+                if let Some(at) = numbers.iter().position(|own| *own == number) {
+                    let mut text = shown(value);
+                    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+                        text.truncate(end);
+                        text.push('…');
+                    }
+                    columns.push((container.fields()[at].name.clone(), text));
+                }
+                Ok(())
+            })?;
+            Ok(Entry::Columns(columns))
+        };
+        Ok(Self {
+            fields: fields.collect(),
+            first: if records > 0 { Some(entry(0)?) } else { None },
+            last: if records > 0 { Some(entry(records - 1)?) } else { None },
+            ..Self::new(at.path, format, records)
+        })
+    }
+}
+
+fn shown(value: Value<'_>) -> String {
+    match value {
+        Value::Missing => String::new(),
+        Value::Text(text) | Value::Decimal(text) => text.to_owned(),
+        value => value.describe(),
+    }
+}
+
+impl Sums {
+    fn add(&mut self, value: Value<'_>) -> Result<()> {
+        if !matches!(value, Value::Missing) {
+            self.given += 1;
+        }
+        self.tally(value)
+    }
+
+    fn tally(&mut self, value: Value<'_>) -> Result<()> {
+        match value {
+            Value::Bool(flag) => self.tally.add_integer(flag.into()),
+            Value::I64(number) => self.tally.add_integer(number.into()),
+            Value::U64(number) => self.tally.add_integer(number.into()),
+            Value::F64(number) if !number.is_nan() => self.tally.add(number),
+            Value::Decimal(text) => match (text.parse::<i64>(), text.parse::<f64>()) {
+                (Ok(number), _) => self.tally.add_integer(number.into()),
+                (_, Ok(number)) => self.tally.add(number),
+                _ => {}
+            },
+            Value::Numbers(numbers) => {
+                (0..numbers.len())
+                    .map(|index| numbers.at(index))
+                    .filter(|x| !x.is_nan())
+                    .for_each(|x| self.tally.add(x));
+            }
+            Value::List(list) => list.each(&mut |value| self.tally(value))?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.given += other.given;
+        self.tally.merge(&other.tally);
+    }
+}

@@ -1,0 +1,66 @@
+//! What lies at a path.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::storage::Files;
+
+use super::check::Checks;
+use super::detect;
+use super::inspection::Inspection;
+use super::source::SourceConfig;
+use super::table::Formats;
+
+impl Formats {
+    /// What lies at `path`, on this machine: its format and how it would be read. Of a folder of IDX files, those are the
+    /// features with most records and their labels.
+    ///
+    /// A file is of the format that it holds, or else of the one that its name says. Other text is CSV if its name says so, or
+    /// if it looks like a table: its first records are divided evenly, and a column holds numbers. HTML, svmlight and other
+    /// known formats that are not read are refused, whatever their names. A folder is one of images if a subfolder
+    /// holds any, otherwise of what most of its files are by their names.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name, or for a folder that holds nothing of any
+    /// format; [`ErrorKind::Format`](crate::ErrorKind::Format) for a file of no such format, with what it is if that can be
+    /// told, and what to do with it.
+    pub fn detect(&self, path: impl AsRef<Path>) -> Result<Vec<SourceConfig>> {
+        let path = path.as_ref();
+        let format = detect::detect(self.all(), path)?;
+        let sources = format.sources(path)?;
+        Ok(sources.into_iter().map(|(path, options)| SourceConfig::of(format.clone(), path, options)).collect())
+    }
+
+    /// What lies at `path`, described from all of its records.
+    ///
+    /// ```
+    /// let inspection = ringfeed::formats::Formats::new().inspect("fixtures/iris.csv")?;
+    /// assert_eq!((inspection.records, inspection.fields.len()), (150, 5));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`detect`](Self::detect), and of reading.
+    pub fn inspect(&self, path: impl AsRef<Path>) -> Result<Inspection> {
+        self.whole(path)?.inspect(&Files::local(), &MemoryBudget::unlimited())
+    }
+
+    pub(crate) fn checks(&self, path: &Path) -> Result<Checks> {
+        self.whole(path)?.checks(&Files::local(), &MemoryBudget::unlimited())
+    }
+
+    /// Whatever lies at `path` as a single source, also where [`detect`](Self::detect) makes several of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`detect`](Self::detect).
+    pub fn whole(&self, path: impl AsRef<Path>) -> Result<SourceConfig> {
+        let path = path.as_ref();
+        let format = detect::detect(self.all(), path)?;
+        let options = format.default_options();
+        Ok(SourceConfig::of(format, path.to_owned(), options))
+    }
+}

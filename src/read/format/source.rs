@@ -1,0 +1,293 @@
+//! One source, as plain data: its format, where it lies, its fields and its options.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::read::RecordReader;
+use crate::read::fields::{self, Field};
+use crate::read::saved::SavedIndex;
+use crate::storage::{Access, Files};
+use crate::tree::{Node, Told, not_allowed};
+
+use super::any::{AnyFormat, AnyOptions};
+use super::{Checks, Foretold, Format, Formats, Inspection, Open, Streamed};
+
+/// One source: its format, its place, its fields and its options. In settings
+/// `{ format = "csv", path = "train.csv", options = { delimiter = ";" }, fields = { ... } }`.
+///
+/// ```
+/// use ringfeed::{csv::CsvOptions, formats::Csv, settings::SourceConfig};
+///
+/// let mut source = SourceConfig::new(Csv, "train.csv", CsvOptions::default());
+/// source.options_mut::<Csv>().expect("it is CSV").delimiter = Some(';');
+/// assert_eq!((source.format(), source.options::<Csv>().and_then(|options| options.delimiter)), ("csv", Some(';')));
+/// ```
+pub struct SourceConfig {
+    format: AnyFormat,
+    path: PathBuf,
+    options: Box<dyn AnyOptions>,
+    /// The tensors that it gives by name, and what each is made of. Without any, those that the format gives by itself.
+    pub fields: Vec<(String, Field)>,
+}
+
+impl SourceConfig {
+    /// A source of this format.
+    pub fn new<F: Format>(format: F, path: impl Into<PathBuf>, options: F::Options) -> Self {
+        Self::of(AnyFormat::new(format), path.into(), Box::new(options))
+    }
+
+    pub(super) fn of(format: AnyFormat, path: PathBuf, options: Box<dyn AnyOptions>) -> Self {
+        Self { format, path, options, fields: Vec::new() }
+    }
+
+    /// The name of its format in text, TOML and JSON.
+    pub fn format(&self) -> &'static str {
+        self.format.name()
+    }
+
+    /// Whether it is of format `F`.
+    pub fn is<F: Format>(&self) -> bool {
+        self.format.is::<F>()
+    }
+
+    /// Where it is read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is read from, to be changed.
+    pub fn path_mut(&mut self) -> &mut PathBuf {
+        &mut self.path
+    }
+
+    /// Its options, if it is of format `F`.
+    pub fn options<F: Format>(&self) -> Option<&F::Options> {
+        (&*self.options as &dyn std::any::Any).downcast_ref().filter(|_| self.is::<F>())
+    }
+
+    /// Its options, to be changed, if it is of format `F`.
+    pub fn options_mut<F: Format>(&mut self) -> Option<&mut F::Options> {
+        if !self.is::<F>() {
+            return None;
+        }
+        (&mut *self.options as &mut dyn std::any::Any).downcast_mut()
+    }
+
+    /// Its path, and those among its options.
+    pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        let mut paths = self.format.paths(&mut *self.options);
+        paths.insert(0, &mut self.path);
+        paths
+    }
+
+    /// How its files are reached.
+    pub fn access(&self) -> Access {
+        let mut options = self.options.cloned();
+        self.format.access(&mut *options).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn access_mut(&mut self) -> Option<&mut Access> {
+        self.format.access(&mut *self.options)
+    }
+
+    pub(crate) fn saved_index_mut(&mut self) -> Option<&mut SavedIndex> {
+        self.format.saved_index(&mut *self.options)
+    }
+
+    /// What is wrong with its options and fields, as far as it can be told without the data.
+    pub(crate) fn plain_faults(&self) -> Vec<String> {
+        let mut faults = self.format.faults(&*self.options);
+        if !self.fields.is_empty()
+            && let Err(error) = self.format.field_faults(&*self.options, &self.fields)
+        {
+            faults.push(format!("fields: {}", error.at_path(&self.path)));
+        }
+        faults
+    }
+
+    pub(crate) fn needs_shuffle(&self) -> bool {
+        self.format.needs_shuffle(&*self.options)
+    }
+
+    pub(crate) fn samples_per_epoch(&self, choice: u64) -> Option<u64> {
+        self.format.samples_per_epoch(&*self.options, choice)
+    }
+
+    pub(crate) fn has_small_samples(&self) -> bool {
+        self.format.has_small_samples()
+    }
+
+    /// Takes out what changes samples at random or leaves some of them out.
+    pub(crate) fn make_plain(&mut self) {
+        self.format.make_plain(&mut *self.options);
+        for (_, field) in &mut self.fields {
+            field.make_plain();
+        }
+    }
+
+    fn at<'a>(&'a self, files: &'a Files, budget: &'a MemoryBudget) -> Open<'a> {
+        Open::new(&self.path, files, budget).with_fields(&self.fields)
+    }
+
+    /// The readers of its tensors.
+    ///
+    /// # Errors
+    ///
+    /// Those of the format, and of fields that it does not have.
+    pub fn open(&self, files: &Files, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
+        let at = self.at(files, budget);
+        self.format.open(&*self.options, &at)?.readers(self.format(), &at)
+    }
+
+    pub(crate) fn stream(&self, files: &Files, budget: &MemoryBudget, always: bool) -> Result<Option<Streamed>> {
+        if !self.fields.is_empty() && !self.is::<crate::read::Csv>() {
+            return Ok(None);
+        }
+        self.format.stream(&*self.options, &self.at(files, budget), always)
+    }
+
+    pub(crate) fn foretell(&self, files: &Files) -> Result<Foretold> {
+        let budget = MemoryBudget::unlimited();
+        let at = self.at(files, &budget);
+        if files.are_local() {
+            return self.format.foretell(&*self.options, &at);
+        }
+        Foretold::of_opened(self.format.open(&*self.options, &at)?, &at)
+    }
+
+    pub(crate) fn checks(&self, files: &Files, budget: &MemoryBudget) -> Result<Checks> {
+        self.format.checks(&*self.options, &self.at(files, budget))
+    }
+
+    /// What lies there, described from all of its records.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn inspect(&self, files: &Files, budget: &MemoryBudget) -> Result<Inspection> {
+        self.format.inspect(&*self.options, &self.at(files, budget))
+    }
+}
+
+impl Clone for SourceConfig {
+    fn clone(&self) -> Self {
+        let Self { format, path, options, fields } = self;
+        Self { format: format.clone(), path: path.clone(), options: options.cloned(), fields: fields.clone() }
+    }
+}
+
+impl PartialEq for SourceConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.format == other.format
+            && self.path == other.path
+            && self.options.is_same(&*other.options)
+            && self.fields == other.fields
+    }
+}
+
+impl fmt::Debug for SourceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("SourceConfig");
+        shown.field("format", &self.format).field("path", &self.path).field("options", &self.options);
+        shown.field("fields", &self.fields).finish()
+    }
+}
+
+impl Serialize for SourceConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("format", self.format())?;
+        map.serialize_entry("path", &self.path)?;
+        if !self.options.is_default() {
+            map.serialize_entry("options", &*self.options)?;
+        }
+        if !self.fields.is_empty() {
+            map.serialize_entry("fields", &fields::ByName(&self.fields))?;
+        }
+        map.end()
+    }
+}
+
+thread_local! {
+    /// The formats that settings may name while they are read: serde hands nothing down that could say so.
+    static KNOWN: RefCell<Formats> = RefCell::new(Formats::new());
+}
+
+/// Reads settings that may name these formats.
+pub(crate) fn with_formats<T>(formats: &Formats, read: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Formats>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            KNOWN.with(|known| known.replace(self.0.take().unwrap_or_default()));
+        }
+    }
+    let _restore = Restore(Some(KNOWN.with(|known| known.replace(formats.clone()))));
+    read()
+}
+
+/// What may be said of a source.
+const KEYS: &[&str] = &["format", "path", "options", "fields"];
+
+impl<'de> Deserialize<'de> for SourceConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Source;
+
+        impl<'de> Visitor<'de> for Source {
+            type Value = SourceConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table with its format, path, options and fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SourceConfig, A::Error> {
+                let mut entries: Vec<(String, Node)> = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, Node>()? {
+                    entries.push((key, value));
+                }
+                source_of(entries)
+            }
+        }
+
+        deserializer.deserialize_map(Source)
+    }
+}
+
+fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<SourceConfig, E> {
+    let told = |fault: crate::tree::Fault| E::custom(Told(&fault));
+    let Some((_, name)) = entries.iter().find(|(key, _)| key == "format") else {
+        return Err(E::missing_field("format"));
+    };
+    let name = String::deserialize(name).map_err(told)?;
+    let known = KNOWN.with(|known| known.borrow().clone());
+    let Some(format) = known.named(&name) else {
+        return Err(E::custom(not_allowed(&name, &known.names())));
+    };
+    let (mut path, mut options, mut fields) = (None, None, Vec::new());
+    for (key, value) in &entries {
+        match key.as_str() {
+            "format" => {}
+            "path" => path = Some(PathBuf::deserialize(value).map_err(told)?),
+            "options" => options = Some(format.options(value).map_err(told)?),
+            "fields" => fields = fields::by_name::deserialize(value).map_err(told)?,
+            other if format.has_option(other) => {
+                return Err(E::custom(format!("{other:?} is one of the options; write options = {{ {other} = ... }}")));
+            }
+            other => return Err(E::unknown_field(other, KEYS)),
+        }
+    }
+    let path = path.ok_or_else(|| E::missing_field("path"))?;
+    let options = match options {
+        Some(options) => options,
+        None if format.needs_options() => return Err(E::missing_field("options")),
+        None => format.default_options(),
+    };
+    Ok(SourceConfig { format, path, options, fields })
+}

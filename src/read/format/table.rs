@@ -1,0 +1,54 @@
+//! The table of formats.
+
+use std::sync::Arc;
+
+use crate::read::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
+
+use super::Format;
+use super::any::AnyFormat;
+
+/// The formats that are known: ours, and those of the user's own. A clone is cheap.
+#[derive(Clone, Debug)]
+pub struct Formats(Arc<[AnyFormat]>);
+
+impl Default for Formats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Formats {
+    /// Ours. Files are recognised in this order.
+    pub fn new() -> Self {
+        Self(Arc::new([
+            AnyFormat::new(Images),
+            AnyFormat::new(Tar),
+            AnyFormat::new(CsvSequences),
+            AnyFormat::new(Idx),
+            AnyFormat::new(Npy),
+            AnyFormat::new(Csv),
+            AnyFormat::new(Raw),
+            AnyFormat::new(Tokens),
+        ]))
+    }
+
+    /// The same and one more, which is asked first whether a file is its own. It takes the place of one with the same name.
+    #[must_use]
+    pub fn with<F: Format>(self, format: F) -> Self {
+        let others = self.0.iter().filter(|other| other.name() != F::NAME).cloned();
+        Self(std::iter::once(AnyFormat::new(format)).chain(others).collect())
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|format| format.name()).collect()
+    }
+
+    pub(super) fn named(&self, name: &str) -> Option<AnyFormat> {
+        self.0.iter().find(|format| format.name() == name).cloned()
+    }
+
+    pub(super) fn all(&self) -> &[AnyFormat] {
+        &self.0
+    }
+}

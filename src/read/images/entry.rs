@@ -1,0 +1,214 @@
+//! Images among the formats.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::decode::image::{ImageFormat, header};
+use crate::decode::{ImageOptions, LabelFormat};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::fields::{Codec, Field, Image};
+use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened};
+use crate::read::{RecordReader, SavedIndex, named_geometries};
+use crate::tree::{Node, Told};
+
+use super::{ImageFolder, ImageLabels, ImageRecord, has_class_folders, summarise_image};
+
+/// The format of folders of images: with one subfolder a class, or without classes; and of single images.
+#[derive(Clone, Copy, Debug)]
+pub struct Images;
+
+/// How images are read: in settings, `saved_index` stands beside the options of each image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FolderOptions {
+    /// Where the listing of the folder is kept for the next run.
+    #[serde(skip_serializing_if = "is_off")]
+    pub saved_index: SavedIndex,
+    /// How each image is read.
+    #[serde(flatten)]
+    pub images: ImageOptions,
+}
+
+fn is_off(saved: &SavedIndex) -> bool {
+    *saved == SavedIndex::Off
+}
+
+impl<'de> Deserialize<'de> for FolderOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut node = Node::deserialize(deserializer)?;
+        let saved_index = match &mut node {
+            Node::Table(entries) => match entries.iter().position(|(key, _)| key == "saved_index") {
+                Some(at) => Some(entries.remove(at).1),
+                None => None,
+            },
+            _ => None,
+        };
+        let told = |fault: crate::tree::Fault| D::Error::custom(Told(&fault));
+        let saved_index = saved_index.map(|saved| SavedIndex::deserialize(&saved)).transpose().map_err(told)?;
+        let images = ImageOptions::deserialize(&node).map_err(told)?;
+        Ok(Self { saved_index: saved_index.unwrap_or_default(), images })
+    }
+}
+
+impl From<ImageOptions> for FolderOptions {
+    fn from(images: ImageOptions) -> Self {
+        Self { saved_index: SavedIndex::Off, images }
+    }
+}
+
+/// The options of the reader of each field that is an image; the first gives the class, too.
+fn of_fields(base: &ImageOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
+    let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
+    let (mut images, mut class) = (Vec::new(), None);
+    for (name, field) in fields {
+        match &field.codec {
+            Codec::Image(image) => images.push(own_options(name, image, base)),
+            Codec::Class { names, one_hot } if class.is_none() => {
+                let format = if *one_hot { LabelFormat::OneHot } else { LabelFormat::I64 };
+                class = Some((name.clone(), names.clone(), format));
+            }
+            Codec::Class { .. } => return fault(name, "a folder of images has one class for each image"),
+            _ => return fault(name, "a folder of images has two fields: the image, and its class"),
+        }
+    }
+    let Some(first) = images.first_mut() else {
+        return fault(fields.first().map_or("", |(name, _)| name), "no field is an image, of which this is a folder");
+    };
+    if let Some((name, names, format)) = class {
+        (first.label_name, first.classes, first.labels) = (name, names, format);
+    }
+    Ok(images)
+}
+
+/// The options of an image that is tensor `name`.
+pub(crate) fn own_options(name: &str, image: &Image, base: &ImageOptions) -> ImageOptions {
+    ImageOptions {
+        image_name: name.to_owned(),
+        label_name: base.label_name.clone(),
+        labels: LabelFormat::Off,
+        classes: None,
+        max_pixels: base.max_pixels,
+        max_file_bytes: base.max_file_bytes,
+        ..image.options().clone()
+    }
+}
+
+fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Arc<dyn RecordReader>> {
+    Ok(Arc::new(if !at.files.are_local() || at.path.is_dir() {
+        ImageFolder::detect_in(at.files, at.path, options, saved, at.budget)?
+    } else {
+        ImageFolder::from_paths([at.path], ImageLabels::None, options)?
+    }))
+}
+
+impl Format for Images {
+    const NAME: &'static str = "images";
+    type Options = FolderOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        ImageFormat::of_content(head).is_some_and(|format| match format {
+            // Text may begin with BM, or with P1: a column called "BMI" does.
+            ImageFormat::Bmp => head.contains(&0),
+            ImageFormat::Pnm => header(head).is_ok(),
+            _ => true,
+        })
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        is_image_name(Path::new(name))
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("images (JPEG, PNG, WebP, BMP, GIF, TIFF) and folders of them")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        Some("a gzip-compressed image; decompress it first")
+    }
+
+    fn is_folder(&self, path: &Path) -> Result<bool> {
+        has_class_folders(path)
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        head.is_none() && is_image_name(path)
+    }
+
+    fn faults(&self, options: &FolderOptions) -> Vec<String> {
+        options.images.faults()
+    }
+
+    fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Result<()> {
+        of_fields(&options.images, fields).map(|_| ())
+    }
+
+    fn make_plain(&self, options: &mut FolderOptions) {
+        options.images.augment.clear();
+    }
+
+    fn saved_index<'o>(&self, options: &'o mut FolderOptions) -> Option<&'o mut SavedIndex> {
+        Some(&mut options.saved_index)
+    }
+
+    fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        if at.fields.is_empty() {
+            return open(&options.images, &options.saved_index, at).map(Opened::Reader);
+        }
+        let own = of_fields(&options.images, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
+        let readers = own.iter().map(|images| open(images, &options.saved_index, at));
+        readers.collect::<Result<_>>().map(Opened::Readers)
+    }
+
+    fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {
+        if !at.path.is_dir() {
+            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &options.images)?;
+            return Ok(Check::reader(image, false).into());
+        }
+        let (images, refused) = ImageFolder::detect_readable(at.path, &options.images)?;
+        Ok(Checks { refused, ..Check::reader(images, false).into() })
+    }
+
+    fn inspect(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Inspection> {
+        if !at.path.is_dir() {
+            let summary = summarise_image(at.path)?;
+            let entry = || Some(Entry::Image { path: text_of(at.path), label: None });
+            return Ok(Inspection {
+                fields: vec![summary.field],
+                first: entry(),
+                last: entry(),
+                details: Details::Image {
+                    width: summary.width,
+                    height: summary.height,
+                    channels: summary.channels,
+                    channel_means: summary.channel_means,
+                    orientation: summary.orientation,
+                },
+                ..Inspection::new(at.path, summary.format, 1)
+            });
+        }
+        let summary = ImageFolder::detect(at.path, &options.images)?.summarise();
+        let entry = |record: ImageRecord| Some(Entry::Image { path: text_of(&record.path), label: record.label });
+        let first = summary.ignored_files.iter().map(|path| text_of(path)).collect();
+        Ok(Inspection {
+            fields: summary.fields,
+            first: entry(summary.first),
+            last: entry(summary.last),
+            details: Details::Images {
+                classes: summary.classes,
+                formats: summary.formats,
+                ignored: NamedCount { count: summary.ignored, first },
+            },
+            ..Inspection::new(at.path, "image_folder", summary.records)
+        })
+    }
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn is_image_name(path: &Path) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).and_then(ImageFormat::of_extension).is_some()
+}

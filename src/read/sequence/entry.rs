@@ -1,0 +1,110 @@
+//! Sequences among the formats.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
+use crate::read::{CsvOptions, IgnoredFiles, Missing};
+use crate::storage::Access;
+
+use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary, is_csv_name};
+
+/// The format of sequences of CSV records: a folder with a file for each, or with `group_by` a file.
+#[derive(Clone, Copy, Debug)]
+pub struct CsvSequences;
+
+fn open(path: &Path, options: &SequenceOptions, budget: &MemoryBudget) -> Result<CsvSequenceReader> {
+    match &options.group_by {
+        None => CsvSequenceReader::open_folder(path, options),
+        Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
+    }
+}
+
+impl Format for CsvSequences {
+    const NAME: &'static str = "csv_sequences";
+    type Options = SequenceOptions;
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("folders of CSV files, each a sequence")
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        head.is_none() && is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    fn faults(&self, options: &SequenceOptions) -> Vec<String> {
+        options.csv.validate().err().map(|error| error.to_string()).into_iter().collect()
+    }
+
+    fn access<'o>(&self, options: &'o mut SequenceOptions) -> Option<&'o mut Access> {
+        Some(&mut options.csv.access)
+    }
+
+    fn paths<'o>(&self, options: &'o mut SequenceOptions) -> Vec<&'o mut PathBuf> {
+        options.labels.iter_mut().collect()
+    }
+
+    fn open(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        if !at.files.are_local() {
+            let message = "sequences are read from files of this machine; copy them";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_path(at.path));
+        }
+        let features = open(at.path, options, at.budget)?;
+        Ok(Opened::Reader(match &options.labels {
+            None => Arc::new(features),
+            Some(labels) => {
+                let labels = open(labels, options, at.budget)?;
+                Arc::new(CsvSequenceReader::aligned(features, labels, options.align, options.unpaired)?)
+            }
+        }))
+    }
+
+    fn foretell(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Foretold> {
+        let path = at.path.display();
+        if options.group_by.is_some() || options.labels.is_some() {
+            return Ok(Foretold::unknown(None, format!("samples and tensors: only reading all of {path} tells")));
+        }
+        Ok(Foretold {
+            records: Some(CsvSequenceReader::count_in_folder(at.path)?),
+            held_bytes: Some(0),
+            ..Foretold::unknown(None, format!("tensors: only reading the files in {path} tells"))
+        })
+    }
+
+    fn checks(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Checks> {
+        let csv = CsvOptions { missing: Missing::Nan, ..options.csv.clone() };
+        let options = SequenceOptions { csv, ..options.clone() };
+        let (reader, known) = CsvSequenceReader::open_readable(at.path, &options)?;
+        Ok(Check { known, ..Check::reader(reader, false) }.into())
+    }
+
+    fn inspect(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Inspection> {
+        let summary = SequenceSummary::of(at.path, options)?;
+        let entry = |record: SequenceRecord| {
+            Some(Entry::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
+        };
+        let ignored = IgnoredFiles::beside(at.path, |path| {
+            is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy()) && !path.is_dir()
+        })?;
+        Ok(Inspection {
+            fields: summary.fields,
+            first: entry(summary.first),
+            last: entry(summary.last),
+            details: Details::Table {
+                header: summary.header,
+                header_reason: summary.header_reason,
+                delimiter: summary.delimiter,
+                encoding: summary.encoding,
+                steps: Some(summary.steps),
+                ignored: Some(ignored.into()),
+            },
+            ..Inspection::new(at.path, Self::NAME, summary.records)
+        })
+    }
+}

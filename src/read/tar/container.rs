@@ -1,0 +1,117 @@
+//! The members of samples as fields: for whatever codecs [`TarReader`] has no faster way for.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
+use crate::read::{ColumnRef, Fingerprint, Longer, RecordReader, Scratch, container};
+use crate::storage::{Files, Needs};
+
+use super::value::{Pointer, Value};
+use super::{TarField, TarOptions, TarReader, Worker};
+
+/// A member of each sample by its extension, and a place in it if it is JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Member {
+    pub(super) extension: String,
+    pub(super) pointer: Option<String>,
+}
+
+/// Samples whose members are bytes, or values in JSON.
+pub(super) struct TarMembers {
+    reader: TarReader,
+    fields: Vec<FieldInfo>,
+    /// The number of the member among those that are read, and a place in it.
+    found: Vec<(usize, Option<Pointer>)>,
+    extensions: Vec<String>,
+}
+
+impl TarMembers {
+    /// Archives of which `wanted` will be found.
+    pub(super) fn open(
+        files: &Files,
+        path: &Path,
+        options: &TarOptions,
+        wanted: &[ColumnRef],
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let mut extensions: Vec<String> = Vec::new();
+        for field in wanted {
+            let Member { extension, .. } = Member::of(field)?;
+            if !extensions.contains(&extension) {
+                extensions.push(extension);
+            }
+        }
+        let text = |extension: &String| TarField::Text {
+            extension: extension.clone(),
+            name: None,
+            max_len: 1,
+            longer: Longer::Cut,
+        };
+        let options = TarOptions { fields: extensions.iter().map(text).collect(), ..options.clone() };
+        let reader = TarReader::open_in(files, path, &options, budget)?;
+        let fields = extensions.iter().map(|extension| FieldInfo::new(extension, FieldKind::Bytes)).collect();
+        Ok(Self { reader, fields, found: Vec::new(), extensions })
+    }
+}
+
+impl Container for TarMembers {
+    fn len(&self) -> u64 {
+        self.reader.len()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let Member { extension, pointer } = Member::of(field)?;
+        let Some(member) = self.extensions.iter().position(|own| *own == extension) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("no member {extension:?} is read")));
+        };
+        self.found.push((member, pointer.as_deref().map(Pointer::new)));
+        Ok(self.found.len() - 1)
+    }
+
+    fn forget(&mut self) {
+        self.found.clear();
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        self.reader.need(records, needs);
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.reader.fetch(records, nth, scratch)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let wanted = self.extensions.len();
+        let members = &scratch.of::<Worker>().members[nth * wanted..(nth + 1) * wanted];
+        for (number, (member, pointer)) in self.found.iter().enumerate() {
+            let given = match pointer {
+                None => visit(number, container::Value::Bytes(&members[*member])),
+                Some(pointer) => Value::of(&members[*member], Some(pointer)).and_then(|value| match value {
+                    Value::Integer(integer) => visit(number, container::Value::I64(integer)),
+                    Value::Float(text) => visit(number, container::Value::Decimal(text)),
+                    Value::Text(text) => visit(number, container::Value::Text(&text)),
+                }),
+            };
+            given.map_err(|error| self.reader.located(error, record, *member))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, record: u64) -> Location {
+        self.reader.place(record)
+    }
+
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        self.reader.name(record, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.reader.fingerprint()
+    }
+}

@@ -1,0 +1,164 @@
+//! Tar archives among the formats.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::decode::{ImageOptions, LabelFormat};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::fields::{Codec, Field, Numbers};
+use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened};
+use crate::read::saved::SavedIndex;
+use crate::read::{ColumnRef, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options};
+use crate::storage::Access;
+
+use super::container::{Member, TarMembers};
+use super::{ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name};
+
+/// The format of samples in tar archives, as WebDataset packs them.
+#[derive(Clone, Copy, Debug)]
+pub struct Tar;
+
+/// The options that give those of `fields` that this reader decodes by itself, and the others.
+fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions, Vec<(String, Field)>)> {
+    let mut own = options.clone();
+    let mut others = Vec::new();
+    own.fields.clear();
+    let mut has_image = false;
+    for (name, field) in fields {
+        let members = field.columns(name).iter().map(Member::of).collect::<Result<Vec<_>>>();
+        let members = members.map_err(|error| error.at_column(name))?;
+        let member = match members.as_slice() {
+            [member] if !field.is_file && !field.is_several() => member.clone(),
+            _ => {
+                others.push((name.clone(), field.clone()));
+                continue;
+            }
+        };
+        match &field.codec {
+            Codec::Image(image) if !std::mem::replace(&mut has_image, true) => {
+                let extension = (!field.from.is_empty()).then(|| member.extension.clone());
+                let ImageOptions { label_name, classes, labels, .. } = own.images;
+                own.images = ImageOptions { label_name, classes, labels, ..own_options(name, image, &options.images) };
+                own.fields.push(TarField::Image { extension });
+            }
+            Codec::Class { names, one_hot } => {
+                let extension = if field.from.is_empty() { "cls".to_owned() } else { member.extension };
+                let by = if names.is_some() { ClassBy::Name } else { ClassBy::Index };
+                own.fields.push(TarField::Class { extension, pointer: member.pointer, by });
+                own.images.label_name.clone_from(name);
+                own.images.classes.clone_from(names);
+                own.images.labels = if *one_hot { LabelFormat::OneHot } else { LabelFormat::I64 };
+            }
+            Codec::Text { max_len, longer } if member.pointer.is_none() => own.fields.push(TarField::Text {
+                extension: member.extension,
+                name: Some(name.clone()),
+                max_len: *max_len,
+                longer: *longer,
+            }),
+            Codec::Numbers(Numbers { dtype, shape: None, max_len: None, missing: Missing::Error, .. }) => {
+                own.fields.push(TarField::Number {
+                    extension: member.extension,
+                    pointer: member.pointer,
+                    name: Some(name.clone()),
+                    role: field.role_or_default(),
+                    dtype: *dtype,
+                });
+            }
+            _ => others.push((name.clone(), field.clone())),
+        }
+    }
+    Ok((own, others))
+}
+
+impl Format for Tar {
+    const NAME: &'static str = "tar";
+    type Options = TarOptions;
+
+    /// A header of ustar or GNU tar; the one before it has no mark, and goes by its name.
+    fn sniff(&self, head: &[u8], path: &Path) -> bool {
+        head.get(257..262) == Some(b"ustar") || is_tar_name(path)
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("tar archives of samples and folders of them")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        Some("a gzip-compressed tar archive: its samples can't be read at random; decompress it first")
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        head.is_none() && is_tar_name(path)
+    }
+
+    fn faults(&self, options: &TarOptions) -> Vec<String> {
+        options.faults()
+    }
+
+    fn field_faults(&self, options: &TarOptions, fields: &[(String, Field)]) -> Result<()> {
+        split(options, fields).map(|_| ())
+    }
+
+    fn access<'o>(&self, options: &'o mut TarOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn make_plain(&self, options: &mut TarOptions) {
+        options.images.augment.clear();
+    }
+
+    fn saved_index<'o>(&self, options: &'o mut TarOptions) -> Option<&'o mut SavedIndex> {
+        Some(&mut options.saved_index)
+    }
+
+    fn open(&self, options: &TarOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        if at.fields.is_empty() {
+            return Ok(Opened::reader(TarReader::open_in(at.files, at.path, options, at.budget)?));
+        }
+        let (own, others) = split(options, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
+        let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
+        if !own.fields.is_empty() {
+            readers.push(Arc::new(TarReader::open_in(at.files, at.path, &own, at.budget)?));
+        }
+        if !others.is_empty() {
+            let wanted: Vec<ColumnRef> = others.iter().flat_map(|(name, field)| field.columns(name)).collect();
+            let members = TarMembers::open(at.files, at.path, options, &wanted, at.budget)?;
+            readers.extend(FieldReader::with_files(Box::new(members), &others, at.files, at.budget)?);
+        }
+        Ok(Opened::Readers(readers))
+    }
+
+    fn inspect(&self, _: &TarOptions, at: &Open<'_>) -> Result<Inspection> {
+        let summary = TarSummary::of(at.path)?;
+        let entry = |record: TarRecord| {
+            let path = record.path.to_string_lossy().into_owned();
+            Some(Entry::Member { path, key: record.key, label: record.label })
+        };
+        Ok(Inspection {
+            fields: summary.fields,
+            first: entry(summary.first),
+            last: entry(summary.last),
+            details: Details::Archives {
+                archives: summary.archives,
+                members: summary.members,
+                classes: summary.classes,
+                ignored: summary.ignored,
+                files: IgnoredFiles::beside(at.path, is_tar_name)?.into(),
+            },
+            ..Inspection::new(at.path, Self::NAME, summary.records)
+        })
+    }
+}
+
+impl Member {
+    /// A member by its extension, and a place in it if it is JSON: `json:/objects/0/class`.
+    pub(super) fn of(field: &ColumnRef) -> Result<Self> {
+        let ColumnRef::Name(text) = field else {
+            return Err(Error::new(ErrorKind::Config, "members are named by their extension"));
+        };
+        Ok(match text.split_once(':') {
+            Some((extension, pointer)) => Self { extension: extension.to_owned(), pointer: Some(pointer.to_owned()) },
+            None => Self { extension: text.clone(), pointer: None },
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Files of tokens among the formats.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::read::format::{Foretold, Format, Open, Opened};
+use crate::storage::Access;
+
+use super::{TokenCut, TokenOptions, TokenReader};
+
+/// The format of files of tokens, raw or NPY, cut into windows: what they are, somebody must say.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens;
+
+impl Format for Tokens {
+    const NAME: &'static str = "tokens";
+    type Options = TokenOptions;
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn faults(&self, options: &TokenOptions) -> Vec<String> {
+        options.faults()
+    }
+
+    fn access<'o>(&self, options: &'o mut TokenOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn needs_shuffle(&self, options: &TokenOptions) -> bool {
+        options.cut == TokenCut::Random
+    }
+
+    fn samples_per_epoch(&self, options: &TokenOptions, choice: u64) -> Option<u64> {
+        options.samples_per_epoch(choice)
+    }
+
+    /// Windows side by side hold every token that windows at every place hold.
+    fn make_plain(&self, options: &mut TokenOptions) {
+        if options.cut == TokenCut::Random {
+            options.cut = TokenCut::Contiguous { stride: None };
+        }
+    }
+
+    fn open(&self, options: &TokenOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        Ok(Opened::reader(TokenReader::open_in(at.files, at.path, options, at.budget)?))
+    }
+
+    fn foretell(&self, options: &TokenOptions, at: &Open<'_>) -> Result<Foretold> {
+        Ok(match TokenReader::foretold(at.path, options)? {
+            (Some(records), tensors) => Foretold::numbered(records, tensors, 0),
+            (None, tensors) => {
+                Foretold::unknown(Some(tensors), format!("samples: only reading all of {} tells", at.path.display()))
+            }
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! What a file of settings holds, whatever its language, and what is wrong with it, in words for a person.
+
+mod node;
+mod words;
+
+pub(crate) use node::{Node, Step, TAGS};
+pub(crate) use words::{Fault, Told, What, not_allowed};
