@@ -6,9 +6,10 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Waves, fixture, see_all, workspace};
+use ringfeed::normalise::QuantileFit;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{Source, Transformed};
-use ringfeed::tensor::{Dim, bf16, f16};
+use ringfeed::tensor::{Dim, Numbers, bf16, f16};
 use ringfeed::transform::{
     Operation, Transforms, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
     pad_to_multiple, quantile, remove, scale,
@@ -21,6 +22,8 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Fixture {
+    /// What scikit-learn was fitted on.
+    train: Vec<f64>,
     x: Vec<f32>,
     classes: Vec<i64>,
     log1p: Vec<f64>,
@@ -438,4 +441,36 @@ fn members_give_the_same_bytes_for_any_workers_and_prefetch_and_behind_a_shield(
         let ahead = epochs(Box::new(AsyncDataSetIterator::new(source(), &workspace(workers, prefetch)).unwrap()));
         assert_eq!(ahead, shielded, "{workers} workers, {prefetch} ahead");
     }
+}
+
+#[test]
+fn quantiles_are_fitted_as_scikit_learn_fits_them_and_merge_to_the_same() {
+    let f = members();
+    let mut whole = QuantileFit::new(None);
+    whole.observe_numbers(Numbers::F64(&f.train), &[f.train.len()], None).unwrap();
+    let mut merged = QuantileFit::new(None);
+    for part in f.train.chunks(300).rev() {
+        let mut fit = QuantileFit::new(None);
+        fit.observe_numbers(Numbers::F64(part), &[part.len()], None).unwrap();
+        merged.merge(&fit).unwrap();
+    }
+    let quantiles = whole.finish().unwrap();
+    assert_eq!(merged.finish().unwrap(), quantiles);
+    assert_near(&quantiles.evenly(50).unwrap(), &f.quantile.fitted["quantiles"], 1e-12);
+    assert_near(&quantiles.edges(8).unwrap(), &f.bins.fitted["edges"], 1e-12);
+    let Normaliser::Standardise { axis: None, mean, deviation } = quantiles.robust() else { panic!("standardises") };
+    assert_near(&mean, &f.robust.fitted["centre"], 1e-12);
+    assert_near(&deviation, &f.robust.fitted["scale"], 1e-12);
+
+    let mut by_column = QuantileFit::new(Some(0));
+    let rows = [1.0, 10.0, f64::NAN, 30.0, 3.0, 20.0];
+    by_column.observe_numbers(Numbers::F64(&rows), &[3, 2], None).unwrap();
+    let infinite = by_column.observe_numbers(Numbers::F64(&[5.0, f64::INFINITY]), &[1, 2], None).unwrap_err();
+    assert_eq!((infinite.kind(), by_column.missing()), (ErrorKind::Data, 1));
+    assert!(by_column.observe_numbers(Numbers::F64(&[5.0]), &[1, 1], None).is_err());
+    assert_eq!(by_column.merge(&QuantileFit::new(None)).unwrap_err().kind(), ErrorKind::Config);
+    let columns = by_column.finish().unwrap();
+    assert_eq!((columns.at(0, 0.5), columns.at(1, 0.25), columns.at(2, 0.5)), (Some(2.0), Some(15.0), None));
+    assert!(columns.evenly(3).is_err() && quantiles.evenly(1).is_err() && quantiles.edges(0).is_err());
+    assert_eq!(QuantileFit::new(None).finish().unwrap_err().kind(), ErrorKind::Data);
 }

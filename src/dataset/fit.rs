@@ -1,5 +1,5 @@
 use crate::error::Result;
-use crate::normalise::NormaliserFit;
+use crate::normalise::{NormaliserFit, QuantileFit};
 
 use super::batch::DataSet;
 
@@ -17,6 +17,27 @@ impl NormaliserFit {
     /// let train = train.normalise("features", fit.finish()?);
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of a batch, and [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a tensor.
+    pub fn observe_all(&mut self, batches: impl IntoIterator<Item = Result<DataSet>>, tensor: &str) -> Result<()> {
+        let mask = format!("{tensor}_mask");
+        for batch in batches {
+            let batch = batch?;
+            let view = batch.tensor(tensor)?;
+            match batch.tensors().find(|other| other.name() == mask) {
+                Some(mask) => self.observe_masked(&view, &mask)?,
+                None => self.observe(&view)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl QuantileFit {
+    /// Observes the tensor of this name in every batch, padding left out where there is a mask, as
+    /// [`NormaliserFit::observe_all`] does.
     ///
     /// # Errors
     ///

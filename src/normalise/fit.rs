@@ -1,4 +1,5 @@
-use super::{Normaliser, elements};
+use super::Normaliser;
+use super::observed::{Observed, check_raw};
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
@@ -107,36 +108,6 @@ impl Moments {
     }
 }
 
-/// How a mask's elements lie over a tensor's.
-#[derive(Clone, Copy)]
-enum MaskFit {
-    /// The mask has the tensor's first dimensions: this many elements lie under each of its own.
-    Leading(usize),
-    /// The mask has all dimensions but the channels, which come first: elements of a sample, and of one channel of it.
-    WithoutChannels(usize, usize),
-}
-
-impl MaskFit {
-    fn new(shape: &[usize], mask: &[usize]) -> Option<Self> {
-        let leading = shape.starts_with(mask).then(|| Self::Leading(shape[mask.len()..].iter().product()));
-        let without_channels = match (shape, mask) {
-            ([n, _, plane @ ..], [m, mask_plane @ ..]) if n == m && plane == mask_plane && plane.len() > 1 => {
-                let plane: usize = plane.iter().product();
-                Some(Self::WithoutChannels(shape[1] * plane, plane))
-            }
-            _ => None,
-        };
-        without_channels.or(leading)
-    }
-
-    fn index(self, element: usize) -> usize {
-        match self {
-            Self::Leading(under) => element / under,
-            Self::WithoutChannels(sample, plane) => element / sample * plane + element % plane,
-        }
-    }
-}
-
 impl NormaliserFit {
     /// Towards mean 0 and deviation 1; `axis` as in [`Normaliser`].
     pub fn standardise(axis: Option<usize>) -> Self {
@@ -188,68 +159,33 @@ impl NormaliserFit {
         shape: &[usize],
         mask: Option<(Numbers<'_>, &[usize])>,
     ) -> Result<()> {
-        let schema_error = |message: String| Err(Error::new(ErrorKind::Schema, message));
-        if elements(shape) != Some(values.len()) {
-            return schema_error(format!("{} values do not have the shape {shape:?}", values.len()));
-        }
-        if values.is_empty() {
-            return Ok(());
-        }
-        let (entries, run) = match (self.axis, shape.split_first()) {
-            (None, _) => (1, values.len()),
-            (Some(axis), Some((_, row))) if axis < row.len() => (row[axis], row[axis + 1..].iter().product()),
-            (Some(axis), _) => {
-                return schema_error(format!(
-                    "no axis {axis} in a sample of shape {:?}",
-                    shape.get(1..).unwrap_or(&[])
-                ));
-            }
-        };
-        if !self.moments.is_empty() && self.moments.len() != entries {
-            return schema_error(format!("the axis has {entries} indices here, {} before", self.moments.len()));
-        }
-        let mask = match mask {
-            None => None,
-            Some((mask, mask_shape)) => match MaskFit::new(shape, mask_shape) {
-                Some(fit) if elements(mask_shape) == Some(mask.len()) => Some((mask, fit)),
-                _ => return schema_error(format!("a mask of shape {mask_shape:?} does not fit {shape:?}")),
-            },
-        };
-        let present = |element: usize| mask.is_none_or(|(mask, fit)| mask.at(fit.index(element)) != 0.0);
-
+        let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
+        let entries = observed.entries();
+        observed.check_entries(self.moments.len())?;
         self.batch.clear();
         self.batch.resize(entries, Moments::NONE);
         let mut missing = 0;
-        for element in 0..values.len() {
-            let value = values.at(element);
-            if !present(element) {
-                continue;
-            }
+        observed.for_each(|index, value| {
             if value.is_nan() {
                 missing += 1;
-                continue;
+                return;
             }
-            if value.is_infinite() {
-                let message = format!("infinite value at element {element} of a batch of shape {shape:?}");
-                return Err(Error::new(ErrorKind::Data, message));
-            }
-            let moments = &mut self.batch[element / run % entries];
+            let moments = &mut self.batch[index];
             moments.count += 1;
             moments.mean.add(value);
             moments.low = moments.low.min(value);
             moments.high = moments.high.max(value);
-        }
+        })?;
         self.batch
             .iter_mut()
             .filter(|moments| moments.count > 0)
             .for_each(|moments| moments.mean = moments.mean.divided_by(moments.count as f64));
-        for element in 0..values.len() {
-            let value = values.at(element);
-            if present(element) && !value.is_nan() {
-                let moments = &mut self.batch[element / run % entries];
+        observed.for_each(|index, value| {
+            if !value.is_nan() {
+                let moments = &mut self.batch[index];
                 moments.squares.add(moments.mean.below(value).powi(2));
             }
-        }
+        })?;
         self.moments.resize(entries, Moments::NONE);
         self.moments.iter_mut().zip(&self.batch).for_each(|(moments, batch)| moments.merge(batch));
         self.missing += missing;
@@ -314,14 +250,6 @@ impl NormaliserFit {
         normaliser.check()?;
         Ok(normaliser)
     }
-}
-
-fn check_raw(view: &TensorView<'_>) -> Result<()> {
-    if view.spec().affine.is_some() {
-        let message = "the tensor is normalised already; fit on data without a normaliser";
-        return Err(Error::new(ErrorKind::Schema, message).at_column(view.name()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

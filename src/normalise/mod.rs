@@ -3,6 +3,8 @@
 
 mod config;
 mod fit;
+mod observed;
+mod quantiles;
 
 use std::path::Path;
 
@@ -15,6 +17,8 @@ use crate::schema::{Affine, AffineSteps, Dim, TensorSpec};
 
 pub use config::NormaliserConfig;
 pub use fit::NormaliserFit;
+use observed::elements;
+pub use quantiles::{QuantileFit, Quantiles};
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
@@ -301,11 +305,6 @@ impl Normaliser {
         }
         Ok(())
     }
-}
-
-/// Elements of a tensor of `shape`; `None` beyond any memory.
-fn elements(shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1usize, |product, len| product.checked_mul(*len))
 }
 
 /// From `shift` and the `unit` above it to `start` and `end`; a unit of 0 counts as 1 on both sides.

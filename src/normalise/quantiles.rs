@@ -1,0 +1,198 @@
+use super::Normaliser;
+use super::observed::{Observed, check_raw};
+use crate::dtype::Numbers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::view::TensorView;
+
+/// Most values that are kept: a gigabyte of them.
+const MOST: usize = 1 << 27;
+
+/// Finds quantiles from batches, one after another: for robust scaling, bins of equally many values, and uniform values.
+///
+/// It keeps every value, and so is exact; more than 2^27 of them (a gigabyte) are an error. NaN is a missing value and does not
+/// count; infinity is an error. Several threads or processes may observe a part each, for [`merge`](Self::merge): the result is
+/// that of one.
+///
+/// ```
+/// use ringfeed::Loader;
+/// use ringfeed::normalise::QuantileFit;
+/// use ringfeed::transform::bins;
+///
+/// let train = Loader::csv("fixtures/iris-species.csv").labels(["species"]);
+/// let mut fit = QuantileFit::new(None);
+/// fit.observe_all(&mut train.build()?, "features")?;
+/// let quantiles = fit.finish()?;
+/// let binned = train.clone().transform(bins("features", quantiles.edges(4)?)); // 0 to 3, equally often
+/// let robust = train.normalise("features", quantiles.robust());
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct QuantileFit {
+    axis: Option<usize>,
+    values: Vec<Vec<f64>>,
+    missing: u64,
+}
+
+/// The values of the training data in rising order, along an axis or all together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantiles {
+    axis: Option<usize>,
+    sorted: Vec<Vec<f64>>,
+}
+
+impl QuantileFit {
+    /// Of each index of `axis` (as in [`Normaliser`]), or of all values together.
+    pub fn new(axis: Option<usize>) -> Self {
+        Self { axis, values: Vec::new(), missing: 0 }
+    }
+
+    /// Counts all values of a batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`NormaliserFit::observe`](super::NormaliserFit::observe), and [`ErrorKind::Limit`] for more values than are kept.
+    pub fn observe(&mut self, view: &TensorView<'_>) -> Result<()> {
+        check_raw(view)?;
+        self.observe_numbers(view.numbers(), view.shape(), None).map_err(|error| error.at_column(view.name()))
+    }
+
+    /// Counts the values of a batch where `mask` is not 0, as
+    /// [`NormaliserFit::observe_masked`](super::NormaliserFit::observe_masked) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe`](Self::observe), and [`ErrorKind::Schema`] for a mask that does not fit.
+    pub fn observe_masked(&mut self, view: &TensorView<'_>, mask: &TensorView<'_>) -> Result<()> {
+        check_raw(view)?;
+        let mask = Some((mask.numbers(), mask.shape()));
+        self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
+    }
+
+    /// Counts `values` of `shape`, the samples' dimension first, with perhaps a mask and its shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe_masked`](Self::observe_masked). What was counted before is kept as it was.
+    pub fn observe_numbers(
+        &mut self,
+        values: Numbers<'_>,
+        shape: &[usize],
+        mask: Option<(Numbers<'_>, &[usize])>,
+    ) -> Result<()> {
+        let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
+        observed.check_entries(self.values.len())?;
+        let kept: usize = self.values.iter().map(Vec::len).sum();
+        if kept.saturating_add(values.len()) > MOST {
+            let message = format!(
+                "more than {MOST} values, all of which would be kept; observe some of the batches, such as every tenth"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let before: Vec<usize> = self.values.iter().map(Vec::len).collect();
+        self.values.resize_with(observed.entries(), Vec::new);
+        let mut missing = 0;
+        let counted = observed.for_each(|index, value| match value.is_nan() {
+            true => missing += 1,
+            false => self.values[index].push(value),
+        });
+        if let Err(error) = counted {
+            self.values.truncate(before.len());
+            self.values.iter_mut().zip(before).for_each(|(values, len)| values.truncate(len));
+            return Err(error);
+        }
+        self.missing += missing;
+        Ok(())
+    }
+
+    /// Counts what `other` counted, as if it had been observed here.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for another axis, [`ErrorKind::Schema`] if the axes differ in length, [`ErrorKind::Limit`] for more
+    /// values than are kept.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.axis != other.axis {
+            return Err(Error::new(ErrorKind::Config, "fits along different axes"));
+        }
+        let (entries, others) = (self.values.len(), other.values.len());
+        if entries != others && entries != 0 && others != 0 {
+            let message = format!("the axis has {entries} indices in one fit, {others} in the other");
+            return Err(Error::new(ErrorKind::Schema, message));
+        }
+        if self.values.iter().chain(&other.values).map(Vec::len).sum::<usize>() > MOST {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("more than {MOST} values together, all of which are kept"),
+            ));
+        }
+        self.values.resize_with(entries.max(others), Vec::new);
+        self.values.iter_mut().zip(&other.values).for_each(|(values, others)| values.extend_from_slice(others));
+        self.missing += other.missing;
+        Ok(())
+    }
+
+    /// Values that were NaN and did not count.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The quantiles of everything that was counted.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] if an index has no values at all.
+    pub fn finish(mut self) -> Result<Quantiles> {
+        if self.values.is_empty() || self.values.iter().any(Vec::is_empty) {
+            return Err(Error::new(ErrorKind::Data, "no values to find quantiles of, or all of them are missing"));
+        }
+        self.values.iter_mut().for_each(|values| values.sort_unstable_by(f64::total_cmp));
+        Ok(Quantiles { axis: self.axis, sorted: self.values })
+    }
+}
+
+impl Quantiles {
+    /// The value below which `share` (0 to 1) of those of index `index` lie, by a straight line between neighbours: what
+    /// `numpy.quantile` gives. `None` if there is no such index.
+    pub fn at(&self, index: usize, share: f64) -> Option<f64> {
+        let sorted = self.sorted.get(index)?;
+        let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+        let (low, part) = (place.floor() as usize, place.fract());
+        let (low, high) = (*sorted.get(low)?, sorted[(low + 1).min(sorted.len() - 1)]);
+        Some(low + (high - low) * part)
+    }
+
+    /// `(x - median) / (third quartile - first quartile)`: outliers do not count.
+    pub fn robust(&self) -> Normaliser {
+        let of = |share: f64| (0..self.sorted.len()).filter_map(move |index| self.at(index, share));
+        let deviation = of(0.75).zip(of(0.25)).map(|(high, low)| high - low).collect();
+        Normaliser::Standardise { axis: self.axis, mean: of(0.5).collect(), deviation }
+    }
+
+    /// So many quantiles, evenly from the smallest value to the largest: for [`quantile`](crate::transform::quantile).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for fewer than two, or with an axis.
+    pub fn evenly(&self, count: usize) -> Result<Vec<f64>> {
+        if count < 2 || self.axis.is_some() {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "two or more quantiles, of all values together (without an axis)",
+            ));
+        }
+        Ok((0..count).filter_map(|nth| self.at(0, nth as f64 / (count - 1) as f64)).collect())
+    }
+
+    /// Where `count` bins of equally many values begin, but for the first one: for [`bins`](crate::transform::bins). Where many
+    /// values are equal, there are fewer bins.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for no bins, or with an axis.
+    pub fn edges(&self, count: usize) -> Result<Vec<f64>> {
+        let mut edges = self.evenly(count.saturating_add(1))?;
+        edges.dedup();
+        edges.pop();
+        Ok(edges.into_iter().skip(1).collect())
+    }
+}
