@@ -11,8 +11,8 @@ use burn::cubecl::cuda::CudaRuntime;
 use burn::tensor::{Device, Tensor};
 use cubecl_runtime::runtime::Runtime;
 use cudarc::driver::{CudaContext, CudaStream, result};
-use ringfeed::{Loader, Normaliser};
 use ringfeed::device::{Conversion, CudaDevice, Device as _, DeviceTensor, FloatType, Upload};
+use ringfeed::{Loader, Normaliser};
 
 use crate::element_type;
 

@@ -9,8 +9,8 @@ mod cuda;
 use std::error::Error;
 
 use burn::tensor::{DType as BurnType, Device, Int, Tensor, TensorData};
-use ringfeed::{DType, Loader, Normaliser, TensorView};
 use ringfeed::images::ImageOptions;
+use ringfeed::{DType, Loader, Normaliser, TensorView};
 
 /// burn's name of an element type.
 fn element_type(dtype: DType) -> Result<BurnType, Box<dyn Error>> {

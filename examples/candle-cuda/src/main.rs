@@ -11,9 +11,9 @@ use candle_core::cuda_backend::cudarc::driver::{DevicePtrMut, DeviceRepr, result
 use candle_core::cuda_backend::{CudaDType, CudaDevice as CandleDevice};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaStorage, Device, Storage, Tensor};
-use ringfeed::{DType, Loader, Normaliser};
 use ringfeed::device::{Conversion, CudaDevice, DeviceTensor, FloatType, Upload};
 use ringfeed::tensor::{bf16, f16};
+use ringfeed::{DType, Loader, Normaliser};
 
 /// The tensor as one of candle's; the copy is in order on candle's stream, which the batch must be ordered before.
 fn to_candle(tensor: &DeviceTensor<'_, CudaDevice>, device: &CandleDevice) -> Result<Tensor, Box<dyn Error>> {
