@@ -20,7 +20,7 @@ struct NumberCodec {
 
 /// One number of each field: `[]` of a single one, `[fields]` of several, or another shape of as many.
 pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Field) -> Result<Made> {
-    let count = field.from_len();
+    let count = field.source_count();
     let shape = match &numbers.shape {
         Some(shape) if shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim)) == Some(count) => {
             shape.clone()

@@ -379,7 +379,7 @@ impl Field {
     }
 
     /// How many fields it comes from.
-    pub(crate) fn from_len(&self) -> usize {
+    pub(crate) fn source_count(&self) -> usize {
         self.from.len().max(1)
     }
 

@@ -39,10 +39,9 @@ impl<'de> Deserialize<'de> for FolderOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut node = Node::deserialize(deserializer)?;
         let saved_index = match &mut node {
-            Node::Table(entries) => match entries.iter().position(|(key, _)| key == "saved_index") {
-                Some(at) => Some(entries.remove(at).1),
-                None => None,
-            },
+            Node::Table(entries) => {
+                entries.iter().position(|(key, _)| key == "saved_index").map(|at| entries.remove(at).1)
+            }
             _ => None,
         };
         let told = |fault: crate::tree::Fault| D::Error::custom(Told(&fault));
