@@ -10,11 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::{MAPPED, Waves};
 use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
+use ringfeed::field::{self, Field};
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{FieldReader, JsonLines, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::source::{StreamSource, Transformed};
-use ringfeed::storage::Access;
+use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarField, TarOptions, TarReader};
 use ringfeed::tensor::Extents;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
@@ -218,6 +219,35 @@ fn tar_archives_allocate_nothing_per_batch() {
             let fields = vec![text.clone(), size.clone(), TarField::class()];
             let reader = TarReader::open(&path, &TarOptions { fields, access, ..TarOptions::default() });
             ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
+        });
+    }
+}
+
+#[test]
+fn json_lines_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.jsonl");
+    let line = |n: usize| {
+        let list: Vec<usize> = (0..n % 5).collect();
+        format!(
+            "{{\"skipped\": [[1, [2]], {{\"a\": \"\\n\"}}], \"x\": [{n}, -2.5e1], \"\\u0074ext\": \"caf\\u00e9 {n}\", \
+             \"tokens\": {list:?}, \"deep\": {{\"kind\": \"{}\"}}}}\n",
+            ["no", "yes"][n % 2]
+        )
+    };
+    std::fs::write(&path, (0..10_000).map(line).collect::<String>()).unwrap();
+    let fields: [(String, Field); 4] = [
+        ("x".into(), field::Numbers::f32().into()),
+        ("text".into(), field::Text::new(16).into()),
+        ("tokens".into(), field::Tokens::new(4).into()),
+        ("kind".into(), field::Class.from("/deep/kind")),
+    ];
+    for access in [Access::Read, MAPPED] {
+        assert_none("json lines", || {
+            let (options, budget) = (LineOptions { access, ..LineOptions::default() }, MemoryBudget::unlimited());
+            let lines = JsonLines::open(&Files::local(), &path, &options, &budget).unwrap();
+            ReaderSource::new(FieldReader::new(lines, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
         });
     }
 }

@@ -111,6 +111,11 @@ impl Lines {
         &bytes[..self.rows.dialect().record(bytes).len]
     }
 
+    /// Where a record begins; the end behind the last one.
+    pub(crate) fn start(&self, record: u64) -> u64 {
+        self.rows.start(record)
+    }
+
     /// Adds path, record, line and byte to what is wrong at byte `at` of a record.
     #[cold]
     pub(crate) fn locate(&self, error: Error, record: u64, at: u64) -> Error {

@@ -4,29 +4,30 @@ use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr;
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use crate::decode::compare_decimals;
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::json::{Wanted, inner_of, steps, unescape};
 
 /// A way into JSON, taken apart: RFC 6901.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pointer {
     text: String,
-    steps: Vec<String>,
+    last: String,
+    wanted: Wanted,
 }
 
 impl Pointer {
     pub(super) fn new(text: &str) -> Self {
-        let steps = text.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
-        Self { text: text.to_owned(), steps }
+        let steps = steps(text);
+        let mut wanted = Wanted::default();
+        wanted.add(&steps, 0);
+        Self { text: text.to_owned(), last: steps.last().cloned().unwrap_or_default(), wanted }
     }
 
     /// The name of what it leads to; empty if that is the whole.
     pub(super) fn last(&self) -> &str {
-        self.steps.last().map_or("", String::as_str)
+        &self.last
     }
 }
 
@@ -51,14 +52,23 @@ impl<'a> Value<'a> {
             let text = text(bytes)?.trim();
             return Ok(Self::number(text).unwrap_or(Self::Text(Cow::Borrowed(text))));
         };
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let found = Follow(&pointer.steps).deserialize(&mut json).and_then(|found| json.end().map(|()| found));
-        let found =
-            found.map_err(|error| Error::new(ErrorKind::Data, format!("no JSON: {error}")).with_source(error))?;
-        let problem = match found {
-            Found::Value(value) => return Ok(value),
-            Found::Nothing => "there is nothing there",
-            Found::Other => "it is neither a number nor text",
+        let json = text(bytes)?;
+        let raw = pointer.wanted.find_one(json).map_err(|fault| fault.error(json).at_byte(fault.at as u64))?;
+        let problem = match raw.map(|raw| (raw, raw.as_bytes())) {
+            None => "there is nothing there",
+            Some((raw, [b'"', ..])) => {
+                let inner = inner_of(raw);
+                if memchr(b'\\', inner.as_bytes()).is_none() {
+                    return Ok(Self::Text(Cow::Borrowed(inner)));
+                }
+                let mut text = String::new();
+                return unescape(inner, &mut text).map(|()| Self::Text(Cow::Owned(text)));
+            }
+            Some((raw, [b'-' | b'0'..=b'9', ..])) => match Self::number(raw) {
+                Some(number) => return Ok(number),
+                None => "the number is too large",
+            },
+            Some(_) => "it is neither a number nor text",
         };
         Err(Error::new(ErrorKind::Data, format!("JSON at {:?}: {problem}", pointer.text)))
     }
@@ -114,128 +124,6 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str> {
     })
 }
 
-enum Found<'a> {
-    Value(Value<'a>),
-    Nothing,
-    Other,
-}
-
-/// Follows these steps, and reads over everything beside them.
-struct Follow<'p>(&'p [String]);
-
-impl<'de> DeserializeSeed<'de> for Follow<'_> {
-    type Value = Found<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        if !self.0.is_empty() {
-            return deserializer.deserialize_any(self);
-        }
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
-        Ok(match raw.as_bytes() {
-            [b'"', text @ .., b'"'] if memchr(b'\\', text).is_none() => {
-                Found::Value(Value::Text(Cow::Borrowed(&raw[1..raw.len() - 1])))
-            }
-            [b'"', ..] => {
-                let text: String = serde_json::from_str(raw).map_err(D::Error::custom)?;
-                Found::Value(Value::Text(Cow::Owned(text)))
-            }
-            [b'-' | b'0'..=b'9', ..] => {
-                Found::Value(Value::number(raw).ok_or_else(|| D::Error::custom("number out of range"))?)
-            }
-            _ => Found::Other,
-        })
-    }
-}
-
-/// Where there are steps left to go.
-impl<'de> Visitor<'de> for Follow<'_> {
-    type Value = Found<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Found::Nothing)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = Found::Nothing;
-        while let Some(is_next) = map.next_key_seed(Is(self.0.first()))? {
-            match self.0 {
-                // Of a key that occurs twice the last one counts, as in most readers of JSON.
-                [_, rest @ ..] if is_next => found = map.next_value_seed(Follow(rest))?,
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut found = Found::Nothing;
-        let is_index =
-            |step: &&String| step.bytes().all(|byte| byte.is_ascii_digit()) && (*step == "0" || !step.starts_with('0'));
-        let wanted = self.0.first().filter(is_index).and_then(|step| step.parse::<usize>().ok());
-        for at in 0.. {
-            let element = match self.0 {
-                [_, rest @ ..] if wanted == Some(at) => {
-                    list.next_element_seed(Follow(rest))?.map(|element| found = element)
-                }
-                _ => list.next_element::<IgnoredAny>()?.map(|_| ()),
-            };
-            if element.is_none() {
-                break;
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// Whether a key is this one, without a copy of it.
-struct Is<'p>(Option<&'p String>);
-
-impl<'de> DeserializeSeed<'de> for Is<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Is<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(self.0.is_some_and(|wanted| wanted == key))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -279,7 +167,7 @@ mod tests {
         assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("nothing there"));
         assert!(error(r#"{"a": [1]}"#, "/a").message().contains("neither"));
         assert!(error(r#"{"a": null}"#, "/a").message().contains("neither"));
-        assert!(error(r#"{"a": 1"#, "/a").message().contains("no JSON: EOF"));
+        assert!(error(r#"{"a": 1"#, "/a").message().contains("no JSON: expected a comma or }, found the end"));
         assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("no JSON"));
     }
 

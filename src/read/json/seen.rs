@@ -1,0 +1,175 @@
+//! What the values of a field have in common, as far as they were seen.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::read::container::{FieldInfo, FieldKind};
+
+use super::value::{each_element, each_member, unescape};
+
+/// Kind and shape of all values that were seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::read) struct Seen {
+    kind: Kind,
+    /// 0 for a length that differs; `None` if nothing but null was seen.
+    shape: Option<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Kind {
+    #[default]
+    Nothing,
+    Bool,
+    Integer,
+    Number,
+    Text,
+    Object,
+    Mixed,
+}
+
+impl Kind {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nothing, kind) | (kind, Self::Nothing) => kind,
+            (one, other) if one == other => one,
+            (Self::Bool, Self::Integer) | (Self::Integer, Self::Bool) => Self::Integer,
+            (Self::Bool | Self::Integer, Self::Number) | (Self::Number, Self::Bool | Self::Integer) => Self::Number,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+impl Seen {
+    /// What `raw` is.
+    pub(in crate::read) fn of(raw: &str) -> Self {
+        let kind = match raw.as_bytes() {
+            b"null" => return Self::default(),
+            [b'[', ..] => {
+                let (mut elements, mut len) = (Self::default(), 0);
+                // It is JSON, or would not have come here.
+                let _ = each_element(raw, &mut |element| {
+                    elements = elements.and(&Self::of(element));
+                    len += 1;
+                    Ok(())
+                });
+                let mut shape = vec![len];
+                shape.extend(elements.shape.unwrap_or_default());
+                return Self { kind: elements.kind, shape: Some(shape) };
+            }
+            [b'"', ..] => Kind::Text,
+            [b'{', ..] => Kind::Object,
+            [b't' | b'f', ..] => Kind::Bool,
+            _ if raw.parse::<i64>().is_ok() => Kind::Integer,
+            _ => Kind::Number,
+        };
+        Self { kind, shape: Some(Vec::new()) }
+    }
+
+    /// What both are.
+    #[must_use]
+    pub(in crate::read) fn and(&self, other: &Self) -> Self {
+        let shape = match (&self.shape, &other.shape) {
+            (None, shape) | (shape, None) => shape.clone(),
+            (Some(one), Some(other)) => Some(common(one, other)),
+        };
+        Self { kind: self.kind.and(other.kind), shape }
+    }
+
+    /// Whether they are objects, which are no values.
+    pub(in crate::read) fn is_object(&self) -> bool {
+        self.kind == Kind::Object && self.shape.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    pub(in crate::read) fn info(&self, name: &str) -> FieldInfo {
+        let kind = match self.kind {
+            Kind::Bool => FieldKind::Numbers(DType::U8),
+            Kind::Integer => FieldKind::Numbers(DType::I64),
+            Kind::Number => FieldKind::Numbers(DType::F64),
+            Kind::Text => FieldKind::Text,
+            Kind::Nothing | Kind::Object | Kind::Mixed => FieldKind::Other,
+        };
+        FieldInfo::new(name, kind).shape(self.shape.as_deref().unwrap_or_default())
+    }
+}
+
+/// The shape of lists of both shapes.
+fn common(one: &[usize], other: &[usize]) -> Vec<usize> {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    // What is in an empty list may be anything.
+    if short.len() < long.len() && short.last() != Some(&0) {
+        return vec![0];
+    }
+    let each =
+        long.iter().enumerate().map(|(at, len)| if short.get(at).is_none_or(|other| other == len) { *len } else { 0 });
+    each.collect()
+}
+
+/// Gives each value in `raw` that is no object, with its name: its key if it is a member of the whole, and otherwise its
+/// pointer. The whole is called as the empty pointer.
+pub(in crate::read) fn each_leaf(raw: &str, visit: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
+    if !raw.starts_with('{') {
+        return visit("", raw);
+    }
+    leaves(raw, "", visit)
+}
+
+fn leaves(raw: &str, above: &str, visit: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
+    let mut key = String::new();
+    each_member(raw, &mut |written, value| {
+        if unescape(written, &mut key).is_err() {
+            return Ok(());
+        }
+        let pointer = format!("{above}/{}", key.replace('~', "~0").replace('/', "~1"));
+        if value.starts_with('{') {
+            return leaves(value, &pointer, visit);
+        }
+        // What looks like a pointer can only be meant by one.
+        let is_key = above.is_empty() && !key.is_empty() && !key.starts_with('/');
+        visit(if is_key { &key } else { &pointer }, value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(values: &[&str]) -> (FieldKind, Vec<usize>) {
+        let seen = values.iter().fold(Seen::default(), |seen, value| seen.and(&Seen::of(value)));
+        let info = seen.info("x");
+        (info.kind, info.shape)
+    }
+
+    #[test]
+    fn values_have_a_kind_and_a_shape_in_common() {
+        const INTEGERS: FieldKind = FieldKind::Numbers(DType::I64);
+        const NUMBERS: FieldKind = FieldKind::Numbers(DType::F64);
+        assert_eq!(info(&["1", "null", "-7"]), (INTEGERS, vec![]));
+        assert_eq!(info(&["true", "false"]), (FieldKind::Numbers(DType::U8), vec![]));
+        assert_eq!(info(&["true", "2"]), (INTEGERS, vec![]));
+        assert_eq!(info(&["1", "2.5"]), (NUMBERS, vec![]));
+        assert_eq!(info(&["9223372036854775808"]), (NUMBERS, vec![]));
+        assert_eq!(info(&["1e3"]), (NUMBERS, vec![]));
+        assert_eq!(info(&["\"a\"", "null"]), (FieldKind::Text, vec![]));
+        assert_eq!(info(&["\"a\"", "1"]), (FieldKind::Other, vec![]));
+        assert_eq!(info(&["null"]), (FieldKind::Other, vec![]));
+        assert_eq!(info(&["[1, 2]", "[3, 4]", "null"]), (INTEGERS, vec![2]));
+        assert_eq!(info(&["[1, 2]", "[3]"]), (INTEGERS, vec![0]));
+        assert_eq!(info(&["[[1, 2], [3, 4.5]]", "[[1, 2], [3, 4]]"]), (NUMBERS, vec![2, 2]));
+        assert_eq!(info(&["[[1], [3, 4]]", "[[1, 2], [3, 4]]"]), (INTEGERS, vec![2, 0]));
+        assert_eq!(info(&["[]", "[[1, 2]]"]), (INTEGERS, vec![0, 2]));
+        assert_eq!(info(&["[]"]), (FieldKind::Other, vec![0]));
+        assert_eq!(info(&["1", "[1]"]), (INTEGERS, vec![0]));
+        assert_eq!(info(&["[\"a\", \"b\"]"]), (FieldKind::Text, vec![2]));
+    }
+
+    #[test]
+    fn leaves_are_called_by_key_or_pointer() {
+        let mut found = Vec::new();
+        let raw = r#"{"a": 1, "b": {"c": [2], "d/e": {}, "f": {"g~": 3}}, "/h": 4, "": 5, "\u00e9": 6}"#;
+        each_leaf(raw, &mut |name, value| {
+            found.push(format!("{name}={value}"));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(found, ["a=1", "/b/c=[2]", "/b/f/g~0=3", "/~1h=4", "/=5", "é=6"]);
+    }
+}

@@ -1,0 +1,196 @@
+//! Which values of a text are wanted: any number of them, found while the text is read once.
+
+use std::ops::Range;
+
+use super::scan::{Cursor, Fault};
+use super::value::unescape;
+
+/// The steps of a JSON pointer (RFC 6901): `"/a/b/0"`. The empty pointer is the whole text.
+pub(in crate::read) fn steps(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// The values that are wanted of each text, by numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::read) struct Wanted {
+    /// The first one is the whole text.
+    nodes: Vec<Node>,
+    count: usize,
+}
+
+/// A value on the way to one that is wanted, or such a one.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Node {
+    numbers: Vec<usize>,
+    /// The ways on, in the order of their steps.
+    ways: Vec<Way>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Way {
+    step: String,
+    /// The step as the position in an array, if it can be one.
+    position: Option<usize>,
+    node: usize,
+}
+
+/// Where a value is in its text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::read) struct Span(usize, usize);
+
+impl Span {
+    const NONE: Self = Self(usize::MAX, 0);
+
+    /// Where it begins.
+    pub(in crate::read) fn start(self) -> usize {
+        self.0
+    }
+
+    /// The value's text, if it was found.
+    pub(in crate::read) fn of(self, text: &str) -> Option<&str> {
+        text.get(self.0..self.1)
+    }
+}
+
+/// Where the values of a text are, by their numbers.
+#[derive(Debug, Default)]
+pub(in crate::read) struct Found {
+    spans: Vec<Span>,
+    /// A key that is written with escapes, without them.
+    key: String,
+}
+
+impl Found {
+    /// The values, those among them that were found.
+    pub(in crate::read) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()], count: 0 }
+    }
+}
+
+impl Wanted {
+    /// Wants what `steps` lead to, under `number`.
+    pub(in crate::read) fn add(&mut self, steps: &[String], number: usize) {
+        let mut at = 0;
+        for step in steps {
+            at = match self.nodes[at].ways.binary_search_by(|way| way.step.as_str().cmp(step)) {
+                Ok(way) => self.nodes[at].ways[way].node,
+                Err(place) => {
+                    let is_position =
+                        step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
+                    let position = Some(step).filter(|_| is_position).and_then(|step| step.parse().ok());
+                    let way = Way { step: step.clone(), position, node: self.nodes.len() };
+                    self.nodes[at].ways.insert(place, way);
+                    self.nodes.push(Node::default());
+                    self.nodes.len() - 1
+                }
+            };
+        }
+        if !self.nodes[at].numbers.contains(&number) {
+            self.nodes[at].numbers.push(number);
+        }
+        self.count = self.count.max(number + 1);
+    }
+
+    /// Reads all of `text` and puts into `found` where the values are, by their numbers.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no JSON.
+    pub(in crate::read) fn find(&self, text: &str, Found { spans, key }: &mut Found) -> Result<(), Fault> {
+        spans.clear();
+        spans.resize(self.count, Span::NONE);
+        self.search(text, spans, key)
+    }
+
+    /// As [`find`](Self::find), where a single value is wanted, by number 0.
+    pub(in crate::read) fn find_one<'t>(&self, text: &'t str) -> Result<Option<&'t str>, Fault> {
+        let mut span = [Span::NONE];
+        self.search(text, &mut span, &mut String::new())?;
+        Ok(span[0].of(text))
+    }
+
+    fn search(&self, text: &str, found: &mut [Span], unescaped: &mut String) -> Result<(), Fault> {
+        let mut search = Search { wanted: self, text, cursor: Cursor::new(text), found, unescaped };
+        search.value(0, 0)?;
+        search.cursor.end()
+    }
+}
+
+struct Search<'a> {
+    wanted: &'a Wanted,
+    text: &'a str,
+    cursor: Cursor<'a>,
+    found: &'a mut [Span],
+    unescaped: &'a mut String,
+}
+
+impl Search<'_> {
+    fn value(&mut self, node: usize, depth: usize) -> Result<(), Fault> {
+        let first = self.cursor.next();
+        let start = self.cursor.at;
+        let Node { numbers, ways } = &self.wanted.nodes[node];
+        match first {
+            Some(b'{') if !ways.is_empty() => self.object(ways, depth)?,
+            Some(b'[') if !ways.is_empty() => self.array(ways, depth)?,
+            _ => self.cursor.skip(depth)?,
+        }
+        numbers.iter().for_each(|number| self.found[*number] = Span(start, self.cursor.at));
+        Ok(())
+    }
+
+    fn object(&mut self, ways: &[Way], depth: usize) -> Result<(), Fault> {
+        let mut more = self.cursor.enter(depth, b'}')?;
+        while more {
+            let key = self.cursor.key()?;
+            match self.way_of(ways, key) {
+                Some(node) => {
+                    // Of a key that occurs twice the last value counts, as in Python and most readers.
+                    self.forget(node);
+                    self.value(node, depth + 1)?;
+                }
+                None => self.cursor.skip(depth + 1)?,
+            }
+            more = self.cursor.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, ways: &[Way], depth: usize) -> Result<(), Fault> {
+        let mut more = self.cursor.enter(depth, b']')?;
+        let mut at = 0;
+        while more {
+            match ways.iter().find(|way| way.position == Some(at)) {
+                Some(way) => self.value(way.node, depth + 1)?,
+                None => self.cursor.skip(depth + 1)?,
+            }
+            at += 1;
+            more = self.cursor.more(b']')?;
+        }
+        Ok(())
+    }
+
+    /// The node that a key leads to.
+    #[inline]
+    fn way_of(&mut self, ways: &[Way], key: Range<usize>) -> Option<usize> {
+        let mut key = &self.text[key];
+        if memchr::memchr(b'\\', key.as_bytes()).is_some() {
+            // Half of a surrogate pair is in no pointer.
+            unescape(key, self.unescaped).ok()?;
+            key = self.unescaped;
+        }
+        let found = ways.binary_search_by(|way| way.step.as_str().cmp(key));
+        found.ok().map(|way| ways[way].node)
+    }
+
+    fn forget(&mut self, node: usize) {
+        let Node { numbers, ways } = &self.wanted.nodes[node];
+        numbers.iter().for_each(|number| self.found[*number] = Span::NONE);
+        ways.iter().for_each(|way| self.forget(way.node));
+    }
+}

@@ -1,0 +1,246 @@
+//! JSON Lines: a JSON value on each line.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::storage::{Files, Needs};
+
+use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
+use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
+use super::lines::{LineBytes, LineOptions, Lines};
+use super::{ColumnRef, Fingerprint, Scratch, parallel};
+
+/// What is looked at to learn of the fields: this many records, and not more than so many bytes.
+const SAMPLE_RECORDS: u64 = 1000;
+const SAMPLE_BYTES: u64 = 8 << 20;
+
+/// Most fields that are listed; others are found by their names all the same.
+const MAX_FIELDS: usize = 4096;
+
+/// The records of a JSON Lines file, plain or compressed: a JSON value on each line, mostly an object.
+///
+/// A field is the member of that key (`"label"`), or what a JSON pointer (RFC 6901) leads to (`"/boxes/0/size"`; `""` is the
+/// whole). Numbers go to tensors as they are written, rounded once; texts without their escapes; `null`, and what a record
+/// does not have, is a missing value; arrays are lists. An object is no value: name what is in it.
+///
+/// Each line is checked whole, as RFC 8259 has it, and a line that is no JSON is a bad record, with line and byte. Of a key
+/// that occurs twice the last value counts. `NaN` and `Infinity`, which Python writes by default, are no JSON. Arrays and
+/// objects inside each other are at most 128. Empty lines are no records. A byte-order mark at the beginning is passed over,
+/// and a CR before the line end is a blank.
+///
+/// [`fields`](Container::fields) lists what the first 1000 records hold (8 MiB of them). What none of them has is looked for in
+/// all, before it is an error.
+///
+/// ```
+/// use ringfeed::field::{Class, Numbers};
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::{FieldReader, JsonLines, LineOptions, RecordReader};
+/// use ringfeed::storage::Files;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("points.jsonl");
+/// std::fs::write(&path, "{\"at\": [1.5, 2], \"is\": {\"kind\": \"a\"}}\n{\"at\": [-3, 4e1], \"is\": {\"kind\": \"b\"}}\n")?;
+/// let budget = MemoryBudget::unlimited();
+/// let lines = JsonLines::open(&Files::local(), &path, &LineOptions::default(), &budget)?;
+/// let fields = [("at".to_owned(), Numbers::f32().into()), ("kind".to_owned(), Class.from("/is/kind"))];
+/// let reader = FieldReader::new(lines, &fields, &budget)?;
+/// assert_eq!(reader.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonLines {
+    lines: Lines,
+    /// Those of the sample, and behind them those that were found beside them.
+    fields: Vec<FieldInfo>,
+    listed: usize,
+    wanted: Wanted,
+}
+
+/// What a worker keeps between records.
+#[derive(Default)]
+struct Worker {
+    lines: LineBytes,
+    found: Found,
+    unescaped: RefCell<String>,
+}
+
+impl JsonLines {
+    /// Finds the lines of the file at `path`, and looks at the first ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
+    pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
+        let lines = Lines::open(files, path, options, budget)?;
+        let mut jsonl = Self { lines, fields: Vec::new(), listed: 0, wanted: Wanted::default() };
+        let (mut seen, mut numbers): (Vec<(String, Seen)>, HashMap<String, usize>) = Default::default();
+        let mut found = Found::default();
+        jsonl.each_of_sample(&mut |text| {
+            if jsonl.wanted.find(text, &mut found).is_err() {
+                return Ok(());
+            }
+            each_leaf(text.trim_ascii(), &mut |name, value| {
+                if let Some(number) = numbers.get(name) {
+                    let seen = &mut seen[*number].1;
+                    *seen = seen.and(&Seen::of(value));
+                } else if seen.len() < MAX_FIELDS {
+                    numbers.insert(name.to_owned(), seen.len());
+                    seen.push((name.to_owned(), Seen::of(value)));
+                }
+                Ok(())
+            })
+        })?;
+        jsonl.fields = seen.iter().map(|(name, seen)| seen.info(name)).collect();
+        jsonl.listed = jsonl.fields.len();
+        Ok(jsonl)
+    }
+
+    /// Gives the lines of the sample, those that are UTF-8.
+    fn each_of_sample(&self, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        let first = self.lines.start(0);
+        let is_near = |record: &u64| *record == 0 || self.lines.start(record + 1) - first <= SAMPLE_BYTES;
+        let records: Vec<u64> = (0..self.len().min(SAMPLE_RECORDS)).take_while(is_near).collect();
+        let mut bytes = LineBytes::default();
+        for nth in 0..records.len() {
+            self.lines.fetch_lines(&records, nth, &mut bytes)?;
+            if let Ok(text) = std::str::from_utf8(self.lines.line(nth, &bytes)) {
+                visit(text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a pointer leads to: in the sample, or else in the first record that has something there. `None` if none has.
+    fn look_for(&self, steps: &[String]) -> Result<Option<Seen>> {
+        let mut wanted = Wanted::default();
+        wanted.add(steps, 0);
+        let look = |text: &str| wanted.find_one(text).ok().flatten().map(Seen::of);
+        let mut seen: Option<Seen> = None;
+        self.each_of_sample(&mut |text| {
+            if let Some(more) = look(text) {
+                seen = Some(seen.take().unwrap_or_default().and(&more));
+            }
+            Ok(())
+        })?;
+        if seen.is_some() || self.len() <= SAMPLE_RECORDS {
+            return Ok(seen);
+        }
+        let is_found = AtomicBool::new(false);
+        parallel::in_order(
+            parallel::thread_count(None),
+            self.len().div_ceil(SAMPLE_RECORDS),
+            |lines: &mut LineBytes, job| {
+                for record in job * SAMPLE_RECORDS..self.len().min((job + 1) * SAMPLE_RECORDS) {
+                    // One was found in an earlier job, or one later is as good.
+                    if is_found.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    self.lines.fetch_lines(&[record], 0, lines)?;
+                    let text = std::str::from_utf8(self.lines.line(0, lines)).ok();
+                    if let Some(seen) = text.and_then(look) {
+                        is_found.store(true, Ordering::Relaxed);
+                        return Ok(Some(seen));
+                    }
+                }
+                Ok(None)
+            },
+            |found| {
+                seen = seen.take().or(found);
+                Ok(())
+            },
+        )?;
+        Ok(seen)
+    }
+
+    /// Steps to the field of this name.
+    fn steps_to(name: &str) -> Vec<String> {
+        if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
+    }
+}
+
+impl Container for JsonLines {
+    fn len(&self) -> u64 {
+        self.lines.len()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    /// The field of this key or pointer, or the one at this place among the listed ones.
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let number = match field {
+            ColumnRef::Position(_) => find_field(&self.fields[..self.listed], field)?,
+            ColumnRef::Name(name) => match self.fields.iter().position(|field| field.name == *name) {
+                Some(number) => number,
+                None => {
+                    let info = match self.look_for(&Self::steps_to(name))? {
+                        Some(seen) if seen.is_object() => {
+                            let message = format!("field {name:?} is an object; name a value in it by a pointer");
+                            let near = self.fields[..self.listed]
+                                .iter()
+                                .find(|field| field.name.starts_with(&format!("/{}/", name.trim_start_matches('/'))));
+                            let such = near.map(|near| format!(", such as {:?}", near.name)).unwrap_or_default();
+                            return Err(Error::new(ErrorKind::Config, message + &such));
+                        }
+                        Some(seen) => seen.info(name),
+                        None if self.is_empty() => FieldInfo::new(name, FieldKind::Other),
+                        None => {
+                            find_field(&self.fields[..self.listed], field)?;
+                            return Err(Error::new(ErrorKind::NotFound, format!("no record has a field {name:?}")));
+                        }
+                    };
+                    self.fields.push(info);
+                    self.fields.len() - 1
+                }
+            },
+        };
+        self.wanted.add(&Self::steps_to(&self.fields[number].name), number);
+        Ok(number)
+    }
+
+    fn forget(&mut self) {
+        self.fields.truncate(self.listed);
+        self.wanted = Wanted::default();
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        self.lines.need(records, needs);
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.lines.fetch_lines(records, nth, &mut scratch.of::<Worker>().lines)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let Worker { lines, found, unescaped } = scratch.of();
+        let line = self.lines.line(nth, lines);
+        let text = std::str::from_utf8(line).map_err(|error| {
+            let at = error.valid_up_to();
+            let message = format!("{:#04x}: the line is not UTF-8; set encoding", line[at]);
+            self.lines.locate(Error::new(ErrorKind::Data, message), record, at as u64)
+        })?;
+        self.wanted.find(text, found).map_err(|fault| self.lines.locate(fault.error(text), record, fault.at as u64))?;
+        for (number, span) in found.spans().iter().enumerate() {
+            if let Some(raw) = span.of(text) {
+                give(raw, unescaped, &mut |value| visit(number, value)).map_err(|error| {
+                    let error = error.at_column(&self.fields[number].name);
+                    self.lines.locate(error, record, span.start() as u64)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, record: u64) -> Location {
+        self.lines.place(record)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.lines.fingerprint()
+    }
+}
