@@ -10,6 +10,7 @@ from helpers import run
 
 MAKE = """
 import signal, time, threading, tempfile, numpy as np, ringfeed, gc, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)  # It may be ignored, as in the background of a shell.
 folder = tempfile.mkdtemp()
 np.save(folder + "/y.npy", np.arange(200))
 def make(**settings):
