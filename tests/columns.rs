@@ -1,4 +1,5 @@
 //! Parquet and Arrow files: what pyarrow, pandas and polars wrote is read as pyarrow reads it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -337,9 +338,9 @@ fn whole_columns_become_what_their_values_become_one_by_one() {
     "#;
     let rows = |batch_size: usize| -> Vec<Vec<Vec<u8>>> {
         let reader = reader(&Files::local(), &path, &ColumnsOptions::default(), wanted);
-        let mut batches = wrap(ReaderSource::new(reader).batch_size(batch_size), &Workspace::default()).unwrap();
+        let batches = wrap(ReaderSource::new(reader).batch_size(batch_size), &Workspace::default()).unwrap();
         let mut rows = Vec::new();
-        while let Some(batch) = batches.next() {
+        for batch in batches {
             let batch = batch.unwrap();
             rows.extend((0..batch.len()).map(|row| {
                 let each = batch.tensors().map(|tensor| {

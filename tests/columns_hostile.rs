@@ -1,4 +1,5 @@
 //! Parquet and Arrow files that are cut off, damaged or lie: an error with a place, bounded memory, no panic.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
