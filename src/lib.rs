@@ -114,6 +114,8 @@ pub mod formats {
     pub use crate::read::sequence::CsvSequences;
     pub use crate::read::tar::Tar;
     pub use crate::read::tokens::Tokens;
+    #[cfg(feature = "parquet")]
+    pub use crate::read::{arrow::Arrow, parquet::Parquet};
 }
 
 /// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.

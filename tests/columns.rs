@@ -361,3 +361,24 @@ fn whole_columns_become_what_their_values_become_one_by_one() {
     let error = batches.find_map(Result::err).unwrap();
     assert!(error.to_string().contains("record 256: column \"id\": expected u8, found 256"), "{error}");
 }
+
+#[test]
+fn settings_read_a_data_set_of_the_hub_in_one_source() {
+    common::watchdog::watch();
+    let path = fixtures("parquet").join("images.parquet");
+    let settings = format!(
+        "batch_size = 5\n[source]\npath = {path:?}\n[fields]\nimage = {{ from = \"image.bytes\", image = [20, 30] }}\n\
+         label = {{ numbers = \"i64\" }}\ncaption = {{ from = \"text\", text = 8 }}\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("loader.toml");
+    std::fs::write(&file, settings).unwrap();
+    let mut batches = Loader::from(ringfeed::LoaderConfig::load(&file).unwrap()).build().unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, i64>(batch.tensor("label").unwrap().bytes()), [3, 1, 4, 1, 5]);
+    assert_eq!(batch.tensor("image").unwrap().bytes().len(), 5 * 3 * 20 * 30 * 4);
+    for name in ["parquet/many.parquet", "arrow/types.arrow", "arrow/types-stream.arrow", "arrow/feather.feather"] {
+        let report = ringfeed::inspect::verify(fixtures(name), 2, |_| ()).unwrap();
+        assert!(report.bad.is_empty() && report.samples > 10, "{name}: {report:?}");
+    }
+}

@@ -5,7 +5,7 @@
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
 #[cfg(feature = "parquet")]
-mod arrow;
+pub(crate) mod arrow;
 mod codec;
 #[cfg(feature = "parquet")]
 pub(crate) mod columns;
@@ -31,7 +31,7 @@ pub(crate) mod npy;
 mod packed;
 mod parallel;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 pub(crate) mod raw;
 mod samples;
 pub(crate) mod saved;
@@ -76,6 +76,8 @@ pub(crate) use sequence::{CsvSequences, SequenceOptions};
 pub(crate) use summary::FieldSummary;
 pub(crate) use tar::{MemberCount, Tar, TarOptions, is_pattern};
 pub(crate) use tokens::{TokenOptions, Tokens};
+#[cfg(feature = "parquet")]
+pub(crate) use {arrow::Arrow, parquet::Parquet};
 
 /// # Errors
 ///

@@ -48,6 +48,20 @@ pub(super) fn broken(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Format, message.into())
 }
 
+/// Whether a file begins as one of Arrow does: as a file, or as a stream with its schema.
+pub(super) fn is_arrow(head: &[u8]) -> bool {
+    if head.starts_with(&MAGIC) || head.starts_with(&FEATHER_1) {
+        return true;
+    }
+    let message = head.split_first_chunk::<8>().filter(|(words, _)| words.starts_with(&CONTINUES.to_le_bytes()));
+    message.is_some_and(|([.., a, b, c, d], rest)| {
+        let len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        // A longer schema than what is looked at is not refused for that.
+        let is_schema = |flat| arrow_ipc::root_as_message(flat).is_ok_and(|found| found.header_as_schema().is_some());
+        len >= 8 && rest.get(..len).map_or(len < 16 << 20, is_schema)
+    })
+}
+
 /// All messages behind the schema, and the schema.
 pub(super) fn messages(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, MetadataVersion, Vec<Message>)> {
     let mut head = [0; 8];

@@ -3,6 +3,7 @@
 //! A file (Feather version 2) begins with `ARROW1` and ends with a list of its batches; a stream, often called `.arrow` as well,
 //! has one message after another and an end marker. Both are read by the places of their messages.
 
+mod entry;
 mod messages;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use crate::memory::{MemoryBudget, Reservation};
 use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
 
+pub use entry::Arrow;
 use messages::{Body, Message, Place, broken, messages};
 
 type Dictionaries = HashMap<i64, ArrayRef>;

@@ -2,6 +2,7 @@
 
 mod cells;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
+use crate::storage::{Access, Chunk, ChunkStats, Chunks, Entry, Files, Input, Needs};
 
 use super::{ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, VisitColumn, check_record, find_field};
 
@@ -424,6 +425,45 @@ fn other_columns(
         ErrorKind::Format,
         format!("{what} in {}; files that are read as one have the same columns", path.display()),
     )
+}
+
+/// The files that a path stands for: itself, or those of a folder with such names, in the order of their names. What begins with
+/// a point or an underscore is not data: `_SUCCESS`, `.part-0.crc`.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotFound`] for a folder without such files, and those of listing it.
+pub(super) fn files_at(files: &Files, path: &Path, has_name: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    let names: Vec<OsString> = match files.list(path) {
+        None if !path.is_dir() => return Ok(vec![path.to_owned()]),
+        None => {
+            let entries = std::fs::read_dir(path).map_err(|error| Error::io(path, error))?;
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+            names.collect::<std::io::Result<_>>().map_err(|error| Error::io(path, error))?
+        }
+        // A storage says of a file that it is no folder.
+        Some(Err(_)) => return Ok(vec![path.to_owned()]),
+        Some(Ok(entries)) => {
+            let names = entries.into_iter().filter_map(|entry| match entry {
+                Entry::File(name) => Some(name),
+                Entry::Folder(_) => None,
+            });
+            names.collect()
+        }
+    };
+    let mut paths: Vec<PathBuf> =
+        names.iter().map(|name| path.join(name)).filter(|path| is_visible(path, &has_name)).collect();
+    paths.sort_unstable();
+    if paths.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, "the folder has no such file").at_path(path));
+    }
+    Ok(paths)
+}
+
+/// Whether a file is called like one of a format, and not hidden.
+pub(super) fn is_visible(path: &Path, has_name: impl Fn(&str) -> bool) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    !name.starts_with(['.', '_']) && has_name(&name)
 }
 
 /// A part of a file that is in memory or mapped, without copying it.

@@ -26,6 +26,10 @@ impl Formats {
             AnyFormat::new(CsvSequences),
             AnyFormat::new(Idx),
             AnyFormat::new(Npy),
+            #[cfg(feature = "parquet")]
+            AnyFormat::new(crate::read::Parquet),
+            #[cfg(feature = "parquet")]
+            AnyFormat::new(crate::read::Arrow),
             AnyFormat::new(Csv),
             AnyFormat::new(Raw),
             AnyFormat::new(Tokens),

@@ -3,6 +3,7 @@
 //! The footer and the columns are decoded by Arrow's own crate. The pages are found, checked and decompressed here, because a
 //! damaged page must neither take memory that it has no use for nor be taken for a good one.
 
+mod entry;
 mod pages;
 mod schema;
 mod thrift;
@@ -27,6 +28,7 @@ use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, m
 use crate::storage::{Access, Files, Input, Needs};
 use crate::sync::Mutex;
 
+pub use entry::Parquet;
 use pages::{Chunk, OneChunk, Pages};
 use schema::{leaf_count, project};
 use values::Levels;

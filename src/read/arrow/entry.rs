@@ -1,0 +1,60 @@
+//! Arrow files and streams as a format of the table.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::read::columns::{Columns, ColumnsOptions, files_at, is_visible};
+use crate::read::format::{Format, Open, Opened};
+use crate::storage::Access;
+
+use super::messages::is_arrow;
+
+/// The format of Arrow files, Arrow streams and Feather: one, or a folder of them with the same columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrow;
+
+fn has_name(name: &str) -> bool {
+    [".arrow", ".arrows", ".feather", ".ipc"].iter().any(|extension| name.ends_with(extension))
+}
+
+impl Format for Arrow {
+    const NAME: &'static str = "arrow";
+    type Options = ColumnsOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        is_arrow(head)
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        has_name(name)
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("Arrow files and streams, Feather")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        Some("a gzip-compressed Arrow file; decompress it first")
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        is_visible(path, has_name) || head.is_some_and(|head| self.sniff(head, path))
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn faults(&self, options: &ColumnsOptions) -> Vec<String> {
+        options.validate().err().map(|error| error.to_string()).into_iter().collect()
+    }
+
+    fn access<'o>(&self, options: &'o mut ColumnsOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let paths = files_at(at.files, at.path, has_name)?;
+        Columns::open_arrow(at.files, &paths, options, at.budget)
+    }
+}

@@ -1,0 +1,60 @@
+//! Parquet files as a format of the table.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::read::columns::{Columns, ColumnsOptions, files_at, is_visible};
+use crate::read::format::{Format, Open, Opened};
+use crate::storage::Access;
+
+/// The format of Parquet files: one, or a folder of them with the same columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Parquet;
+
+fn has_name(name: &str) -> bool {
+    name.ends_with(".parquet") || name.ends_with(".pq")
+}
+
+impl Format for Parquet {
+    const NAME: &'static str = "parquet";
+    type Options = ColumnsOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        // A table may have a column that is called so.
+        let is_binary = head.get(4).is_some_and(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
+        head.starts_with(b"PAR1") && is_binary || head.starts_with(b"PARE")
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        has_name(name)
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("Parquet files")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        Some("a gzip-compressed Parquet file; decompress it first, Parquet compresses by itself")
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        is_visible(path, has_name) || head.is_some_and(|head| self.sniff(head, path))
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn faults(&self, options: &ColumnsOptions) -> Vec<String> {
+        options.validate().err().map(|error| error.to_string()).into_iter().collect()
+    }
+
+    fn access<'o>(&self, options: &'o mut ColumnsOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let paths = files_at(at.files, at.path, has_name)?;
+        Columns::open_parquet(at.files, &paths, options, at.budget)
+    }
+}
