@@ -109,6 +109,7 @@ pub mod formats {
     pub use crate::read::format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
     pub use crate::read::idx::Idx;
     pub use crate::read::images::{FolderOptions, Images};
+    pub use crate::read::jsonl::Jsonl;
     pub use crate::read::npy::Npy;
     pub use crate::read::raw::Raw;
     pub use crate::read::sequence::CsvSequences;

@@ -14,7 +14,7 @@ use ringfeed::field::{Class, Field, Numbers, Text, Tokens};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, FieldInfo, FieldKind, FieldReader, JsonLines, LineOptions, RecordReader};
 use ringfeed::storage::Files;
-use ringfeed::{DType, ErrorKind, Result};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::{Value as Json, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -176,6 +176,35 @@ fn lists_become_tensors_of_one_shape_or_padded_ones_with_masks() {
     assert_eq!(rows[0].as_deref(), Some(first.as_slice()));
     let second = [f32s([0.0, 3.0]), i64s(&[-1; 4]), vec![0; 4], vec![5, 6, 7, 8], i64s(&[0]), vec![0; 4], i64s(&[0])];
     assert_eq!(rows[1].as_deref(), Some(second.as_slice()));
+}
+
+#[test]
+fn settings_open_lines_that_name_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos");
+    for photo in ["coffee.png", "rocket.jpg"] {
+        std::fs::copy(photos.join(photo), folder.path().join(photo)).unwrap();
+    }
+    let clips = "{\"path\": \"rocket.jpg\", \"label\": \"yes\", \"x\": 1.5}\n\
+                 {\"path\": \"coffee.png\", \"label\": \"no\", \"x\": -2}\n";
+    // Told by its content, too.
+    for name in ["clips.jsonl", "clips"] {
+        std::fs::write(folder.path().join(name), clips).unwrap();
+        let settings = format!(
+            "batch_size = 2\n[source]\npath = {name:?}\n[fields]\n\
+             image = {{ from = \"/path\", file = {{ image = [8, 6] }} }}\n\
+             label = {{ from = \"/label\", class = [\"no\", \"yes\"] }}\nx = {{ numbers = \"f32\" }}\n"
+        );
+        let file = folder.path().join("loader.toml");
+        std::fs::write(&file, settings).unwrap();
+        let config = LoaderConfig::load(&file).unwrap();
+        let batch = Loader::from(config.clone()).build().unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.tensor("image").unwrap().shape(), [2, 3, 8, 6]);
+        assert_eq!(batch.tensor("label").unwrap().as_slice::<i64>().unwrap(), [1, 0]);
+        assert_eq!(batch.tensor("x").unwrap().as_slice::<f32>().unwrap(), [1.5, -2.0]);
+        let error = Loader::open(folder.path().join(name)).unwrap().field("y", Numbers::f32()).build().err().unwrap();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(folder.path().join(name).as_path())));
+    }
 }
 
 #[test]

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::storage::{Files, Needs};
+use crate::storage::{Access, Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
+use super::format::{Format, Open, Opened};
 use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
 use super::lines::{LineBytes, LineOptions, Lines};
+use super::saved::SavedIndex;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
 /// What is looked at to learn of the fields: this many records, and not more than so many bytes.
@@ -20,6 +22,53 @@ const SAMPLE_BYTES: u64 = 8 << 20;
 
 /// Most fields that are listed; others are found by their names all the same.
 const MAX_FIELDS: usize = 4096;
+
+/// The format: JSON Lines, an object on each line where they are to be recognised.
+#[derive(Clone, Copy, Debug)]
+pub struct Jsonl;
+
+impl Format for Jsonl {
+    const NAME: &'static str = "jsonl";
+    type Options = LineOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+        let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        // What is looked at may end inside the line, even inside a character.
+        let text = line.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let is_cut = |at: usize| line.len() == head.len() && at >= text.len();
+        text.starts_with('{')
+            && Wanted::default().find_one(text).err().is_none_or(|fault| fault.at > 1 && is_cut(fault.at))
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        [".jsonl", ".ndjson", ".jsonlines"].iter().any(|ending| name.ends_with(ending))
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("JSON Lines")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn access<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn saved_index<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut SavedIndex> {
+        Some(&mut options.saved_index)
+    }
+
+    fn open(&self, options: &LineOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        JsonLines::open(at.files, at.path, options, at.budget)
+    }
+}
 
 /// The records of a JSON Lines file, plain or compressed: a JSON value on each line, mostly an object.
 ///

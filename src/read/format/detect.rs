@@ -235,8 +235,6 @@ mod tests {
             ("data.json", "[1, 2, 3]", "JSON"),
             ("data.json", "{\n  \"a\": [1,\n  2]\n}\n", "JSON"),
             ("data.csv", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "JSON"),
-            ("lines.jsonl", "", "JSON"),
-            ("lines.csv", "{\"a\": 1, \"b\": 2}\n{\"a\": 3, \"b\": 4}\n", "JSON"),
             ("lines", "\": 1, \"b\": 2}\n{ \"a\": 3, \"b\": 4}\n{\"a\": 5}\n{\"a\"", "JSON"),
             ("lines", "[1, 2]\n[3, 4]\n", "JSON"),
             ("a1a.csv", "-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n", "svmlight"),
