@@ -203,6 +203,24 @@ fn it_is_planned_inspected_and_verified() -> Result<()> {
 }
 
 #[test]
+fn a_bad_record_is_left_out_of_the_names_and_found_when_it_is_read() -> Result<()> {
+    let folder = folder();
+    let path = folder.path().join("some.pairs");
+    std::fs::write(&path, "ant=1\nno pair\nbee=2\nant=x\n").unwrap();
+    let loader = Loader::new(SourceConfig::new(PairFormat, &path, PairOptions::default()))
+        .field("value", Numbers::i64())
+        .field("name", Class)
+        .bad_records(ringfeed::BadRecords::Skip(Default::default()));
+    let mut batches = loader.build()?;
+    let batch = batches.next().unwrap()?;
+    assert_eq!(batch.tensor("value")?.as_slice::<i64>()?, [1, 2]);
+    assert_eq!(batch.schema().tensors()[1].classes.as_deref().unwrap(), ["ant", "bee"]);
+    let bad: Vec<_> = batches.bad_records().iter().map(|record| record.error.clone()).collect();
+    assert!(bad[0].contains("expected name=number") && bad[1].contains("invalid digit"), "{bad:?}");
+    Ok(())
+}
+
+#[test]
 fn it_resumes_splits_and_shards_as_every_other() -> Result<()> {
     let folder = folder();
     let path: PathBuf = folder.path().join("train.pairs");

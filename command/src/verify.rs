@@ -95,7 +95,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
                 checked = "form";
             }
             let report = verify(&path, args.workers.unwrap_or_else(cores), show)?;
-            (path, source.format().to_owned(), report)
+            (path, source.kind().to_owned(), report)
         }
     };
     bar.finish_and_clear();

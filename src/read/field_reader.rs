@@ -22,7 +22,7 @@ use super::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel
 const MAX_SOURCES: usize = 4096;
 
 /// Records that a thread looks at before it takes the next ones, while names are looked for.
-const RECORDS_AT_ONCE: u64 = 512;
+const RECORDS_AT_ONCE: u64 = 128;
 
 /// Tensors made of the fields of a [`Container`], each by its codec.
 ///
@@ -207,7 +207,12 @@ fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldIn
 }
 
 /// Gives the values of these fields in every record to `visit`, by their positions in `numbers`; from several threads, each
-/// with a `T` of its own, and then `merge` in the order of the records.
+/// with a `T` of its own, and then `merge` in the order of the records. Of a record that is bad, as is found when it is read for
+/// its tensors, all fields are missing.
+///
+/// # Errors
+///
+/// Those of `visit` and `merge`, and of reading where no record is at fault.
 fn scan<T: Send>(
     container: &dyn Container,
     numbers: &[usize],
@@ -221,12 +226,29 @@ fn scan<T: Send>(
         records.div_ceil(RECORDS_AT_ONCE),
         |scratch: &mut Scratch, job| {
             let mut found = new();
-            for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
-                container.fetch(&[record], 0, scratch)?;
-                container.read(record, 0, scratch, &mut |number, value| {
-                    let wanted = numbers.iter().enumerate().filter(|(_, wanted)| **wanted == number);
-                    wanted.map(|(nth, _)| nth).try_for_each(|nth| visit(&mut found, nth, record, value))
-                })?;
+            let ids: Vec<u64> = (job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE)).collect();
+            let mut given = vec![false; numbers.len()];
+            for (place, record) in ids.iter().enumerate() {
+                given.fill(false);
+                let mut stopped = None;
+                let read = container.fetch(&ids, place, scratch).and_then(|()| {
+                    container.read(*record, place, scratch, &mut |number, value| {
+                        for nth in (0..numbers.len()).filter(|nth| numbers[*nth] == number) {
+                            given[nth] = true;
+                            if let Err(error) = visit(&mut found, nth, *record, value) {
+                                stopped.get_or_insert(error);
+                            }
+                        }
+                        Ok(())
+                    })
+                });
+                match (stopped, read) {
+                    (Some(error), _) => return Err(error),
+                    (None, Err(error)) if error.kind() != ErrorKind::Data => return Err(error),
+                    _ => {}
+                }
+                let absent = (0..numbers.len()).filter(|nth| !given[*nth]);
+                absent.into_iter().try_for_each(|nth| visit(&mut found, nth, *record, Value::Missing))?;
             }
             Ok(found)
         },
@@ -252,8 +274,7 @@ fn names_in(container: &mut dyn Container, fields: &[(String, Field)]) -> Result
             container,
             &numbers,
             new,
-            // What is no name is a bad record, which is found when it is read.
-            |found, nth, _, value| found[nth].add(value).or_else(|error| bad_value(error, value)),
+            |found, nth, _, value| found[nth].add(value),
             |found| {
                 let mut both = all.iter_mut().zip(found).zip(&kinds);
                 both.try_for_each(|((all, found), (name, _))| all.merge(found).map_err(|error| error.at_column(*name)))
@@ -261,14 +282,6 @@ fn names_in(container: &mut dyn Container, fields: &[(String, Field)]) -> Result
         )?;
     }
     Ok(all)
-}
-
-/// Too many names are an error of the settings; a value that is no name is one of its record alone.
-fn bad_value(error: Error, value: Value<'_>) -> Result<()> {
-    match value {
-        Value::Text(_) | Value::Bytes(_) | Value::I64(_) if error.message().starts_with("more than") => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// The bytes of the first record's fields, for the codecs that look at them.

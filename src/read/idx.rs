@@ -70,6 +70,10 @@ impl Format for Idx {
         is_idx_name(Path::new(name))
     }
 
+    fn kind(&self, path: &Path) -> &'static str {
+        if path.is_dir() { "idx_folder" } else { Self::NAME }
+    }
+
     fn title(&self) -> Option<&'static str> {
         Some("IDX files (plain or .gz) and folders of them")
     }
@@ -176,7 +180,7 @@ fn inspect_folder(folder: &Path) -> Result<Inspection> {
         first: Some(Entry::Numbers(first)),
         last: Some(Entry::Numbers(last)),
         details: Details::Arrays { files, ignored },
-        ..Inspection::new(folder, "idx_folder", records)
+        ..Inspection::new(folder, Idx.kind(folder), records)
     })
 }
 

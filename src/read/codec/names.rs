@@ -33,13 +33,13 @@ impl Names {
         Self { of_category, ..Self::default() }
     }
 
-    /// Adds a value.
+    /// Adds a value. What is no name makes its record bad, which is found when it is read.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a value that is no name, and for too many.
+    /// [`ErrorKind::Data`] for too many.
     pub(in crate::read) fn add(&mut self, value: Value<'_>) -> Result<()> {
-        let class = match class_of(&value)? {
+        let class = match class_of(&value).unwrap_or_default() {
             Some(Class::Index(index)) if self.of_category => Some(Class::Name(index.to_string().into())),
             class => class,
         };

@@ -86,6 +86,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn sniff(&self, head: &[u8], path: &Path) -> bool;
     fn has_name(&self, name: &str) -> bool;
+    fn kind(&self, path: &Path) -> &'static str;
     fn title(&self) -> Option<&'static str>;
     fn gzip_advice(&self) -> Option<&'static str>;
     fn is_folder(&self, path: &Path) -> Result<bool>;
@@ -122,6 +123,10 @@ impl<F: Format> Erased for F {
 
     fn has_name(&self, name: &str) -> bool {
         Format::has_name(self, name)
+    }
+
+    fn kind(&self, path: &Path) -> &'static str {
+        Format::kind(self, path)
     }
 
     fn title(&self) -> Option<&'static str> {

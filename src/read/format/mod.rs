@@ -92,6 +92,12 @@ pub trait Format: Send + Sync + 'static {
     /// Those of the format, with path and place.
     fn open(&self, options: &Self::Options, at: &Open<'_>) -> Result<impl Into<Opened>>;
 
+    /// What `inspect` and `verify` call what lies at a path: by default the format's name.
+    fn kind(&self, path: &Path) -> &'static str {
+        let _ = path;
+        Self::NAME
+    }
+
     /// What its files are called in messages, in the plural; `None` if nobody could recognise them.
     fn title(&self) -> Option<&'static str> {
         Some(Self::NAME)

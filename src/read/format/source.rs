@@ -53,6 +53,11 @@ impl SourceConfig {
         self.format.name()
     }
 
+    /// What `inspect` and `verify` call it: `image_folder` of a folder of images, otherwise mostly the name of its format.
+    pub fn kind(&self) -> &'static str {
+        self.format.kind(&self.path)
+    }
+
     /// Whether it is of format `F`.
     pub fn is<F: Format>(&self) -> bool {
         self.format.is::<F>()

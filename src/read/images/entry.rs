@@ -119,6 +119,10 @@ impl Format for Images {
         is_image_name(Path::new(name))
     }
 
+    fn kind(&self, path: &Path) -> &'static str {
+        if path.is_dir() { "image_folder" } else { "image" }
+    }
+
     fn title(&self) -> Option<&'static str> {
         Some("images (JPEG, PNG, WebP, BMP, GIF, TIFF) and folders of them")
     }
@@ -199,7 +203,7 @@ impl Format for Images {
                 formats: summary.formats,
                 ignored: NamedCount { count: summary.ignored, first },
             },
-            ..Inspection::new(at.path, "image_folder", summary.records)
+            ..Inspection::new(at.path, self.kind(at.path), summary.records)
         })
     }
 }
