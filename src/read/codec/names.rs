@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
@@ -97,7 +97,14 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
         Value::I64(index) => Class::Index(*index),
         Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
-        Value::Numbers(numbers) if numbers.len() == 1 => Class::Index(numbers.at(0) as i64),
+        Value::Numbers(Numbers::I64([index])) => Class::Index(*index),
+        // Every type but i64 is exact as f64.
+        Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype() != DType::I64 => {
+            return match numbers.at(0) {
+                number if number.fract() == 0.0 && number.abs() < 9e15 => Ok(Some(Class::Index(number as i64))),
+                _ => Err(refused()),
+            };
+        }
         Value::Decimal(text) => Class::Index(whole(text).ok_or_else(refused)?),
         Value::Text(text) => Class::Name((*text).into()),
         Value::Bytes(_) => {
