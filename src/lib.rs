@@ -105,6 +105,7 @@ pub mod inspect {
 
 /// Formats: those that are known, and what one of your own implements.
 pub mod formats {
+    pub use crate::read::TextLines;
     pub use crate::read::csv::Csv;
     pub use crate::read::format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
     pub use crate::read::idx::Idx;

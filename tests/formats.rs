@@ -222,6 +222,17 @@ fn a_bad_record_is_left_out_of_the_names_and_found_when_it_is_read() -> Result<(
 }
 
 #[test]
+fn lines_of_text_are_records_where_settings_say_so() -> Result<()> {
+    let folder = folder();
+    std::fs::write(folder.path().join("notes.txt"), "one, two\n\n three \r\nfour").unwrap();
+    let text = "[[sources]]\nformat = \"text\"\npath = \"notes.txt\"\n[fields]\nline = { text = 9 }";
+    let batch = Loader::from(settings(folder.path(), text)?).build()?.next().unwrap()?;
+    assert_eq!(batch.tensor("line")?.bytes(), b"one, two\0 three \0\0four\0\0\0\0\0");
+    assert_eq!(batch.tensor("line_len")?.as_slice::<i64>()?, [8, 7, 4]);
+    Ok(())
+}
+
+#[test]
 fn it_resumes_splits_and_shards_as_every_other() -> Result<()> {
     let folder = folder();
     let path: PathBuf = folder.path().join("train.pairs");

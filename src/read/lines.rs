@@ -9,6 +9,7 @@ use crate::storage::{Access, Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
 use super::csv::{RowBytes, Rows, open_lines};
+use super::format::{Format, Open, Opened};
 use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, check_record};
 
 /// How a file of lines is read.
@@ -35,6 +36,39 @@ impl Default for LineOptions {
         let CsvOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads, .. } =
             CsvOptions::default();
         Self { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads }
+    }
+}
+
+/// The format of text by the line: each line is a record with the field `line`. Only settings can say that a file is meant so.
+#[derive(Clone, Copy, Debug)]
+pub struct TextLines;
+
+impl Format for TextLines {
+    const NAME: &'static str = "text";
+    type Options = LineOptions;
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn has_small_samples(&self) -> bool {
+        true
+    }
+
+    fn access<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut Access> {
+        Some(&mut options.access)
+    }
+
+    fn saved_index<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut SavedIndex> {
+        Some(&mut options.saved_index)
+    }
+
+    fn open(&self, options: &LineOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        Lines::open(at.files, at.path, options, at.budget)
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) use images::{ClassCount, FormatCount, Images, own_options};
 pub use job::Job;
 pub use jsonl::JsonLines;
 pub(crate) use jsonl::Jsonl;
-pub use lines::{LineOptions, Lines};
+pub use lines::{LineOptions, Lines, TextLines};
 pub use memory::MemoryReader;
 pub(crate) use npy::{Npy, NpyOptions};
 pub(crate) use raw::{Raw, RawOptions};

@@ -40,7 +40,7 @@ pub(super) fn detect(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
         let message = "is not an ordinary file; save what it gives to a file first";
         return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
     };
-    tracing::debug!(path = %path.display(), format = format.kind(path), "the format was found out");
+    tracing::debug!(path = %path.display(), format = %format.kind(path), "the format was found out");
     Ok(format)
 }
 

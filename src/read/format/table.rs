@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::read::{Csv, CsvSequences, Idx, Images, Jsonl, Npy, Raw, Tar, Tokens};
+use crate::read::{Csv, CsvSequences, Idx, Images, Jsonl, Npy, Raw, Tar, TextLines, Tokens};
 
 use super::Format;
 use super::any::AnyFormat;
@@ -34,6 +34,7 @@ impl Formats {
             AnyFormat::new(Csv),
             AnyFormat::new(Raw),
             AnyFormat::new(Tokens),
+            AnyFormat::new(TextLines),
         ]))
     }
 
