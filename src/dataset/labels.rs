@@ -94,3 +94,27 @@ pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
     };
     (0..reader.len()).map(label).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn a_class_is_a_label_that_is_an_index_or_one_number_for_each_class() {
+        let spec = |role, dtype, shape: &[usize]| TensorSpec::new("x", role, dtype, shape);
+        let one_hot = TensorSpec {
+            classes: Some(["a".to_owned(), "b".to_owned()].into()),
+            ..spec(Role::Label, DType::F32, &[2])
+        };
+        let tensors = [
+            spec(Role::Feature, DType::I64, &[]),
+            spec(Role::Label, DType::F32, &[]),
+            spec(Role::Label, DType::F32, &[2]),
+            spec(Role::Label, DType::U8, &[]),
+        ];
+        assert_eq!(class_tensor(&tensors), Some(3));
+        assert_eq!(class_tensor(&tensors[..3]), None);
+        assert_eq!(class_tensor(&[one_hot]), Some(0));
+    }
+}

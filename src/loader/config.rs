@@ -250,7 +250,7 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`] if it is nothing that Ringfeed reads.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`ErrorKind::Format`](crate::ErrorKind::Format) if it is nothing that Ringfeed reads.
     pub fn for_path(path: impl AsRef<Path>) -> Result<Self> {
         Self::for_path_with(path, &Formats::new())
     }
@@ -268,7 +268,7 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Config`], with the line, for what is no such setting.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`ErrorKind::Config`](crate::ErrorKind::Config), with the line, for what is no such setting.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &Formats::new())
     }
@@ -296,7 +296,7 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for what is no such setting, with the key, what is allowed there, and the line.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for what is no such setting, with the key, what is allowed there, and the line.
     pub fn from_json(text: &str) -> Result<Self> {
         settings::parse(text, Language::Json)
     }

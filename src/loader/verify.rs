@@ -32,7 +32,7 @@ use super::Loader;
 ///
 /// # Errors
 ///
-/// What can't be opened at all: [`detect`]'s errors, and those of the format's reader.
+/// What can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader.
 pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,
