@@ -1,5 +1,4 @@
 //! Readers whose samples have lengths of their own, composed; and streams that know how many records they have.
-#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use ringfeed::read::{Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::source::StreamSource;
