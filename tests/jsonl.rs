@@ -309,3 +309,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn objects_among_the_values_are_neither_bad_nor_in_the_way() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.jsonl");
+    std::fs::write(&path, "{\"a\": 1, \"o\": {\"b\": 2}}\n{\"a\": 3, \"o\": {\"b\": 4}}\n{\"a\": 5, \"o\": {\n")
+        .unwrap();
+    let report = ringfeed::inspect::verify(&path, 2, |_| {})?;
+    assert_eq!((report.samples, report.bad_samples), (3, 1));
+    assert_eq!(report.bad[0].location().line, Some(3));
+    std::fs::write(&path, "{\"a\": 1, \"o\": {\"b\": 2}}\n{\"a\": 3, \"o\": {\"b\": 4}}\n").unwrap();
+    let inspection = ringfeed::formats::Formats::new().inspect(&path)?;
+    let fields: Vec<_> = inspection.fields.iter().map(|field| (field.name.as_str(), field.sum)).collect();
+    assert_eq!((inspection.records, fields[0]), (2, ("a", Some(4.0))));
+    Ok(())
+}

@@ -140,6 +140,24 @@ impl FieldInfo {
     }
 }
 
+/// Finds every field that holds values, as opposed to what no codec reads whole; gives the number of each, and `None` of those
+/// others.
+///
+/// # Errors
+///
+/// Those of [`Container::find`].
+pub(super) fn find_all(container: &mut dyn Container) -> Result<Vec<Option<usize>>> {
+    let infos = container.fields();
+    let is_doubled = |name: &str| infos.iter().filter(|other| other.name == name).count() > 1;
+    let column = |(position, info): (usize, &FieldInfo)| match info.kind {
+        FieldKind::Other => None,
+        _ if is_doubled(&info.name) => Some(ColumnRef::Position(position)),
+        _ => Some(ColumnRef::Name(info.name.clone())),
+    };
+    let columns: Vec<Option<ColumnRef>> = infos.iter().enumerate().map(column).collect();
+    columns.iter().map(|column| column.as_ref().map(|column| container.find(column)).transpose()).collect()
+}
+
 /// The position of a field in `fields`.
 ///
 /// # Errors

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, Location, Result};
-use crate::read::container::{Container, Value};
-use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch};
+use crate::read::container::{Container, Value, find_all};
+use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
@@ -96,8 +96,7 @@ struct Whole {
 
 impl Whole {
     fn new(mut container: Box<dyn Container>) -> Result<Self> {
-        let names: Vec<ColumnRef> = container.fields().iter().map(|field| field.name.as_str().into()).collect();
-        names.iter().try_for_each(|name| container.find(name).map(|_| ()))?;
+        find_all(&mut *container)?;
         Ok(Self { container, tensors: [TensorSpec::new("read", Role::Feature, DType::U8, &[])] })
     }
 }

@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{Container, FieldKind, Value};
+use crate::read::container::{Container, FieldKind, Value, find_all};
 use crate::read::summary::{FieldSummary, Tally, as_figures};
-use crate::read::{ArraySummary, ClassCount, ColumnRef, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
+use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
 
 use super::{Open, Opened};
 
@@ -254,8 +254,7 @@ impl Inspection {
     }
 
     fn of_container(format: &'static str, mut container: Box<dyn Container>, at: &Open<'_>) -> Result<Self> {
-        let names: Vec<ColumnRef> = container.fields().iter().map(|field| field.name.as_str().into()).collect();
-        let numbers = names.iter().map(|name| container.find(name)).collect::<Result<Vec<_>>>()?;
+        let numbers = find_all(&mut *container)?;
         let container = &*container;
         let records = container.len();
         let mut sums = vec![Sums::default(); numbers.len()];
@@ -267,7 +266,7 @@ impl Inspection {
                 for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
                     container.fetch(&[record], 0, scratch)?;
                     container.read(record, 0, scratch, &mut |number, value| {
-                        let own = found.iter_mut().zip(&numbers).filter(|(_, own)| **own == number);
+                        let own = found.iter_mut().zip(&numbers).filter(|(_, own)| **own == Some(number));
                         own.map(|(sums, _)| sums).try_for_each(|sums| sums.add(value))
                     })?;
                 }
@@ -278,7 +277,10 @@ impl Inspection {
                 Ok(())
             },
         )?;
-        let fields = container.fields().iter().zip(&sums).map(|(info, sums)| {
+        let fields = container.fields().iter().zip(&sums).zip(&numbers).map(|((info, sums), number)| {
+            if number.is_none() {
+                return FieldSummary::unread(&info.name, info.type_name(), records);
+            }
             let whole = matches!(info.kind, FieldKind::Numbers(dtype) if dtype != DType::U8 || sums.tally.count > 0);
             let figures = Some(sums.tally).filter(|tally| whole && tally.count > 0);
             FieldSummary {
@@ -299,7 +301,7 @@ impl Inspection {
             let mut scratch = Scratch::default();
             container.fetch(&[record], 0, &mut scratch)?;
             container.read(record, 0, &mut scratch, &mut |number, value| {
-                if let Some(at) = numbers.iter().position(|own| *own == number) {
+                if let Some(at) = numbers.iter().position(|own| *own == Some(number)) {
                     let mut text = shown(value);
                     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
                         text.truncate(end);
