@@ -115,6 +115,7 @@ pub mod formats {
     pub use crate::read::raw::Raw;
     pub use crate::read::sequence::CsvSequences;
     pub use crate::read::tar::Tar;
+    pub use crate::read::tfrecord::TfRecord;
     pub use crate::read::tokens::Tokens;
     #[cfg(feature = "parquet")]
     pub use crate::read::{arrow::Arrow, parquet::Parquet};

@@ -12,7 +12,10 @@ use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions,
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
 use ringfeed::field::{self, Field};
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{FieldReader, JsonLines, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{
+    FieldReader, JsonLines, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch, TfRecordOptions,
+    TfRecords,
+};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::storage::{Access, Files};
@@ -248,6 +251,45 @@ fn json_lines_allocate_nothing_per_batch() {
             let (options, budget) = (LineOptions { access, ..LineOptions::default() }, MemoryBudget::unlimited());
             let lines = JsonLines::open(&Files::local(), &path, &options, &budget).unwrap();
             ReaderSource::new(FieldReader::new(lines, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
+        });
+    }
+}
+
+#[test]
+fn examples_of_tfrecord_files_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.tfrecord");
+    let masked = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
+    let part = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let record = |n: usize| {
+        let numbers = |count: usize| part(1, &(0..count).map(|at| (at + n) as u8 % 100).collect::<Vec<_>>());
+        let floats: Vec<u8> = [n as f32, -2.5].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let features = [
+            (&b"ids"[..], part(3, &numbers(n % 5))),
+            (b"x", part(2, &part(1, &floats))),
+            (b"kind", part(1, &part(1, [&b"no"[..], b"yes"][n % 2]))),
+            (b"unread", part(3, &numbers(3))),
+        ];
+        let entries = features.map(|(key, feature)| part(1, &[part(1, key), part(2, &feature)].concat())).concat();
+        let steps = part(1, &[part(1, b"steps"), part(2, &part(1, &part(3, &numbers(2))))].concat());
+        let record = [part(1, &entries), part(2, &steps)].concat();
+        let len = (record.len() as u64).to_le_bytes();
+        [&len[..], &masked(&len), &record, &masked(&record)].concat()
+    };
+    std::fs::write(&path, (0..10_000).flat_map(record).collect::<Vec<u8>>()).unwrap();
+    let fields: [(String, Field); 4] = [
+        ("x".into(), field::Numbers::f32().into()),
+        ("ids".into(), field::Tokens::new(4).into()),
+        ("kind".into(), field::Class.into()),
+        ("steps".into(), field::Tokens::new(2).into()),
+    ];
+    for access in [Access::Read, MAPPED] {
+        assert_none("examples", || {
+            let (options, budget) =
+                (TfRecordOptions { access, ..TfRecordOptions::default() }, MemoryBudget::unlimited());
+            let records = TfRecords::open(&Files::local(), &path, &options, &budget).unwrap();
+            ReaderSource::new(FieldReader::new(records, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
         });
     }
 }

@@ -39,7 +39,7 @@ fn pipe(path: PathBuf) -> PathBuf {
     path
 }
 
-const FORMATS: [&str; 8] = ["csv", "csv_sequences", "idx", "npy", "raw", "tokens", "images", "tar"];
+const FORMATS: [&str; 9] = ["csv", "csv_sequences", "idx", "npy", "raw", "tokens", "images", "tar", "tfrecord"];
 
 fn settings(format: &str, path: &Path) -> LoaderConfig {
     let options = if format == "raw" { "options = { stored = \"u8\" }" } else { "" };

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::csv::CsvOptions;
-use ringfeed::formats::{CsvSequences, Idx};
+use ringfeed::formats::{CsvSequences, Idx, TfRecord};
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
@@ -154,6 +154,15 @@ fn data() -> tempfile::TempDir {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(csv.as_bytes()).unwrap();
     std::fs::write(at("table.csv.gz"), gzip.finish().unwrap()).unwrap();
+    // Examples {"x": [n]}, packed as TensorFlow does it.
+    let example = |n: u16| {
+        let mut record = b"\x0a\x0f\x0a\x0d\x0a\x01x\x12\x08\x12\x06\x0a\x04".to_vec();
+        record.extend(f32::from(n).to_le_bytes());
+        let masked = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
+        let len = (record.len() as u64).to_le_bytes();
+        [&len[..], &masked(&len), &record, &masked(&record)].concat()
+    };
+    std::fs::write(at("steps.tfrecord"), (0..500).flat_map(example).collect::<Vec<u8>>()).unwrap();
     let labels = "t10k-labels-idx1-ubyte.gz";
     std::fs::copy(fixtures.join("mnist").join(labels), at(labels)).unwrap();
     for name in ["wds-000.tar", "wds-001.tar"] {
@@ -187,6 +196,7 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         ("csv in order", Loader::csv_with(at("table.csv"), classes.clone())),
         ("packed csv", Loader::csv_with(at("table.csv.gz"), classes.clone())),
         ("packed csv, shuffled", Loader::csv_with(at("table.csv.gz"), classes).shuffle(6)),
+        ("tfrecord", Loader::new(SourceConfig::new(TfRecord, at("steps.tfrecord"), Default::default())).shuffle(9)),
         ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),
         ("images", Loader::images_with(at("photos"), photos).batch_size(3).shuffle(7)),
         ("images of native size", Loader::images_with(at("photos"), native).batch_size(2).shuffle(8)),

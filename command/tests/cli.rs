@@ -103,6 +103,16 @@ fn iris_is_a_table_whose_figures_are_those_of_python() {
 }
 
 #[test]
+fn examples_of_tensorflow_are_known_by_their_checksums() {
+    for (name, records) in [("train-00000-of-00002", 6), ("train-00001-of-00002", 2)] {
+        let found = inspect(&fixture(&format!("tfrecord/{name}")));
+        assert_eq!((&found["format"], &found["records"]), (&json!("tfrecord"), &json!(records)));
+        assert_eq!(found["fields"][4]["name"], json!("size"));
+        assert_eq!((&found["fields"][4]["min"], &found["fields"][4]["max"]), (&json!(16.0), &json!(24.0)));
+    }
+}
+
+#[test]
 fn a_person_sees_a_table_and_why_there_is_a_header() {
     let output = run(&["inspect", &fixture("iris.csv")]);
     assert!(output.status.success());

@@ -45,7 +45,7 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 22] = [
 ];
 
 /// Endings of names, separated by blanks, what they say that a file is, and what to do.
-const NAMES: [(&str, &str, &str); 17] = [
+const NAMES: [(&str, &str, &str); 16] = [
     ("parquet pq", "a Parquet file", TABLE),
     ("arrow arrows feather ipc", "an Arrow file", TABLE),
     ("orc", "an ORC file", TABLE),
@@ -53,7 +53,6 @@ const NAMES: [(&str, &str, &str); 17] = [
     ("h5 hdf5 hdf nc", "an HDF5 file", TENSORS),
     ("npz", "an NPZ archive", UNPACK),
     ("pkl pickle pt pth ckpt safetensors mat", "a file of saved tensors or objects", TENSORS),
-    ("tfrecord tfrecords", "a TFRecord file", SPARSE),
     ("db sqlite sqlite3", "a database", TABLE),
     ("xls xlsx ods", "a spreadsheet", TABLE),
     ("zip 7z rar bz2 xz zst lz4 tgz", "an archive or a compressed file", UNPACK),

@@ -14,7 +14,7 @@ use super::fixed::{
     ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
     with_only_field,
 };
-use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
+use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, format_has};
 use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
 use super::summary::FieldSummary;
@@ -86,16 +86,10 @@ impl Format for Idx {
         head.map_or_else(|| is_idx_name(path), |head| self.sniff(head, path))
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access);
 
     fn field_faults(&self, _: &IdxOptions, fields: &[(String, Field)]) -> Result<()> {
         only_field(Self::NAME, fields).map(|_| ())
-    }
-
-    fn access<'o>(&self, options: &'o mut IdxOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
     }
 
     fn open(&self, options: &IdxOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

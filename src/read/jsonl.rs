@@ -3,17 +3,15 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::storage::{Access, Files, Needs};
+use crate::storage::{Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
-use super::format::{Format, Open, Opened};
+use super::format::{Format, Open, Opened, format_has};
 use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
 use super::lines::{LineBytes, LineOptions, Lines};
-use super::saved::SavedIndex;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
 /// What is looked at to learn of the fields: this many records, and not more than so many bytes.
@@ -53,17 +51,7 @@ impl Format for Jsonl {
         None
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
-
-    fn access<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
-    }
-
-    fn saved_index<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut SavedIndex> {
-        Some(&mut options.saved_index)
-    }
+    format_has!(small_samples, access, saved_index);
 
     fn open(&self, options: &LineOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         JsonLines::open(at.files, at.path, options, at.budget)
@@ -178,31 +166,10 @@ impl JsonLines {
         if seen.is_some() || self.len() <= SAMPLE_RECORDS {
             return Ok(seen);
         }
-        let is_found = AtomicBool::new(false);
-        parallel::in_order(
-            parallel::thread_count(None),
-            self.len().div_ceil(SAMPLE_RECORDS),
-            |lines: &mut LineBytes, job| {
-                for record in job * SAMPLE_RECORDS..self.len().min((job + 1) * SAMPLE_RECORDS) {
-                    // One was found in an earlier job, or one later is as good.
-                    if is_found.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    self.lines.fetch_lines(&[record], 0, lines)?;
-                    let text = std::str::from_utf8(self.lines.line(0, lines)).ok();
-                    if let Some(seen) = text.and_then(look) {
-                        is_found.store(true, Ordering::Relaxed);
-                        return Ok(Some(seen));
-                    }
-                }
-                Ok(None)
-            },
-            |found| {
-                seen = seen.take().or(found);
-                Ok(())
-            },
-        )?;
-        Ok(seen)
+        parallel::first_found(self.len(), |lines: &mut LineBytes, record| {
+            self.lines.fetch_lines(&[record], 0, lines)?;
+            Ok(std::str::from_utf8(self.lines.line(0, lines)).ok().and_then(look))
+        })
     }
 
     /// Steps to the field of this name.

@@ -8,8 +8,9 @@ use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
-use super::csv::{RowBytes, Rows, open_lines};
-use super::format::{Format, Open, Opened};
+use super::csv::{Rows, open_lines};
+use super::format::{Format, Open, Opened, format_has};
+use super::records::RecordBytes;
 use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, check_record};
 
 /// How a file of lines is read.
@@ -55,17 +56,7 @@ impl Format for TextLines {
         None
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
-
-    fn access<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
-    }
-
-    fn saved_index<'o>(&self, options: &'o mut LineOptions) -> Option<&'o mut SavedIndex> {
-        Some(&mut options.saved_index)
-    }
+    format_has!(small_samples, access, saved_index);
 
     fn open(&self, options: &LineOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         Lines::open(at.files, at.path, options, at.budget)
@@ -93,7 +84,7 @@ impl fmt::Debug for Lines {
 
 /// The lines that a worker has read.
 #[derive(Default)]
-pub(crate) struct LineBytes(RowBytes);
+pub(crate) struct LineBytes(RecordBytes);
 
 impl Lines {
     /// Finds the lines of the file at `path`.

@@ -33,12 +33,14 @@ mod parallel;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod raw;
+mod records;
 mod samples;
 pub(crate) mod saved;
 pub(crate) mod sequence;
 mod splits;
 pub(crate) mod summary;
 pub(crate) mod tar;
+pub(crate) mod tfrecord;
 pub(crate) mod tokens;
 
 use std::any::Any;
@@ -76,6 +78,8 @@ pub(crate) use saved::SavedIndex;
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
 pub(crate) use summary::FieldSummary;
 pub(crate) use tar::{MemberCount, Tar, TarOptions, is_pattern};
+pub(crate) use tfrecord::TfRecord;
+pub use tfrecord::{TfRecordOptions, TfRecords};
 pub(crate) use tokens::{TokenOptions, Tokens};
 #[cfg(feature = "parquet")]
 pub(crate) use {arrow::Arrow, parquet::Parquet};

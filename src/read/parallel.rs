@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::error::{Error, Result};
@@ -61,6 +62,42 @@ pub(crate) fn in_order<S: Default, T: Send>(
         }
         (0..jobs).try_for_each(|_| take(board.first()?))
     })
+}
+
+/// What `look` finds in the first of `records` in which it finds something, on a thread for each core; each keeps an `S`.
+///
+/// # Errors
+///
+/// Those of `look`, unless something was found before.
+pub(crate) fn first_found<S: Default, T: Send>(
+    records: u64,
+    look: impl Fn(&mut S, u64) -> Result<Option<T>> + Sync,
+) -> Result<Option<T>> {
+    const AT_ONCE: u64 = 1000;
+    // The first job that found something: what lies behind it need not be looked at.
+    let found_in = AtomicU64::new(u64::MAX);
+    let mut first = None;
+    in_order(
+        thread_count(None),
+        records.div_ceil(AT_ONCE),
+        |kept: &mut S, job| {
+            for record in job * AT_ONCE..records.min((job + 1) * AT_ONCE) {
+                if found_in.load(Ordering::Relaxed) < job {
+                    break;
+                }
+                if let Some(found) = look(kept, record)? {
+                    found_in.fetch_min(job, Ordering::Relaxed);
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        },
+        |found| {
+            first = first.take().or(found);
+            Ok(())
+        },
+    )?;
+    Ok(first)
 }
 
 /// Where threads take jobs and leave results.
@@ -143,7 +180,7 @@ impl<T> Drop for StopAtEnd<'_, T> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     fn taken(threads: usize, jobs: u64, work: impl Fn(u64) -> Result<u64> + Sync) -> (Vec<u64>, Result<()>) {
         let mut taken = Vec::new();
@@ -201,6 +238,22 @@ mod tests {
             assert_eq!(result.unwrap_err().message(), "forty");
             assert_eq!(values, (0..40).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn what_is_found_is_in_the_first_record_that_has_it() {
+        let found = |wanted: &[u64]| {
+            first_found(100_000, |(): &mut (), record| Ok(wanted.contains(&record).then_some(record))).unwrap()
+        };
+        assert_eq!(
+            [found(&[]), found(&[99_999]), found(&[70_001, 70_000, 99_000])],
+            [None, Some(99_999), Some(70_000)]
+        );
+        let failed = first_found(10, |(): &mut (), record| match record {
+            7 => Err(Error::new(ErrorKind::Io, "seven")),
+            _ => Ok(None::<u64>),
+        });
+        assert_eq!(failed.unwrap_err().message(), "seven");
     }
 
     #[test]

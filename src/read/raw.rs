@@ -12,7 +12,7 @@ use super::fixed::{
     ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
     with_only_field,
 };
-use super::format::{Format, Inspection, Open, Opened};
+use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files};
 
 /// How a raw file is read: what a header would say, and what becomes of it.
@@ -92,16 +92,10 @@ impl Format for Raw {
         true
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access);
 
     fn field_faults(&self, _: &RawOptions, fields: &[(String, Field)]) -> Result<()> {
         only_field(Self::NAME, fields).map(|_| ())
-    }
-
-    fn access<'o>(&self, options: &'o mut RawOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
     }
 
     fn open(&self, options: &RawOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

@@ -1,7 +1,7 @@
 use std::fs::Metadata;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,53 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
         word[..chunk.len()].copy_from_slice(chunk);
         mix(hash ^ u64::from_le_bytes(word))
     })
+}
+
+/// A file that was written less than this before it is read may be written again without another modification time:
+/// file systems count these in steps of milliseconds.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// What an earlier run may have kept about a file, and where to keep it for the next one.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    guard: Guard,
+    /// Whether the file's modification time tells it from what may be written to it from now on.
+    settled: bool,
+}
+
+impl Kept {
+    /// Of the file `data`, an index of this kind (see [`Guard::new`]) that is made with these options; `None` if none is to be
+    /// kept. To be looked at before the file is read: what is written to it meanwhile makes the index a stale one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`].
+    pub(crate) fn of(saved: &SavedIndex, data: &Path, kind: &str, options: &[u8]) -> Result<Option<Self>> {
+        let Some(path) = saved.path(data) else { return Ok(None) };
+        let metadata = std::fs::metadata(data).map_err(|error| Error::io(data, error))?;
+        let guard = Guard::new(kind).and_metadata(&metadata).and(options);
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        Ok(Some(Self { path, guard, settled: age.is_some_and(|age| age >= UNSETTLED) }))
+    }
+
+    /// What was kept; `None` if there is nothing that can be trusted.
+    pub(crate) fn load(&self) -> Option<Vec<u8>> {
+        load(&self.path, self.guard)
+    }
+
+    /// Keeps `contents` for the next run, unless the file may still be changing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
+    pub(crate) fn save(&self, contents: &[u8]) -> Result<()> {
+        if !self.settled {
+            tracing::debug!(path = %self.path.display(), "the file has just been written; its index is saved next time");
+            return Ok(());
+        }
+        save(&self.path, self.guard, contents)
+    }
 }
 
 const MAGIC: [u8; 8] = *b"ringfeed";

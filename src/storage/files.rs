@@ -12,7 +12,7 @@ use crate::memory::MemoryBudget;
 use super::ahead::{Ahead, AheadStats, Needs, Requested};
 use super::gzip::{Bytes, Inflater, inflate_error};
 use super::input::read_at;
-use super::{Access, Entry, Input, Storage, check_bytes, open_file, read_file};
+use super::{Access, Entry, Input, Spool, Storage, check_bytes, open_file, read_file};
 
 /// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
 #[derive(Clone, Default)]
@@ -89,6 +89,14 @@ impl Files {
     pub(crate) fn inflated(&self, path: &Path) -> Result<Bytes> {
         let bytes = self.stream(path)?;
         Ok(if self.is_gzip(path)? { Box::new(Inflater::new(bytes)) } else { bytes })
+    }
+
+    /// Opens a file, to be read at any place. One that is compressed is decompressed first, to at most `spool.limit_bytes`.
+    pub(crate) fn open_unpacked(&self, path: &Path, access: Access, spool: &Spool) -> Result<Input> {
+        match self.is_gzip(path)? {
+            true => Input::spool(path, self.inflated(path)?, spool),
+            false => self.open(path, access),
+        }
     }
 
     /// Length of a file in bytes.

@@ -30,7 +30,7 @@ pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{check_bytes, read_file};
 pub use files::Files;
 pub(crate) use gather::Gathered;
-pub(crate) use gzip::{Inflater, inflate_error};
+pub(crate) use gzip::{Bytes, Inflater, inflate_error};
 #[cfg(test)]
 pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;

@@ -109,7 +109,7 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
         Value::Text(text) => Class::Name((*text).into()),
         Value::Bytes(_) => {
             let text = text_of(value)?.trim();
-            text.parse().map_or_else(|_| Class::Name(text.to_owned().into()), Class::Index)
+            text.parse().map_or_else(|_| Class::Name(text.into()), Class::Index)
         }
         _ => return Err(refused()),
     }))

@@ -14,7 +14,7 @@ use crate::read::parallel::in_order;
 use crate::storage::Input;
 
 use super::dialect::{Dialect, Progress};
-use super::index::RowIndex;
+use crate::read::records::RecordIndex;
 
 /// How much of the file is one job.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -27,8 +27,8 @@ pub(super) fn find_records(
     header: bool,
     threads: usize,
     budget: &MemoryBudget,
-) -> Option<RowIndex> {
-    let index = RowIndex::new(budget).ok()?;
+) -> Option<RecordIndex> {
+    let index = RecordIndex::new(budget).ok()?;
     let mut merge = Merge { index, skip: header, limit: limit as u64, open: None };
     let chunk = |buffer: &mut Vec<u8>, nth| {
         let lines = Lines::of_chunk(input, dialect.terminator, limit, nth, buffer)?;
@@ -246,7 +246,7 @@ impl Records<'_> {
 
 /// Puts chunks together in the file's order.
 struct Merge {
-    index: RowIndex,
+    index: RecordIndex,
     /// Whether the first record is still to be left out.
     skip: bool,
     limit: u64,

@@ -13,9 +13,10 @@ use super::fields::Fields;
 use super::format::Format;
 use super::open::open_rows;
 use super::options::{ColumnRef, CsvOptions};
-use super::rows::{RowBytes, Rows};
+use super::rows::Rows;
 use super::text::Text;
 use super::value::Missings;
+use crate::read::records::RecordBytes;
 
 /// Records whose fields are what stands there, or missing.
 pub(super) struct CsvTable {
@@ -30,7 +31,7 @@ pub(super) struct CsvTable {
 
 #[derive(Default)]
 struct Worker {
-    rows: RowBytes,
+    rows: RecordBytes,
     field: Vec<u8>,
 }
 

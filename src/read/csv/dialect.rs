@@ -3,6 +3,8 @@
 
 use memchr::{memchr, memchr2};
 
+use crate::read::records::RecordBytes;
+
 /// The bytes that structure a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
@@ -42,6 +44,13 @@ pub(crate) struct Found {
 }
 
 impl Dialect {
+    /// Finds the records in what was read from `base` on, without the first `skip`.
+    pub(crate) fn push_records(&self, read: &mut RecordBytes, base: usize, skip: usize) {
+        let (bytes, spans) = read.unparted(base);
+        let records = self.records(bytes).skip(skip);
+        spans.extend(records.map(|(start, found)| (base + start, base + start + found.len)));
+    }
+
     /// The index of the terminator that ends the record at the start of `bytes`; `None` if it is not in there.
     pub(super) fn find_end(&self, bytes: &[u8], progress: &mut Progress) -> Option<usize> {
         if !self.has_quotes {

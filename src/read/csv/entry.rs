@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Numbers};
-use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed};
+use crate::read::format::{
+    Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has,
+};
 use crate::read::names::HEAD_BYTES;
-use crate::read::saved::SavedIndex;
 use crate::read::sequence::is_csv_name;
 use crate::read::{FieldReader, Missing, RecordDecoder, RecordReader, named_geometries};
-use crate::storage::Access;
 
 use super::container::CsvTable;
 use super::{
@@ -86,9 +86,7 @@ impl Format for Csv {
         None
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access, saved_index);
 
     fn faults(&self, options: &CsvOptions) -> Vec<String> {
         options.validate().err().map(|error| error.to_string()).into_iter().collect()
@@ -96,14 +94,6 @@ impl Format for Csv {
 
     fn field_faults(&self, options: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
         split(options, fields).map(|_| ())
-    }
-
-    fn access<'o>(&self, options: &'o mut CsvOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
-    }
-
-    fn saved_index<'o>(&self, options: &'o mut CsvOptions) -> Option<&'o mut SavedIndex> {
-        Some(&mut options.saved_index)
     }
 
     fn open(&self, options: &CsvOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

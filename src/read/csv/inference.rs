@@ -16,9 +16,10 @@ use super::fields::Fields;
 use super::format::Format;
 use super::kind::{Kind, Seen};
 use super::options::CsvOptions;
-use super::rows::{RowBytes, Rows};
+use super::rows::Rows;
 use super::value::Missings;
 use super::wanted::{label_columns, wanted_tensors};
+use crate::read::records::RecordBytes;
 
 /// Neighbouring records that are looked at together: reading one alone costs as much.
 const BLOCK: u64 = 16;
@@ -247,7 +248,7 @@ impl Inference {
         let run = if stride == 1 { BLOCKS_A_JOB } else { 1 };
         let mut all = vec![Seen::default(); self.columns];
         let mut looked_at = 0;
-        let work = |(read, buffer): &mut (RowBytes, Vec<u8>), job: u64| {
+        let work = |(read, buffer): &mut (RecordBytes, Vec<u8>), job: u64| {
             let mut seen = vec![Seen::default(); self.columns];
             let first = job * run * stride * BLOCK;
             let end = first + run.min(blocks - job * run) * BLOCK;
@@ -282,7 +283,7 @@ impl Inference {
         let (columns, missings) = (self.columns, &self.missings);
         let rows_a_job = (rows.len().saturating_mul(JOB_BYTES) / rows.input.len().max(1)).max(1);
         // What a thread has met before it looks up, and gives on only what is new to it.
-        let work = |(known, read, buffer): &mut (Names, RowBytes, Vec<u8>), job: u64| {
+        let work = |(known, read, buffer): &mut (Names, RecordBytes, Vec<u8>), job: u64| {
             if known.is_empty() {
                 *known = none(None);
             }
@@ -420,7 +421,12 @@ fn field_of(raw: &[u8], delimiter: u8, column: usize, columns: usize) -> &[u8] {
 }
 
 /// Shows the records of some rows, their bytes and whether a quote is in them.
-fn each_record(rows: &Rows, range: Range<u64>, read: &mut RowBytes, mut show: impl FnMut(&[u8], bool)) -> Result<()> {
+fn each_record(
+    rows: &Rows,
+    range: Range<u64>,
+    read: &mut RecordBytes,
+    mut show: impl FnMut(&[u8], bool),
+) -> Result<()> {
     let mut left: Vec<u64> = range.collect();
     while !left.is_empty() {
         read.clear();

@@ -3,7 +3,7 @@
 //! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
 //! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
 //! `columns` (what feeds what), `decode` (a record
-//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `index`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
+//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
 mod chunks;
@@ -16,7 +16,6 @@ mod encoding;
 mod entry;
 mod fields;
 mod format;
-mod index;
 mod inference;
 mod kind;
 mod lines;
@@ -44,6 +43,7 @@ use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 
+use super::records::RecordBytes;
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
 pub(crate) use columns::Plan;
@@ -56,7 +56,7 @@ pub(crate) use inference::Inference;
 use open::open_rows;
 pub(crate) use open::{foretold_tensors, open_lines};
 pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
-pub(crate) use rows::{RowBytes, Rows};
+pub(crate) use rows::Rows;
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use summary::Figures;
@@ -96,7 +96,7 @@ pub struct CsvReader {
 /// What a worker keeps between records.
 #[derive(Default)]
 struct CsvScratch {
-    rows: RowBytes,
+    rows: RecordBytes,
     field: Vec<u8>,
 }
 

@@ -1,14 +1,13 @@
 //! Finding the rows of a file and the kinds of its columns when it is opened: by reading it, or from what an earlier run
 //! kept.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 use crate::read::parallel::thread_count;
-use crate::read::saved::{self, Guard};
+use crate::read::records::RecordIndex;
+use crate::read::saved::Kept;
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Input};
 
@@ -16,7 +15,6 @@ use super::chunks::find_records;
 use super::columns::Plan;
 use super::dialect::Dialect;
 use super::format::Format;
-use super::index::RowIndex;
 use super::inference::{Inference, Learnt};
 use super::options::CsvOptions;
 use super::rows::Rows;
@@ -56,7 +54,7 @@ pub(super) fn open_rows(
         (changed, learnt) = (true, Some(inference.learnt(options)));
     }
     if let (Some(kept), true) = (kept, changed) {
-        kept.save(rows.index(), learnt.as_ref())?;
+        kept.save(text, rows.index(), learnt.as_ref())?;
     }
     Ok(rows)
 }
@@ -90,8 +88,8 @@ fn read_through(
     format: &Format,
     options: &CsvOptions,
     budget: &MemoryBudget,
-) -> Result<RowIndex> {
-    let mut index = RowIndex::new(budget)?;
+) -> Result<RecordIndex> {
+    let mut index = RecordIndex::new(budget)?;
     let mut scan = format.records(InputReader::new(input), text.path(), options)?;
     while let Some(span) = scan.next().map_err(|error| error.at_record(index.len() as u64))? {
         index.push(span.byte).map_err(|error| error.at_path(text.path()))?;
@@ -100,47 +98,33 @@ fn read_through(
     Ok(index)
 }
 
-/// A file that was written less than this before it is read may be written again without another modification time:
-/// file systems count these in steps of milliseconds.
-const UNSETTLED: Duration = Duration::from_secs(1);
-
 /// What an earlier run may have kept about a file.
-pub(super) struct KeptIndex {
-    path: PathBuf,
-    guard: Guard,
-    /// Whether the file's modification time tells it from what may be written to it from now on.
-    settled: bool,
-}
+struct KeptIndex(Kept);
 
 impl KeptIndex {
     /// `None` if the options keep none.
-    pub(super) fn of(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<Self>> {
-        let saved = options.saved_index.path(text.path()).filter(|_| text.is_local());
-        let Some(path) = saved else { return Ok(None) };
-        let metadata = fs::metadata(text.path()).map_err(|error| Error::io(text.path(), error))?;
+    fn of(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<Self>> {
+        if !text.is_local() {
+            return Ok(None);
+        }
         let layout = (format.dialect, format.header, options.max_record_bytes, text.encoding(), &format.names);
-        let guard = Guard::new("csv rows 2").and_metadata(&metadata).and(format!("{layout:?}").as_bytes());
-        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
-        Ok(Some(Self { path, guard, settled: age.is_some_and(|age| age >= UNSETTLED) }))
+        let kept = Kept::of(&options.saved_index, text.path(), "csv rows 2", format!("{layout:?}").as_bytes())?;
+        Ok(kept.map(Self))
     }
 
     /// The index of a text of `end` bytes, and what was learnt of its columns.
-    pub(super) fn load(&self, end: u64, budget: &MemoryBudget) -> Result<Option<(RowIndex, Option<Learnt>)>> {
-        let Some(contents) = saved::load(&self.path, self.guard) else { return Ok(None) };
-        let index = RowIndex::from_bytes(&contents, end, budget)?;
+    fn load(&self, end: u64, budget: &MemoryBudget) -> Result<Option<(RecordIndex, Option<Learnt>)>> {
+        let Some(contents) = self.0.load() else { return Ok(None) };
+        let index = RecordIndex::from_bytes(&contents, end, budget)?;
         Ok(index.map(|(index, rest)| (index, serde_json::from_slice(rest).ok())))
     }
 
-    fn save(&self, index: &RowIndex, learnt: Option<&Learnt>) -> Result<()> {
-        if !self.settled {
-            tracing::debug!(path = %self.path.display(), "the file has just been written; its index is saved next time");
-            return Ok(());
-        }
+    fn save(&self, text: &Text, index: &RecordIndex, learnt: Option<&Learnt>) -> Result<()> {
         let mut contents = index.to_bytes();
         if let Some(learnt) = learnt {
-            serde_json::to_writer(&mut contents, learnt).map_err(|error| Error::io(&self.path, error.into()))?;
+            serde_json::to_writer(&mut contents, learnt).map_err(|error| Error::io(text.path(), error.into()))?;
         }
-        saved::save(&self.path, self.guard, &contents)
+        self.0.save(&contents)
     }
 }
 

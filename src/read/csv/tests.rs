@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::scan::Scan;
 use super::*;
 use crate::error::ErrorKind;
-use crate::read::csv::rows::RowBytes;
+use crate::read::records::RecordBytes;
 
 const DIALECT: Dialect = Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, terminator: b'\n' };
 
@@ -82,10 +82,10 @@ proptest! {
             records.into_iter().map(|record| record.into_iter().map(String::into_bytes).collect()).collect();
         prop_assert_eq!(&scanned(&bytes, DIALECT, false).unwrap(), &expected);
         prop_assert_eq!(&scanned(&bytes, DIALECT, true).unwrap(), &expected);
-        let mut rows = RowBytes::default();
+        let mut rows = RecordBytes::default();
         rows.room(bytes.len()).copy_from_slice(&bytes);
         rows.take(bytes.len());
-        rows.push_records(0, &DIALECT, 0);
+        DIALECT.push_records(&mut rows, 0, 0);
         prop_assert_eq!(rows.len(), expected.len());
     }
 }

@@ -234,6 +234,31 @@ pub trait Format: Send + Sync + 'static {
     }
 }
 
+/// What most formats say in the same words: that many samples should be taken at a time, and that options of the same names
+/// say how files are reached and where what opening finds out is kept.
+macro_rules! format_has {
+    (small_samples) => {
+        fn has_small_samples(&self) -> bool {
+            true
+        }
+    };
+    (access) => {
+        fn access<'o>(&self, options: &'o mut Self::Options) -> Option<&'o mut crate::storage::Access> {
+            Some(&mut options.access)
+        }
+    };
+    (saved_index) => {
+        fn saved_index<'o>(&self, options: &'o mut Self::Options) -> Option<&'o mut crate::read::SavedIndex> {
+            Some(&mut options.saved_index)
+        }
+    };
+    ($first:ident, $($other:ident),+) => {
+        format_has!($first);
+        format_has!($($other),+);
+    };
+}
+pub(in crate::read) use format_has;
+
 /// What options of a format are: plain data with defaults.
 pub trait FormatOptions:
     Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::read::{Csv, CsvSequences, Idx, Images, Jsonl, Npy, Raw, Tar, TextLines, Tokens};
+use crate::read::{Csv, CsvSequences, Idx, Images, Jsonl, Npy, Raw, Tar, TextLines, TfRecord, Tokens};
 
 use super::Format;
 use super::any::AnyFormat;
@@ -30,6 +30,7 @@ impl Formats {
             AnyFormat::new(crate::read::Parquet),
             #[cfg(feature = "parquet")]
             AnyFormat::new(crate::read::Arrow),
+            AnyFormat::new(TfRecord),
             AnyFormat::new(Jsonl),
             AnyFormat::new(Csv),
             AnyFormat::new(Raw),

@@ -10,7 +10,7 @@ use crate::decode::image::{ImageFormat, header};
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Image};
-use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened};
+use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{RecordReader, SavedIndex, named_geometries};
 use crate::tree::{Node, Told};
 
@@ -151,9 +151,7 @@ impl Format for Images {
         options.images.augment.clear();
     }
 
-    fn saved_index<'o>(&self, options: &'o mut FolderOptions) -> Option<&'o mut SavedIndex> {
-        Some(&mut options.saved_index)
-    }
+    format_has!(saved_index);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         if at.fields.is_empty() {

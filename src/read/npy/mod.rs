@@ -11,7 +11,7 @@ use crate::schema::Role;
 
 use super::fields::Field;
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, only_field, read_fixed_records, with_only_field};
-use super::format::{Format, Inspection, Open, Opened};
+use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files};
 
 pub(super) use header::{array_in, begins_as_npy, header_of};
@@ -74,16 +74,10 @@ impl Format for Npy {
         Some("a gzip-compressed NPY file; decompress it first")
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access);
 
     fn field_faults(&self, _: &NpyOptions, fields: &[(String, Field)]) -> Result<()> {
         only_field(Self::NAME, fields).map(|_| ())
-    }
-
-    fn access<'o>(&self, options: &'o mut NpyOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
     }
 
     fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::read::columns::{Columns, ColumnsOptions, files_at, is_visible};
-use crate::read::format::{Format, Open, Opened};
-use crate::storage::Access;
+use crate::read::format::{Format, Open, Opened, format_has};
 
 /// The format of Parquet files: one, or a folder of them with the same columns.
 #[derive(Clone, Copy, Debug)]
@@ -41,16 +40,10 @@ impl Format for Parquet {
         is_visible(path, has_name) || head.is_some_and(|head| self.sniff(head, path))
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access);
 
     fn faults(&self, options: &ColumnsOptions) -> Vec<String> {
         options.validate().err().map(|error| error.to_string()).into_iter().collect()
-    }
-
-    fn access<'o>(&self, options: &'o mut ColumnsOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
     }
 
     fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

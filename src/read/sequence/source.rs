@@ -7,7 +7,8 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
-use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, RowBytes, Rows, Text};
+use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
+use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::inflate_error;
 
@@ -48,7 +49,7 @@ impl Groups {
 /// Sequences that were fetched.
 #[derive(Debug, Default)]
 pub(super) struct SequenceScratch {
-    pub(super) rows: RowBytes,
+    pub(super) rows: RecordBytes,
     sequences: Vec<Fetched>,
     /// For unquoting.
     pub(super) field: Vec<u8>,
@@ -360,7 +361,7 @@ impl Source {
         Fault { error, at }: Fault,
         sample: u64,
         step: usize,
-        fetched: &RowBytes,
+        fetched: &RecordBytes,
         sequence: &Fetched,
         dialect: &Dialect,
     ) -> Error {
@@ -392,7 +393,13 @@ impl Source {
 }
 
 /// Reads a whole file and finds its rows; returns where its bytes begin.
-fn read_file(file: &SequenceFile, dialect: &Dialect, header: bool, limit: u64, into: &mut RowBytes) -> Result<usize> {
+fn read_file(
+    file: &SequenceFile,
+    dialect: &Dialect,
+    header: bool,
+    limit: u64,
+    into: &mut RecordBytes,
+) -> Result<usize> {
     let path = file.text.path();
     let mut text = file.text.read()?;
     let base = into.take(0);
@@ -412,6 +419,6 @@ fn read_file(file: &SequenceFile, dialect: &Dialect, header: bool, limit: u64, i
             return Err(Error::new(ErrorKind::Limit, message).at_path(path));
         }
     }
-    into.push_records(base, dialect, usize::from(header));
+    dialect.push_records(into, base, usize::from(header));
     Ok(base)
 }

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Numbers};
-use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened};
-use crate::read::saved::SavedIndex;
+use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, format_has};
 use crate::read::{ColumnRef, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options};
-use crate::storage::Access;
 
 use super::container::{Member, TarMembers};
 use super::{ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name};
@@ -99,16 +97,10 @@ impl Format for Tar {
         split(options, fields).map(|_| ())
     }
 
-    fn access<'o>(&self, options: &'o mut TarOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
-    }
+    format_has!(access, saved_index);
 
     fn make_plain(&self, options: &mut TarOptions) {
         options.images.augment.clear();
-    }
-
-    fn saved_index<'o>(&self, options: &'o mut TarOptions) -> Option<&'o mut SavedIndex> {
-        Some(&mut options.saved_index)
     }
 
     fn open(&self, options: &TarOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

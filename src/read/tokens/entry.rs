@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::read::format::{Foretold, Format, Open, Opened};
-use crate::storage::Access;
+use crate::read::format::{Foretold, Format, Open, Opened, format_has};
 
 use super::{TokenCut, TokenOptions, TokenReader};
 
@@ -24,16 +23,10 @@ impl Format for Tokens {
         None
     }
 
-    fn has_small_samples(&self) -> bool {
-        true
-    }
+    format_has!(small_samples, access);
 
     fn faults(&self, options: &TokenOptions) -> Vec<String> {
         options.faults()
-    }
-
-    fn access<'o>(&self, options: &'o mut TokenOptions) -> Option<&'o mut Access> {
-        Some(&mut options.access)
     }
 
     fn needs_shuffle(&self, options: &TokenOptions) -> bool {

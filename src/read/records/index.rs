@@ -11,7 +11,7 @@ const WIDE: u64 = 1 << 63;
 /// from its anchor. Groups that span 64 KiB or more (records of more than 2 KiB, or long comments between them) take ten
 /// bytes a record.
 #[derive(Debug)]
-pub(crate) struct RowIndex {
+pub(crate) struct RecordIndex {
     /// Where the first record of each group begins; or with `WIDE`, where its records stand in `wide`.
     anchors: Vec<u64>,
     /// Of each record from its group's anchor; meaningless in a wide group.
@@ -23,7 +23,7 @@ pub(crate) struct RowIndex {
     reservation: Reservation,
 }
 
-impl RowIndex {
+impl RecordIndex {
     /// An empty index whose memory counts against `budget`.
     pub(crate) fn new(budget: &MemoryBudget) -> Result<Self> {
         let reservation = budget.reserve(0, "the row index")?;
@@ -159,8 +159,8 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
 
-    fn index(begins: &[u64], end: u64, budget: &MemoryBudget) -> RowIndex {
-        let mut index = RowIndex::new(budget).unwrap();
+    fn index(begins: &[u64], end: u64, budget: &MemoryBudget) -> RecordIndex {
+        let mut index = RecordIndex::new(budget).unwrap();
         begins.iter().for_each(|begin| index.push(*begin).unwrap());
         index.finish(end);
         index
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn an_index_beyond_the_budget_is_refused() {
         for step in [1, 100_000] {
-            let mut index = RowIndex::new(&MemoryBudget::new(10_000)).unwrap();
+            let mut index = RecordIndex::new(&MemoryBudget::new(10_000)).unwrap();
             let error = (0..10_000).find_map(|row| index.push(row * step).err()).unwrap();
             assert!(error.to_string().contains("the row index needs"), "{error}");
         }
@@ -206,18 +206,18 @@ mod tests {
         let begins: Vec<u64> = (0..100).map(|row| 10 * row + if row > 50 { 5 << 32 } else { 0 }).collect();
         let written = index(&begins, 6 << 32, &budget).to_bytes();
         let behind = [&written[..], b"more"].concat();
-        let (read, rest) = RowIndex::from_bytes(&behind, 6 << 32, &budget).unwrap().unwrap();
+        let (read, rest) = RecordIndex::from_bytes(&behind, 6 << 32, &budget).unwrap().unwrap();
         assert_eq!(((0..100).map(|row| read.start(row)).collect::<Vec<_>>(), rest), (begins, &b"more"[..]));
-        assert!(RowIndex::from_bytes(&written, 5 << 32, &budget).unwrap().is_none());
+        assert!(RecordIndex::from_bytes(&written, 5 << 32, &budget).unwrap().is_none());
         for cut in 0..written.len() {
-            assert!(RowIndex::from_bytes(&written[..cut], 6 << 32, &budget).unwrap().is_none(), "{cut}");
+            assert!(RecordIndex::from_bytes(&written[..cut], 6 << 32, &budget).unwrap().is_none(), "{cut}");
         }
         // Whatever a wrong one says, looking up never panics, and records are in order.
         for at in 0..written.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut wrong = written.clone();
                 wrong[at] = value;
-                if let Some((index, _)) = RowIndex::from_bytes(&wrong, 6 << 32, &budget).unwrap() {
+                if let Some((index, _)) = RecordIndex::from_bytes(&wrong, 6 << 32, &budget).unwrap() {
                     assert!((0..index.len()).all(|row| index.start(row) < index.start(row + 1)));
                 }
             }

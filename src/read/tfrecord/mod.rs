@@ -1,0 +1,492 @@
+//! TFRecord files of examples.
+
+mod example;
+mod framing;
+mod wire;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::MemoryBudget;
+use crate::storage::{Access, Files, Needs, Spool};
+
+use super::container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
+use super::csv::CsvOptions;
+use super::format::{Format, Open, Opened, format_has};
+use super::records::{RecordBytes, RecordIndex, Records};
+use super::saved::{Kept, SavedIndex};
+use super::{ColumnRef, Fingerprint, Scratch, check_record, parallel};
+
+use example::{ByteStrings, Room, Values, each_feature, each_step};
+use framing::{FRAME, HEADER, unframe};
+use wire::{Fault, Part};
+
+/// What is looked at to learn of the fields: this many records, and not more than so many bytes.
+const SAMPLE_RECORDS: u64 = 1000;
+const SAMPLE_BYTES: u64 = 8 << 20;
+
+/// Most fields that are listed; others are found by their names all the same.
+const MAX_FIELDS: usize = 4096;
+
+/// What names of fields begin with where a key stands for a feature and for a list of features.
+const CONTEXT: &str = "context/";
+const LISTS: &str = "feature_lists/";
+
+/// How a TFRecord file is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TfRecordOptions {
+    /// How the file's bytes are reached. A compressed file is always unpacked first.
+    pub access: Access,
+    /// Where the places of the records are kept for the next run.
+    pub saved_index: SavedIndex,
+    /// Longest record, in bytes.
+    pub max_record_bytes: usize,
+    /// Most bytes that a compressed file may unpack to.
+    pub max_unpacked_bytes: u64,
+}
+
+impl Default for TfRecordOptions {
+    fn default() -> Self {
+        Self {
+            access: Access::Read,
+            saved_index: SavedIndex::Off,
+            max_record_bytes: 256 << 20,
+            max_unpacked_bytes: CsvOptions::default().max_unpacked_bytes,
+        }
+    }
+}
+
+/// The format of TFRecord files, told by the checksum of the first record's length, whatever they are called.
+#[derive(Clone, Copy, Debug)]
+pub struct TfRecord;
+
+impl Format for TfRecord {
+    const NAME: &'static str = "tfrecord";
+    type Options = TfRecordOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        framing::length(head).is_some()
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        [".tfrecord", ".tfrecords", ".tfrec"].iter().any(|ending| name.ends_with(ending))
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("TFRecord")
+    }
+
+    fn gzip_advice(&self) -> Option<&'static str> {
+        None
+    }
+
+    format_has!(small_samples, access, saved_index);
+
+    fn open(&self, options: &TfRecordOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        TfRecords::open(at.files, at.path, options, at.budget)
+    }
+}
+
+/// The records of a TFRecord file, plain or gzip-compressed: each a `tf.train.Example` or a `tf.train.SequenceExample`.
+///
+/// A field is the feature of that key. A feature with one value is that value, one with several a list; one without values is
+/// a missing value. Feature lists are lists, those of their steps one behind the other. Where a key stands for a feature and for
+/// a list of features, they are called `context/KEY` and `feature_lists/KEY`. Byte strings go to any codec: images, text,
+/// arrays, classes.
+///
+/// Opening finds the records by their lengths alone, and passes over what is between. Checksums of lengths and of records are
+/// checked. A record that the end of the file cuts off is a bad record; a length that is damaged is an error, since where later
+/// records begin is then unknown. What an example holds beside features is passed over.
+///
+/// [`fields`](Container::fields) lists what the first 1000 records hold (8 MiB of them). What none of them has is looked for in
+/// all, before it is an error.
+///
+/// ```
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::{Container, TfRecordOptions, TfRecords};
+/// use ringfeed::storage::Files;
+///
+/// let path = "fixtures/tfrecord/train-00000-of-00002".as_ref();
+/// let records = TfRecords::open(&Files::local(), path, &TfRecordOptions::default(), &MemoryBudget::unlimited())?;
+/// assert_eq!(records.len(), 6);
+/// assert!(records.fields().iter().any(|field| field.name == "image/encoded"));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TfRecords {
+    records: Records,
+    stored_bytes: u64,
+    /// Those of the sample, and behind them those that were found beside them.
+    fields: Vec<FieldInfo>,
+    /// What each of them is called in the records.
+    keys: Vec<Key>,
+    listed: usize,
+    wanted: Wanted,
+}
+
+/// What a feature is called in a record, and whether it is a list of features.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    name: String,
+    is_list: bool,
+}
+
+/// The numbers of the features that are read, and of the lists of features.
+#[derive(Debug, Default)]
+struct Wanted([HashMap<Box<[u8]>, usize>; 2]);
+
+impl Wanted {
+    fn of(&self, name: &[u8], is_list: bool) -> Option<usize> {
+        self.0[usize::from(is_list)].get(name).copied()
+    }
+}
+
+/// What a worker keeps between records.
+#[derive(Default)]
+struct Worker {
+    bytes: RecordBytes,
+    /// Where in the record the feature of each field is.
+    found: Vec<Option<Range<usize>>>,
+    /// The field that was found at each place among the features of the last record: mostly it is there again.
+    order: Vec<usize>,
+    room: Room,
+}
+
+impl TfRecords {
+    /// Finds the records of the file at `path`, and looks at the first ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Format`] for a damaged length, [`ErrorKind::Limit`] for a
+    /// record that is too long, and those of reading.
+    pub fn open(files: &Files, path: &Path, options: &TfRecordOptions, budget: &MemoryBudget) -> Result<Self> {
+        let most = options.max_record_bytes;
+        let kept = match files.are_local() {
+            true => Kept::of(&options.saved_index, path, "tfrecord 1", &(most as u64).to_le_bytes())?,
+            false => None,
+        };
+        let spool = Spool { budget: budget.clone(), limit_bytes: options.max_unpacked_bytes, ..Spool::default() };
+        let input = files.open_unpacked(path, options.access, &spool)?;
+        let known = match kept.as_ref().and_then(Kept::load) {
+            Some(contents) => RecordIndex::from_bytes(&contents, input.len(), budget)?.map(|(index, _)| index),
+            None => None,
+        };
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let index = framing::index(files, &input, most as u64, budget).map_err(|error| error.at_path(path))?;
+                kept.map_or(Ok(()), |kept| kept.save(&index.to_bytes()))?;
+                index
+            }
+        };
+        let mut records = Self {
+            records: Records::new(input, index, most.saturating_add(FRAME as usize)),
+            stored_bytes: files.len(path)?,
+            fields: Vec::new(),
+            keys: Vec::new(),
+            listed: 0,
+            wanted: Wanted::default(),
+        };
+        records.learn()?;
+        Ok(records)
+    }
+
+    /// Lists the fields of the sample.
+    fn learn(&mut self) -> Result<()> {
+        let (mut seen, mut numbers): (Vec<(Key, Seen)>, HashMap<Key, usize>) = Default::default();
+        let mut room = Room::default();
+        self.each_of_sample(&mut |record| {
+            // What is wrong with a record is said when it is read.
+            let _ = each_feature(record, &mut |name, is_list, feature| {
+                let Ok(name) = std::str::from_utf8(name) else { return Ok(()) };
+                let key = Key { name: name.to_owned(), is_list };
+                let found = Seen::of(feature, is_list, &mut room)?;
+                match numbers.get(&key) {
+                    Some(number) => seen[*number].1 = seen[*number].1.and(found),
+                    None if seen.len() < MAX_FIELDS => {
+                        numbers.insert(key.clone(), seen.len());
+                        seen.push((key, found));
+                    }
+                    None => {}
+                }
+                Ok(())
+            });
+            Ok(())
+        })?;
+        // Writers put the keys of an example into no order.
+        seen.sort_by(|(one, _), (other, _)| (&one.name, one.is_list).cmp(&(&other.name, other.is_list)));
+        for (key, seen) in seen {
+            let twin = Key { name: key.name.clone(), is_list: !key.is_list };
+            let name = match (numbers.contains_key(&twin), key.is_list) {
+                (false, _) => key.name.clone(),
+                (true, false) => format!("{CONTEXT}{}", key.name),
+                (true, true) => format!("{LISTS}{}", key.name),
+            };
+            self.fields.push(seen.info(&name));
+            self.keys.push(key);
+        }
+        self.listed = self.fields.len();
+        Ok(())
+    }
+
+    /// Gives the records of the sample, those that are whole.
+    fn each_of_sample(&self, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let first = self.records.start(0);
+        let is_near = |record: &u64| *record == 0 || self.records.start(record + 1) - first <= SAMPLE_BYTES;
+        let records: Vec<u64> = (0..self.len().min(SAMPLE_RECORDS)).take_while(is_near).collect();
+        let mut bytes = RecordBytes::default();
+        for nth in 0..records.len() {
+            self.records.fetch(&records, nth, &mut bytes)?;
+            if let Ok(record) = unframe(bytes.get(nth, self.records.input.slice())) {
+                visit(record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a name stands for in the first record that has it.
+    fn look_for(&self, name: &str) -> Result<Option<(Key, Seen)>> {
+        let key = |name: &str, is_list| Key { name: name.to_owned(), is_list };
+        let mut wanted = vec![key(name, false), key(name, true)];
+        wanted.extend(name.strip_prefix(CONTEXT).map(|name| key(name, false)));
+        wanted.extend(name.strip_prefix(LISTS).map(|name| key(name, true)));
+        parallel::first_found(self.len(), |(bytes, room): &mut (RecordBytes, Room), record| {
+            self.records.fetch(&[record], 0, bytes)?;
+            let mut found = None;
+            if let Ok(record) = unframe(bytes.get(0, self.records.input.slice())) {
+                let _ = each_feature(record, &mut |name, is_list, feature| {
+                    let key = wanted.iter().find(|key| key.name.as_bytes() == name && key.is_list == is_list);
+                    if let Some(key) = key {
+                        found = Some((key.clone(), Seen::of(feature, is_list, room)?));
+                    }
+                    Ok(())
+                });
+            }
+            Ok(found)
+        })
+    }
+
+    /// Adds path, record and byte to what is wrong with a record, whose bytes begin at 0.
+    #[cold]
+    fn located(&self, error: Error, record: u64) -> Error {
+        error.in_part_at(self.records.start(record)).at(self.place(record))
+    }
+}
+
+impl Container for TfRecords {
+    fn len(&self) -> u64 {
+        self.records.len()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let known = match field {
+            ColumnRef::Name(name) => self.fields.iter().position(|field| field.name == *name),
+            ColumnRef::Position(_) => Some(find_field(&self.fields[..self.listed], field)?),
+        };
+        let number = match (known, field) {
+            (Some(number), _) => number,
+            (None, ColumnRef::Name(name)) => {
+                let (key, seen) = match self.look_for(name)? {
+                    Some(found) => found,
+                    None if self.is_empty() => (Key { name: name.clone(), is_list: false }, Seen::default()),
+                    None => {
+                        find_field(&self.fields[..self.listed], field)?;
+                        return Err(Error::new(ErrorKind::NotFound, format!("no record has a feature {name:?}")));
+                    }
+                };
+                self.fields.push(seen.info(name));
+                self.keys.push(key);
+                self.fields.len() - 1
+            }
+            (None, ColumnRef::Position(_)) => find_field(&self.fields[..self.listed], field)?,
+        };
+        let Key { name, is_list } = &self.keys[number];
+        self.wanted.0[usize::from(*is_list)].insert(name.as_bytes().into(), number);
+        Ok(number)
+    }
+
+    fn forget(&mut self) {
+        self.fields.truncate(self.listed);
+        self.keys.truncate(self.listed);
+        self.wanted = Wanted::default();
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        self.records.need(records, needs);
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(records[nth], self.len()).map_err(|error| error.at_path(self.records.input.path()))?;
+        self.records.fetch(records, nth, &mut scratch.of::<Worker>().bytes)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let Worker { bytes, found, order, room } = scratch.of();
+        let example =
+            unframe(bytes.get(nth, self.records.input.slice())).map_err(|error| self.located(error, record))?;
+        self.find_features(example, found, order).map_err(|fault| self.located(fault.into(), record))?;
+        for (number, range) in found.iter().enumerate() {
+            let Some(range) = range else { continue };
+            let feature = Part { bytes: &example[range.clone()], at: range.start };
+            let given = if self.keys[number].is_list {
+                let steps = Steps { list: feature, room: Cell::new(std::mem::take(room)) };
+                let given = visit(number, Value::List(&steps));
+                *room = steps.room.into_inner();
+                given
+            } else {
+                room.values(feature)
+                    .map_err(Error::from)
+                    .and_then(|values| give(values, &mut |value| visit(number, value)))
+            };
+            given.map_err(|error| self.located(error.at_column(&self.fields[number].name), record))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location {
+            path: Some(self.records.input.path().to_owned()),
+            record: Some(record),
+            byte: Some(self.records.start(record)),
+            ..Location::default()
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: Some(self.len()), names: 0, sizes: self.stored_bytes }
+    }
+}
+
+impl TfRecords {
+    /// Finds the features that are read.
+    fn find_features(
+        &self,
+        example: &[u8],
+        found: &mut Vec<Option<Range<usize>>>,
+        order: &mut Vec<usize>,
+    ) -> Result<(), Fault> {
+        found.clear();
+        found.resize(self.fields.len(), None);
+        let mut nth = 0;
+        each_feature(example, &mut |name, is_list, feature| {
+            let is_it = |key: &Key| key.is_list == is_list && key.name.as_bytes() == name;
+            let guess = order.get(nth).copied().filter(|number| self.keys.get(*number).is_some_and(is_it));
+            let number = guess.or_else(|| self.wanted.of(name, is_list));
+            if let Some(number) = number {
+                if nth < MAX_FIELDS && guess.is_none() {
+                    order.resize(order.len().max(nth + 1), usize::MAX);
+                    order[nth] = number;
+                }
+                found[number] = Some(feature.at..feature.at + feature.bytes.len());
+            }
+            nth += 1;
+            Ok(())
+        })
+    }
+}
+
+impl From<Fault> for Error {
+    #[cold]
+    fn from(Fault { what, at }: Fault) -> Self {
+        let message = format!("{what}: the record is no whole tf.train.Example");
+        Self::new(ErrorKind::Data, message).at_byte((HEADER + at) as u64)
+    }
+}
+
+/// Gives the value of a feature, or its values as one; nothing of one without.
+fn give(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+    match values {
+        Values::None | Values::Floats([]) | Values::Integers([]) => Ok(()),
+        Values::Floats([number]) => visit(Value::F64((*number).into())),
+        Values::Floats(numbers) => visit(Value::Numbers(Numbers::F32(numbers))),
+        Values::Integers([number]) => visit(Value::I64(*number)),
+        Values::Integers(numbers) => visit(Value::Numbers(Numbers::I64(numbers))),
+        Values::Bytes(strings) => match strings.len() {
+            0 => Ok(()),
+            1 => strings.each(visit),
+            _ => visit(Value::List(&strings)),
+        },
+    }
+}
+
+impl List for ByteStrings<'_> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|bytes| visit(Value::Bytes(bytes)))
+    }
+}
+
+/// The steps of a list of features: the values of one behind those of the other.
+struct Steps<'a> {
+    list: Part<'a>,
+    room: Cell<Room>,
+}
+
+impl List for Steps<'_> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        let mut room = self.room.take();
+        let result = each_step(self.list, |feature| give(room.values(feature)?, visit));
+        self.room.set(room);
+        result
+    }
+}
+
+/// What a field was seen to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Seen {
+    /// `None`: nothing yet.
+    kind: Option<FieldKind>,
+    /// How many values there are, if always as many; otherwise 0.
+    count: usize,
+}
+
+impl Seen {
+    fn of(feature: Part<'_>, is_list: bool, room: &mut Room) -> Result<Self, Fault> {
+        if !is_list {
+            return Ok(Self::of_values(room.values(feature)?));
+        }
+        let mut all = Self::default();
+        each_step(feature, |step| {
+            all = all.and(Self::of_values(room.values(step)?));
+            Ok::<(), Fault>(())
+        })?;
+        Ok(Self { count: 0, ..all })
+    }
+
+    fn of_values(values: Values<'_>) -> Self {
+        let (kind, count) = match values {
+            Values::None => return Self::default(),
+            Values::Bytes(strings) => (FieldKind::Bytes, strings.len()),
+            Values::Floats(numbers) => (FieldKind::Numbers(DType::F32), numbers.len()),
+            Values::Integers(numbers) => (FieldKind::Numbers(DType::I64), numbers.len()),
+        };
+        Self { kind: Some(kind), count }
+    }
+
+    /// In this record or in another.
+    fn and(self, other: Self) -> Self {
+        match (self.kind, other.kind) {
+            (_, None) => self,
+            (None, _) => other,
+            (Some(one), Some(another)) => Self {
+                kind: Some(if one == another { one } else { FieldKind::Other }),
+                count: if self.count == other.count { self.count } else { 0 },
+            },
+        }
+    }
+
+    fn info(self, name: &str) -> FieldInfo {
+        let info = FieldInfo::new(name, self.kind.unwrap_or(FieldKind::Other));
+        if self.count == 1 || self.kind.is_none() { info } else { info.shape(&[self.count]) }
+    }
+}
