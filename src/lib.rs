@@ -126,6 +126,7 @@ pub mod settings {
     pub use crate::loader::{MemoryConfig, MemoryKind, SourcePath};
     pub use crate::normalise::NormaliserConfig;
     pub use crate::read::format::SourceConfig;
+    pub use crate::read::paths::Paths;
     pub use crate::read::saved::SavedIndex;
 }
 

@@ -43,7 +43,14 @@ impl Report for Planned {
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
         for source in &plan.sources {
             let (records, path) = (number(source.records), one_line(&lossy(&source.path)));
-            line("source", format!("{} {path}: {records} records", source.format));
+            let files = match (source.files, source.passed_over.len() as u64) {
+                (0, _) => String::new(),
+                (files, 0) => format!(" in {} files", count(files)),
+                (files, others) => {
+                    format!(" in {} files ({} others beside them are not read)", count(files), count(others))
+                }
+            };
+            line("source", format!("{} {path}: {records} records{files}", source.format));
         }
         line("samples", format!("{} an epoch", number(plan.samples)));
         if plan.shard.count > 1 {

@@ -326,11 +326,12 @@ class Report(dict[str, Any]):
         return not self["bad_samples"] and self["ended_by"] is None
 
 
-def open(path: str | os.PathLike[str], /, **settings: Any) -> Loader:
-    """A :class:`Loader` of whatever lies at ``path``: a file or folder, whose format is detected. ``fields`` says
-    what tensors are made of; without it, samples have what the source gives. All other settings are those of
-    :class:`Loader`."""
-    return Loader(source={"path": os.fspath(path)}, **settings)
+def open(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], /, **settings: Any) -> Loader:
+    """A :class:`Loader` of whatever lies at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a list of
+    those, whose format is detected. ``fields`` says what tensors are made of; without it, samples have what the source
+    gives. All other settings are those of :class:`Loader`."""
+    paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
+    return Loader(source={"path": paths}, **settings)
 
 
 def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:

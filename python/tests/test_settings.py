@@ -166,3 +166,13 @@ def test_errors_say_where_in_attributes(tmp_path: Path) -> None:
     skipping = ringfeed.open(tmp_path / "t.csv", fields={"v": Numbers(from_=["a", "b"])}, bad_records="skip")
     assert [batch.size for batch in skipping] == [1]
     assert skipping.stats()["skipped"] == 1 and len(skipping.bad_records()) == 1
+
+
+def test_many_files_are_one_data_set(tmp_path: Path) -> None:
+    for at in range(3):
+        (tmp_path / f"part-{at}.csv").write_text(f"a,kind\n{at},{'xyz'[at]}\n")
+    paths = [tmp_path / f"part-{at}.csv" for at in range(3)]
+    fields = {"a": {"numbers": "f32"}, "kind": "class"}
+    for source in (tmp_path / "part-*.csv", paths):
+        (batch,) = list(ringfeed.open(source, fields=fields))
+        assert np.asarray(batch["kind"]).tolist() == [0, 1, 2]

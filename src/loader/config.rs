@@ -12,7 +12,7 @@ use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
-use crate::read::{Formats, SourceConfig, is_pattern};
+use crate::read::{Formats, Paths, SourceConfig, is_pattern};
 use crate::ring::Overflow;
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
@@ -134,12 +134,12 @@ fn default_across_epochs() -> bool {
     true
 }
 
-/// A source by its path alone.
+/// A source by its path, or paths, alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourcePath {
-    /// A file or folder.
-    pub path: PathBuf,
+    /// A file, a folder, a pattern, or a list of those.
+    pub path: Paths,
 }
 
 /// Batch memory.
@@ -307,7 +307,7 @@ impl LoaderConfig {
             NormaliserConfig::Inline(_) => None,
         });
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
-        let source = self.source.iter_mut().map(|source| &mut source.path);
+        let source = self.source.iter_mut().flat_map(|source| source.path.iter_mut());
         self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
 

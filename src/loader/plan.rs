@@ -79,6 +79,10 @@ pub struct PlannedSource {
     pub path: PathBuf,
     /// Its records.
     pub records: Option<u64>,
+    /// How many files are read as one; 0 where that is the format's own affair, as of a single file.
+    pub files: u64,
+    /// What lies beside them and is not read.
+    pub passed_over: Vec<PathBuf>,
 }
 
 /// One tensor of a [`RunPlan`].
@@ -163,6 +167,8 @@ impl Loader {
             format: source.format(),
             path: source.path().to_owned(),
             records: outline.records,
+            files: outline.files,
+            passed_over: outline.passed_over.clone(),
         };
         Ok(RunPlan {
             sources: config.sources.iter().zip(&outlines).map(planned).collect(),

@@ -25,7 +25,7 @@ impl LoaderConfig {
     /// As [`resolved`](Self::resolved).
     pub fn resolved_with(mut self, formats: &Formats) -> Result<Self> {
         if let Some(source) = self.source.take() {
-            self.sources = formats.detect(source.path)?;
+            self.sources = formats.detect_all(&source.path)?;
         }
         let fields = std::mem::take(&mut self.fields);
         if !fields.is_empty() {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::format::{Checked, batch_size};
 use crate::read::{Check, Checks, Formats, SourceConfig, Streamed};
+use crate::storage::Files;
 
 use super::Loader;
 
@@ -52,9 +53,28 @@ pub fn verify_with<G: Proceed>(
     workers: usize,
     on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
-    let Checks { parts, refused } = formats.checks(path.as_ref())?;
-    let is_single = parts.len() == 1;
-    let mut all = VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() };
+    let sources = formats.whole(path)?.each(&Files::local())?;
+    let mut all = VerifyReport::default();
+    for source in &sources {
+        let Checks { parts, refused } = source.checks(&Files::local(), &MemoryBudget::unlimited())?;
+        all.add(VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() });
+        let is_single = sources.len() == 1 && parts.len() == 1;
+        verify_parts(parts, workers, is_single, &mut all, &on_progress)?;
+        if all.ended_by.is_some() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// Adds to `all` what is bad in the parts of a file.
+fn verify_parts<G: Proceed>(
+    parts: Vec<Check>,
+    workers: usize,
+    is_single: bool,
+    all: &mut VerifyReport,
+    on_progress: &(impl Fn(VerifyProgress) -> G + Sync),
+) -> Result<()> {
     for Check { records, known, batch_size } in parts {
         let (samples, bad) = (all.samples, all.bad_samples);
         let on_progress = |progress: VerifyProgress| {
@@ -74,7 +94,7 @@ pub fn verify_with<G: Proceed>(
             break;
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 impl Loader {

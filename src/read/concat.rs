@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -8,6 +9,8 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, TensorSpec};
 use crate::storage::Needs;
 
+use super::dealt::Dealt;
+use super::many::{file_name, hash_names};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
@@ -31,6 +34,8 @@ pub struct Concat {
     parts: Vec<Arc<dyn RecordReader>>,
     /// Where each part begins, and at last the number of all records.
     starts: Vec<u64>,
+    /// The file of each part, where they are files of one data set.
+    paths: Option<Arc<[PathBuf]>>,
 }
 
 impl fmt::Debug for Concat {
@@ -39,32 +44,27 @@ impl fmt::Debug for Concat {
     }
 }
 
-/// A worker's buffers: those of each reader, and a job's records dealt to their readers.
-#[derive(Default)]
-struct Worker {
-    readers: Vec<Scratch>,
-    /// The job's records of each reader, as it numbers them.
-    records: Vec<Vec<u64>>,
-    /// For each of the job's records, its reader and its place among those of the same reader.
-    dealt: Vec<(usize, usize)>,
-    /// Which readers were asked for the first of the job's records.
-    begun: Vec<bool>,
-}
-
-impl Worker {
-    fn reader(&mut self, part: usize) -> &mut Scratch {
-        if self.readers.len() <= part {
-            self.readers.resize_with(part + 1, Scratch::default);
-        }
-        &mut self.readers[part]
-    }
-}
-
 impl Concat {
     /// The records of `reader`.
     pub fn new(reader: impl RecordReader + 'static) -> Self {
         let starts = vec![0, reader.len()];
-        Self { parts: vec![Arc::new(reader)], starts }
+        Self { parts: vec![Arc::new(reader)], starts, paths: None }
+    }
+
+    /// The records of files, each read by one of `readers`. A record's name begins with that of its file, so that it keeps its
+    /// name when files are added.
+    ///
+    /// # Errors
+    ///
+    /// As [`and`](Self::and), and [`ErrorKind::NotFound`] for none.
+    pub(super) fn of_files(readers: Vec<Arc<dyn RecordReader>>, paths: &[PathBuf]) -> Result<Self> {
+        let mut readers = readers.into_iter().zip(paths);
+        let Some((first, _)) = readers.next() else {
+            return Err(Error::new(ErrorKind::NotFound, "no file is named"));
+        };
+        let all = readers
+            .try_fold(Self::new(first), |all, (reader, path)| all.and(reader).map_err(|error| error.at_path(path)))?;
+        Ok(Self { paths: Some(paths.into()), ..all })
     }
 
     /// Adds the records of a further reader.
@@ -115,20 +115,6 @@ impl Concat {
         let last = self.parts.len() - 1;
         let part = self.starts[..=last].partition_point(|start| *start <= sample) - 1;
         (part, sample - self.starts[part])
-    }
-
-    /// Each reader is given the job's records of its own, so that reading ahead stays within them.
-    fn deal(&self, samples: &[u64], worker: &mut Worker) {
-        worker.dealt.clear();
-        worker.begun.clear();
-        worker.begun.resize(self.parts.len(), false);
-        worker.records.resize_with(self.parts.len(), Vec::new);
-        worker.records.iter_mut().for_each(Vec::clear);
-        for sample in samples {
-            let (part, record) = self.locate(*sample);
-            worker.dealt.push((part, worker.records[part].len()));
-            worker.records[part].push(record);
-        }
     }
 }
 
@@ -194,33 +180,29 @@ impl RecordReader for Concat {
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
         let (part, record) = self.locate(sample);
-        self.parts[part].measure(record, scratch.of::<Worker>().reader(part))
+        self.parts[part].measure(record, scratch.of::<Dealt>().aside())
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let worker = scratch.of::<Worker>();
+        let dealt = scratch.of::<Dealt>();
         if nth == 0 {
-            self.deal(samples, worker);
+            dealt.deal(self.parts.len(), samples.iter().map(|sample| self.locate(*sample)));
         }
-        let (part, nth) = worker.dealt[nth];
-        worker.reader(part);
-        let Worker { readers, records, begun, .. } = worker;
-        let (records, reader) = (&records[part], &mut readers[part]);
-        let has_begun = std::mem::replace(&mut begun[part], true);
+        let (slot, nth) = dealt.of(nth);
+        let part = &self.parts[slot.part];
+        let has_begun = std::mem::replace(&mut slot.has_begun, true);
         if nth > 0 && !has_begun {
             // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
-            drop(self.parts[part].fetch(records, 0, reader));
+            drop(part.fetch(&slot.records, 0, &mut slot.scratch));
         }
-        self.parts[part].fetch(records, nth, reader)
+        part.fetch(&slot.records, nth, &mut slot.scratch)
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let (part, id) = self.locate(sample.id);
-        let worker = scratch.of::<Worker>();
-        let nth = worker.dealt.get(nth).map_or(nth, |(_, nth)| *nth);
-        let reader = worker.reader(part);
-        let decoded = self.parts[part].decode(Sample { id, ..sample }, nth, reader, row);
-        let damage = reader.take_damage();
+        let (buffers, nth) = scratch.of::<Dealt>().read(nth);
+        let decoded = self.parts[part].decode(Sample { id, ..sample }, nth, buffers, row);
+        let damage = buffers.take_damage();
         scratch.note_all(damage);
         decoded
     }
@@ -232,6 +214,9 @@ impl RecordReader for Concat {
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
         let (part, record) = self.locate(sample);
+        if let Some(paths) = &self.paths {
+            file_name(&paths[part], name);
+        }
         self.parts[part].name(record, name);
     }
 
@@ -246,6 +231,7 @@ impl RecordReader for Concat {
             let count = part.count.unwrap_or(0);
             (names.with(part.names).with(count), sizes.with(part.sizes).with(count))
         });
+        let names = self.paths.as_ref().map_or(names, |paths| names.with(hash_names(paths)));
         Fingerprint { count: Some(self.len()), names: names.bits(0), sizes: sizes.bits(0) }
     }
 }

@@ -25,6 +25,12 @@ pub trait Container: Send + Sync {
     /// The fields of a record, as far as they are known without reading all of them.
     fn fields(&self) -> &[FieldInfo];
 
+    /// Whether records differ in their fields, as in JSON Lines: what one file does not have is then a missing value where
+    /// several are read as one. By default all records have those that are listed.
+    fn fields_vary(&self) -> bool {
+        false
+    }
+
     /// Says that this field will be read, and gives the number by which [`read`](Self::read) calls it. By default a field is one
     /// of [`fields`](Self::fields), by its name or position, and its number is its position there. A container may read only
     /// what was asked for.

@@ -66,6 +66,10 @@ impl Format for Idx {
         matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
     }
 
+    fn takes_whole(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
     fn has_name(&self, name: &str) -> bool {
         is_idx_name(Path::new(name))
     }

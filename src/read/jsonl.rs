@@ -12,6 +12,8 @@ use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
 use super::format::{Format, Open, Opened, format_has};
 use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
 use super::lines::{LineBytes, LineOptions, Lines};
+use super::names::plain_name;
+use super::paths::is_hidden;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
 /// What is looked at to learn of the fields: this many records, and not more than so many bytes.
@@ -45,6 +47,11 @@ impl Format for Jsonl {
 
     fn title(&self) -> Option<&'static str> {
         Some("JSON Lines")
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        let name = plain_name(path);
+        head.is_none() && !is_hidden(&name) && Format::has_name(self, &name)
     }
 
     fn gzip_advice(&self) -> Option<&'static str> {
@@ -181,6 +188,10 @@ impl JsonLines {
 impl Container for JsonLines {
     fn len(&self) -> u64 {
         self.lines.len()
+    }
+
+    fn fields_vary(&self) -> bool {
+        true
     }
 
     fn fields(&self) -> &[FieldInfo] {

@@ -11,12 +11,16 @@ use crate::memory::MemoryBudget;
 
 use super::ahead::{Ahead, AheadStats, Needs, Requested};
 use super::gzip::{Bytes, Inflater, inflate_error};
+use super::handles::Handles;
 use super::input::read_at;
 use super::{Access, Entry, Input, Spool, Storage, check_bytes, open_file, read_file};
 
 /// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
 #[derive(Clone, Default)]
-pub struct Files(Option<Arc<Ahead>>);
+pub struct Files {
+    ahead: Option<Arc<Ahead>>,
+    handles: Option<Arc<Handles>>,
+}
 
 /// How many bytes may be asked for before they are needed, unless another bound is given.
 const AHEAD_BYTES: u64 = 256 << 20;
@@ -24,7 +28,7 @@ const AHEAD_BYTES: u64 = 256 << 20;
 impl Files {
     /// Those of this machine: read in the worker's own thread.
     pub fn local() -> Self {
-        Self(None)
+        Self::default()
     }
 
     /// Those of `storage`. Most bytes that may be asked for before they are needed: 256 MiB, which count against `budget`;
@@ -38,30 +42,35 @@ impl Files {
 
     /// As [`of`](Self::of), with another bound.
     pub fn with_ahead_bytes(storage: Arc<dyn Storage>, bytes: u64, budget: &MemoryBudget) -> Self {
-        Self(Some(Arc::new(Ahead::new(storage, bytes, budget))))
+        Self { ahead: Some(Arc::new(Ahead::new(storage, bytes, budget))), handles: None }
+    }
+
+    /// The same files, of which those of this machine are open `most` at a time beside those that are just read.
+    pub(crate) fn with_few_open(&self, most: usize) -> Self {
+        Self { handles: self.are_local().then(|| Arc::new(Handles::new(most))), ..self.clone() }
     }
 
     /// Whether they are those of this machine.
     pub fn are_local(&self) -> bool {
-        self.0.is_none()
+        self.ahead.is_none()
     }
 
     /// What was asked for, and how often somebody had to wait; `None` of local files.
     pub fn stats(&self) -> Option<AheadStats> {
-        self.0.as_ref().map(|ahead| ahead.stats())
+        self.ahead.as_ref().map(|ahead| ahead.stats())
     }
 
     /// Opens a file, to be read at any place. Only local files can be mapped.
     pub(crate) fn open(&self, path: &Path, access: Access) -> Result<Input> {
-        match &self.0 {
-            None => Input::open(path, access),
+        match &self.ahead {
+            None => Input::open(path, access, self.handles.as_ref()),
             Some(ahead) => Input::stored(ahead, path),
         }
     }
 
     /// Opens a file, to be read from front to back.
     pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
-        match &self.0 {
+        match &self.ahead {
             None => Ok(Box::new(Local { file: open_file(path)?, at: 0 })),
             Some(ahead) => {
                 Ok(Box::new(Stream { input: Input::stored(ahead, path)?, at: 0, asked: 0, requested: VecDeque::new() }))
@@ -71,7 +80,7 @@ impl Files {
 
     /// What lies in a folder of a storage; `None` of local files, which are listed by those who know what they look for.
     pub(crate) fn list(&self, folder: &Path) -> Option<Result<Vec<Entry>>> {
-        let ahead = self.0.as_ref()?;
+        let ahead = self.ahead.as_ref()?;
         Some(ahead.storage().list(folder).map_err(|error| error.at_path(folder)))
     }
 
@@ -101,7 +110,7 @@ impl Files {
 
     /// Length of a file in bytes.
     pub(crate) fn len(&self, path: &Path) -> Result<u64> {
-        match &self.0 {
+        match &self.ahead {
             None => Ok(open_file(path)?.metadata().map_err(|error| Error::io(path, error))?.len()),
             Some(ahead) => ahead.storage().file_len(path).map_err(|error| error.at_path(path)),
         }
@@ -109,12 +118,12 @@ impl Files {
 
     /// Numbers for `count` files that are read whole.
     pub(crate) fn number_files(&self, count: u64) -> u64 {
-        self.0.as_ref().map_or(0, |ahead| ahead.number_files(count))
+        self.ahead.as_ref().map_or(0, |ahead| ahead.number_files(count))
     }
 
     /// Says that all of a file will be needed.
     pub(crate) fn need_file(&self, file: u64, path: &Path, needs: &mut Needs) {
-        if let Some(ahead) = &self.0 {
+        if let Some(ahead) = &self.ahead {
             ahead.need(file, &path.into(), 0..u64::MAX, needs);
         }
     }
@@ -128,7 +137,7 @@ impl Files {
         max_bytes: u64,
         wanted: u64,
     ) -> Result<u64> {
-        let Some(ahead) = &self.0 else { return read_file(path, buffer, max_bytes, wanted) };
+        let Some(ahead) = &self.ahead else { return read_file(path, buffer, max_bytes, wanted) };
         let len = ahead.read_file(file, path, buffer, wanted.min(max_bytes.saturating_add(1)))?;
         check_bytes(len, max_bytes).map(|()| len)
     }

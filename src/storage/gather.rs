@@ -167,7 +167,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pieces");
         std::fs::write(&path, bytes).expect("room for a file");
-        let input = Input::open(&path, Access::Read).expect("the file is there");
+        let input = Input::open(&path, Access::Read, None).expect("the file is there");
         (folder, path, input)
     }
 

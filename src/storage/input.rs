@@ -12,6 +12,7 @@ use crate::memory::{MemoryBudget, Reservation, check_file_limit};
 
 use super::ahead::{Ahead, Needs};
 use super::gzip::inflate_error;
+use super::handles::{Handles, Lent};
 use super::window::Window;
 use super::{open_file, shorter_than_before};
 
@@ -131,6 +132,8 @@ pub(crate) struct Input {
 #[derive(Debug)]
 enum Held {
     File(File, OnceLock<Option<Window>>),
+    /// A file that may have to be opened again.
+    Lent(Lent),
     Map(Mmap),
     Memory(Vec<u8>, #[expect(dead_code, reason = "held until the input drops")] Reservation),
     /// A file of a storage that is asked ahead, by its number there.
@@ -138,10 +141,14 @@ enum Held {
 }
 
 impl Input {
-    /// Opens an ordinary file.
-    pub(crate) fn open(path: &Path, access: Access) -> Result<Self> {
+    /// Opens an ordinary file; one that is read is kept open by `handles` where there are any.
+    pub(crate) fn open(path: &Path, access: Access, handles: Option<&Arc<Handles>>) -> Result<Self> {
         if access.lacks_promise() {
             return Err(Error::new(ErrorKind::Config, NO_PROMISE).at_path(path));
+        }
+        if let (Access::Read, Some(handles)) = (access, handles) {
+            let (lent, len) = Lent::open(handles, path)?;
+            return Ok(Self { path: path.to_owned(), len, held: Held::Lent(lent) });
         }
         let file = open_file(path)?;
         let len = file.metadata().map_err(|error| Error::io(path, error))?.len();
@@ -224,7 +231,7 @@ impl Input {
 
     /// Whether it is a file of this machine that is read, not mapped or kept in memory.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self.held, Held::File(..))
+        matches!(self.held, Held::File(..) | Held::Lent(_))
     }
 
     /// Whether its bytes should be asked for ahead.
@@ -245,7 +252,7 @@ impl Input {
     /// Everything, if it is in memory or mapped.
     pub(crate) fn slice(&self) -> Option<&[u8]> {
         match &self.held {
-            Held::File(..) | Held::Stored(..) => None,
+            Held::File(..) | Held::Lent(_) | Held::Stored(..) => None,
             Held::Map(map) => Some(map),
             Held::Memory(bytes, _) => Some(bytes),
         }
@@ -255,7 +262,7 @@ impl Input {
     pub(crate) fn window(&self) -> Option<(&File, &Window)> {
         match &self.held {
             Held::File(file, window) => Some((file, window.get_or_init(|| Window::open(file)).as_ref()?)),
-            Held::Map(_) | Held::Memory(..) | Held::Stored(..) => None,
+            Held::Lent(_) | Held::Map(_) | Held::Memory(..) | Held::Stored(..) => None,
         }
     }
 
@@ -266,12 +273,8 @@ impl Input {
     /// [`ErrorKind::Io`]; also when the file has become shorter since it was opened.
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match &self.held {
-            Held::File(file, _) => read_exact_at(file, offset, into)
-                .map_err(|error| match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => shorter_than_before(&self.path, offset),
-                    _ => Error::io(&self.path, error),
-                })
-                .map_err(|error| error.at_byte(offset)),
+            Held::File(file, _) => self.read_file_at(file, offset, into),
+            Held::Lent(lent) => self.read_file_at(&*lent.file()?, offset, into),
             Held::Stored(ahead, file, path) => {
                 ahead.read(*file, path, offset, into).map_err(|error| error.at_path(&self.path).at_byte(offset))
             }
@@ -286,6 +289,17 @@ impl Input {
                 Ok(())
             }
         }
+    }
+}
+
+impl Input {
+    fn read_file_at(&self, file: &File, offset: u64, into: &mut [u8]) -> Result<()> {
+        read_exact_at(file, offset, into)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => shorter_than_before(&self.path, offset),
+                _ => Error::io(&self.path, error),
+            })
+            .map_err(|error| error.at_byte(offset))
     }
 }
 
@@ -350,9 +364,10 @@ mod tests {
         assert!(Files::local().is_gzip(&packed).unwrap() && !Files::local().is_gzip(&plain).unwrap());
         let small = Spool { memory_bytes: 1000, ..Spool::default() };
         for input in [
-            Input::open(&plain, Access::Read).unwrap(),
+            Input::open(&plain, Access::Read, None).unwrap(),
+            Input::open(&plain, Access::Read, Some(&Arc::new(Handles::new(1)))).unwrap(),
             // SAFETY: nobody changes it.
-            Input::open(&plain, Access::Map(unsafe { Mapping::promise() })).unwrap(),
+            Input::open(&plain, Access::Map(unsafe { Mapping::promise() }), None).unwrap(),
             Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &Spool::default()).unwrap(),
             Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &small).unwrap(),
         ] {
@@ -368,7 +383,7 @@ mod tests {
     fn settings_can_ask_for_mapping_but_not_promise_it() {
         let plain = tempfile::NamedTempFile::new().unwrap();
         let asked: Access = serde_json::from_str("\"map\"").unwrap();
-        let error = Input::open(plain.path(), asked).unwrap_err();
+        let error = Input::open(plain.path(), asked, None).unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Config, Some(plain.path())));
         assert!(error.to_string().contains("Loader::mapping"), "{error}");
         // SAFETY: nothing is opened.

@@ -11,6 +11,7 @@ mod file;
 mod files;
 mod gather;
 mod gzip;
+mod handles;
 mod input;
 mod window;
 

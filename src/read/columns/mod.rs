@@ -2,7 +2,6 @@
 
 mod cells;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::storage::{Access, Chunk, ChunkStats, Chunks, Entry, Files, Input, Needs};
+use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
 
-use super::{ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, VisitColumn, check_record, find_field};
+use super::many::{file_name, hash_names};
+use super::paths::is_hidden;
+use super::{
+    ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, VisitColumn, check_record, find_field, parallel,
+};
 
 pub(super) use cells::{Cells, Leaf, memory_of};
 
@@ -364,12 +367,23 @@ impl Container for Columns {
         }
     }
 
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        let Some(span) = self.spans().get(self.span_of(record)).filter(|_| self.source.paths().len() > 1) else {
+            return name.extend_from_slice(&record.to_le_bytes());
+        };
+        let first = self.spans().partition_point(|other| other.file < span.file);
+        file_name(&self.source.paths()[span.file], name);
+        name.extend_from_slice(&record.saturating_sub(self.spans()[first].first).to_le_bytes());
+    }
+
     fn place(&self, record: u64) -> Location {
         Location { path: self.path(record).map(Path::to_owned), record: Some(record), ..Location::default() }
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { count: Some(self.len()), names: 0, sizes: self.source.stored_bytes() }
+        let paths = self.source.paths();
+        let names = if paths.len() > 1 { hash_names(paths) } else { 0 };
+        Fingerprint { count: Some(self.len()), names, sizes: self.source.stored_bytes() }
     }
 }
 
@@ -382,26 +396,29 @@ impl Columns {
 
 /// Opens each file by `open`, and checks that all have the fields of the first. With the fields that are read, and those that
 /// are not.
-pub(super) fn open_all<T>(
+pub(super) fn open_all<T: Send>(
     files: &Files,
     paths: &[PathBuf],
-    open: impl Fn(&Files, &Path) -> Result<T>,
+    open: impl Fn(&Files, &Path) -> Result<T> + Sync,
     columns: impl Fn(&T) -> Vec<(String, arrow_schema::DataType)>,
 ) -> Result<(Vec<T>, Vec<Leaf>, Vec<Leaf>)> {
     let mut opened: Vec<T> = Vec::new();
     let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
-    for path in paths {
-        let at_path = |error: Error| error.at_path(path);
+    let open = |(): &mut (), nth: u64| {
+        let path = &paths[nth as usize];
         let made = catch_unwind(AssertUnwindSafe(|| open(files, path)));
-        let file = made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(at_path)?;
+        made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(|error| error.at_path(path))
+    };
+    parallel::in_order(parallel::thread_count(None), paths.len() as u64, open, |file| {
         let own = columns(&file);
         match &first {
             None => first = Some(own),
             Some(first) if *first == own => {}
-            Some(first) => return Err(at_path(other_columns(first, &own, &paths[0]))),
+            Some(first) => return Err(other_columns(first, &own, &paths[0]).at_path(&paths[opened.len()])),
         }
         opened.push(file);
-    }
+        Ok(())
+    })?;
     let Some(first) = first else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
     let (read, refused) = leaves(&first).into_iter().partition(|leaf| leaf.refusal.is_none());
     Ok((opened, read, refused))
@@ -427,43 +444,10 @@ fn other_columns(
     )
 }
 
-/// The files that a path stands for: itself, or those of a folder with such names, in the order of their names. What begins with
-/// a point or an underscore is not data: `_SUCCESS`, `.part-0.crc`.
-///
-/// # Errors
-///
-/// [`ErrorKind::NotFound`] for a folder without such files, and those of listing it.
-pub(super) fn files_at(files: &Files, path: &Path, has_name: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
-    let names: Vec<OsString> = match files.list(path) {
-        None if !path.is_dir() => return Ok(vec![path.to_owned()]),
-        None => {
-            let entries = std::fs::read_dir(path).map_err(|error| Error::io(path, error))?;
-            let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-            names.collect::<std::io::Result<_>>().map_err(|error| Error::io(path, error))?
-        }
-        // A storage says of a file that it is no folder.
-        Some(Err(_)) => return Ok(vec![path.to_owned()]),
-        Some(Ok(entries)) => {
-            let names = entries.into_iter().filter_map(|entry| match entry {
-                Entry::File(name) => Some(name),
-                Entry::Folder(_) => None,
-            });
-            names.collect()
-        }
-    };
-    let mut paths: Vec<PathBuf> =
-        names.iter().map(|name| path.join(name)).filter(|path| is_visible(path, &has_name)).collect();
-    paths.sort_unstable();
-    if paths.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "the folder has no such file").at_path(path));
-    }
-    Ok(paths)
-}
-
 /// Whether a file is called like one of a format, and not hidden.
 pub(super) fn is_visible(path: &Path, has_name: impl Fn(&str) -> bool) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    !name.starts_with(['.', '_']) && has_name(&name)
+    !is_hidden(&name) && has_name(&name)
 }
 
 /// A part of a file that is in memory or mapped, without copying it.

@@ -1,15 +1,16 @@
 //! CSV among the formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Numbers};
 use crate::read::format::{
-    Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has,
+    Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has, open_parts,
 };
 use crate::read::names::HEAD_BYTES;
 use crate::read::sequence::is_csv_name;
-use crate::read::{FieldReader, Missing, RecordDecoder, RecordReader, named_geometries};
+use crate::read::{Concat, Missing, RecordDecoder, RecordReader, named_geometries};
 
 use super::container::CsvTable;
 use super::{
@@ -97,19 +98,32 @@ impl Format for Csv {
     }
 
     fn open(&self, options: &CsvOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let open = |options: &CsvOptions| CsvReader::open_in(at.files, at.path, options, at.budget);
+        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
+        Ok(opened)
+    }
+
+    fn open_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let open = |options: &CsvOptions| -> Result<Arc<dyn RecordReader>> {
+            if let [path] = paths {
+                return Ok(Arc::new(CsvReader::open_in(at.files, path, options, at.budget)?));
+            }
+            let readers = CsvReader::open_all(at.files, paths, options, at.budget)?;
+            let readers = readers.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect();
+            Ok(Arc::new(Concat::of_files(readers, paths)?))
+        };
         if at.fields.is_empty() {
-            return Ok(Opened::reader(open(options)?));
+            return Ok(Opened::Reader(open(options)?));
         }
         let fields = named_geometries(at.fields);
         let (own, others) = split(options, &fields).map_err(|error| error.at_path(at.path))?;
-        let mut readers: Vec<std::sync::Arc<dyn RecordReader>> = Vec::new();
+        let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
         if others.len() < fields.len() {
-            readers.push(std::sync::Arc::new(open(&own)?));
+            readers.push(open(&own)?);
         }
         if !others.is_empty() {
-            let table = CsvTable::open(at.files, at.path, options, at.budget)?;
-            readers.extend(FieldReader::with_files(Box::new(table), &others, at.files, at.budget)?);
+            let table = |at: &Open<'_>| CsvTable::open(at.files, at.path, options, at.budget).map(Opened::from);
+            let at = Open { fields: &others, ..*at };
+            readers.extend(open_parts(table, paths, &at)?.readers(Self::NAME, &at)?);
         }
         Ok(Opened::Readers(readers))
     }

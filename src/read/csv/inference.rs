@@ -217,8 +217,50 @@ impl Inference {
         }
         let mut open = open_columns(format, options, self.seen().as_deref())?;
         open.retain(|column| !self.kinds.contains_key(column));
-        self.collect_names(rows, &open, threads)?;
+        let names = self.names_in(rows, &open, threads)?;
+        self.kinds.extend(names);
         Ok(is_new || !open.is_empty())
+    }
+
+    /// The columns whose names are known by all records.
+    pub(super) fn named(&self) -> Vec<usize> {
+        self.kinds.keys().copied().collect()
+    }
+
+    /// As if the records of another file with the same columns had followed.
+    pub(super) fn add(&mut self, other: Self) {
+        if let (Some(mut all), Some(seen)) = (self.seen(), other.seen()) {
+            all.iter_mut().zip(seen).for_each(|(all, seen)| all.merge(seen));
+            self.counts = vec![self.looked_at() + other.looked_at()];
+            self.blocks = all;
+        }
+        self.records += other.records;
+        for (column, kind) in other.kinds {
+            match self.kinds.get_mut(&column) {
+                Some(all) => all.merge(kind),
+                None => drop(self.kinds.insert(column, kind)),
+            }
+        }
+    }
+
+    /// Collects the names that another file of all did not have to be asked for: `named` are those that it was.
+    pub(super) fn add_names(
+        &mut self,
+        rows: &Rows,
+        named: &[usize],
+        format: &Format,
+        options: &CsvOptions,
+        threads: usize,
+    ) -> Result<()> {
+        let mut open = open_columns(format, options, self.seen().as_deref())?;
+        open.retain(|column| !named.contains(column));
+        for (column, kind) in self.names_in(rows, &open, threads)? {
+            match self.kinds.get_mut(&column) {
+                Some(all) => all.merge(kind),
+                None => drop(self.kinds.insert(column, kind)),
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn learnt(&self, options: &CsvOptions) -> Learnt {
@@ -270,9 +312,9 @@ impl Inference {
     }
 
     /// What the columns `wanted` hold, by all rows.
-    fn collect_names(&mut self, rows: &Rows, wanted: &[usize], threads: usize) -> Result<()> {
+    fn names_in(&self, rows: &Rows, wanted: &[usize], threads: usize) -> Result<Names> {
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(Names::new());
         }
         let none = |known: Option<&Names>| {
             let kind = |column: &usize| {
@@ -306,8 +348,7 @@ impl Inference {
             all.values_mut().zip(new.into_values()).for_each(|(all, new)| all.merge(new));
             Ok(())
         })?;
-        self.kinds.extend(all);
-        Ok(())
+        Ok(all)
     }
 
     /// What each column was seen to hold; `None` if types were not asked for.

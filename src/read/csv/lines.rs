@@ -94,7 +94,7 @@ mod tests {
             (0..5 * STEP as u64 + 100).map(|at| if key.bits(at).is_multiple_of(50) { b'\n' } else { b'x' }).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&text).unwrap();
-        let input = Input::open(file.path(), Access::Read).unwrap();
+        let input = Input::open(file.path(), Access::Read, None).unwrap();
         let naive = |byte: usize| 1 + text[..byte].iter().filter(|byte| **byte == b'\n').count() as u64;
         for (backwards, budget, kept) in [
             (false, MemoryBudget::unlimited(), 5),

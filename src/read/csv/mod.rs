@@ -33,16 +33,17 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Location, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_texts;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 
+use super::parallel::{in_order, thread_count};
 use super::records::RecordBytes;
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
@@ -87,7 +88,7 @@ pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, with_ele
 #[derive(Debug)]
 pub struct CsvReader {
     rows: Rows,
-    plan: Plan,
+    plan: Arc<Plan>,
     header: bool,
     /// Of the file as it is stored, packed or not.
     stored_bytes: u64,
@@ -136,8 +137,75 @@ impl CsvReader {
         let at_path = |error: Error| error.at_path(path);
         let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
         let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
-        let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
+        let plan = Arc::new(Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?);
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })
+    }
+
+    /// Opens files that are one data set, with the columns of the first: types are inferred from all of them, and names of
+    /// classes and categories are those of all.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_in`](Self::open_in), and [`ErrorKind::Format`] for a file with other columns than the first.
+    pub(super) fn open_all(
+        files: &Files,
+        paths: &[PathBuf],
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Vec<Self>> {
+        options.validate()?;
+        let missings = Missings::new(&options.missing_tokens);
+        let threads = thread_count(options.threads);
+        // Many files have a thread each, and few have several.
+        let of_file = CsvOptions { threads: Some((threads / paths.len().max(1)).max(1)), ..options.clone() };
+        let mut opened: Vec<(Rows, Format, u64, Vec<usize>)> = Vec::with_capacity(paths.len());
+        let mut all: Option<Option<Inference>> = None;
+        let open = |(): &mut (), nth: u64| {
+            let path = &paths[nth as usize];
+            let at_path = |error: Error| error.at_path(path);
+            let text = Text::open_in(files, path, options.encoding.as_deref())?;
+            let format = Format::detect(path, || text.read(), options, &missings)?;
+            let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
+            let rows = open_rows(&text, &format, &of_file, budget, inference.as_mut())?;
+            Ok((rows, format, text.stored_bytes(), inference))
+        };
+        in_order(threads, paths.len() as u64, open, |(rows, format, stored_bytes, inference)| {
+            let path = &paths[opened.len()];
+            if let Some((_, first, ..)) = opened.first()
+                && first.names != format.names
+            {
+                return Err(other_columns(&first.names, &format.names, &paths[0]).at_path(path));
+            }
+            opened.push((rows, format, stored_bytes, inference.as_ref().map_or_else(Vec::new, Inference::named)));
+            match (&mut all, inference) {
+                (None, inference) => all = Some(inference),
+                (Some(Some(all)), Some(inference)) => all.add(inference),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let mut inference = all.flatten();
+        if let Some(inference) = &mut inference {
+            for ((rows, format, _, named), path) in opened.iter().zip(paths) {
+                let added = inference.add_names(rows, named, format, options, threads);
+                added.map_err(|error| error.at_path(path))?;
+            }
+        }
+        let plan_of = |(format, path): (&Format, &PathBuf)| {
+            Plan::new(format, options, &missings, inference.as_ref()).map_err(|error| error.at_path(path))
+        };
+        let mut plan: Option<(Dialect, Arc<Plan>)> = None;
+        let mut readers = Vec::with_capacity(paths.len());
+        for ((rows, format, stored_bytes, _), path) in opened.into_iter().zip(paths) {
+            let own = match &plan {
+                // Mostly all files are laid out alike.
+                Some((dialect, plan)) if *dialect == format.dialect => plan.clone(),
+                _ => Arc::new(plan_of((&format, path))?),
+            };
+            plan.get_or_insert_with(|| (format.dialect, own.clone()));
+            readers.push(Self { rows, plan: own, header: format.header, stored_bytes });
+        }
+        Ok(readers)
     }
 
     #[inline]
@@ -169,6 +237,16 @@ impl CsvReader {
     pub fn classes(&self) -> Option<&Arc<[String]>> {
         self.plan.classes()
     }
+}
+
+#[cold]
+fn other_columns(first: &[String], own: &[String], path: &Path) -> Error {
+    let what = match first.iter().zip(own).find(|(first, own)| first != own) {
+        Some((first, own)) => format!("a column is called {own:?}, but {first:?}"),
+        None => format!("there are {} columns, but {}", own.len(), first.len()),
+    };
+    let message = format!("{what} in {}; files that are read as one have the same columns", path.display());
+    Error::new(ErrorKind::Format, message)
 }
 
 impl RecordReader for CsvReader {

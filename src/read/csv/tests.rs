@@ -173,7 +173,7 @@ proptest! {
         let dialect = Dialect { comment, ..DIALECT };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
-        let input = crate::storage::Input::open(file.path(), access).unwrap();
+        let input = crate::storage::Input::open(file.path(), access, None).unwrap();
         let expected = indexed(&bytes, dialect, limit, header);
         for threads in [1, 3] {
             let found = chunks::find_records(&input, &dialect, limit, header, threads, &MemoryBudget::unlimited());
@@ -203,7 +203,7 @@ fn a_line_may_be_longer_than_several_chunks() {
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
-        let input = crate::storage::Input::open(file.path(), crate::storage::Access::Read).unwrap();
+        let input = crate::storage::Input::open(file.path(), crate::storage::Access::Read, None).unwrap();
         let budget = MemoryBudget::unlimited();
         let index = chunks::find_records(&input, &DIALECT, len, false, 2, &budget).unwrap();
         let found: Vec<u64> = (0..index.len()).map(|row| index.start(row)).collect();

@@ -98,6 +98,8 @@ pub(super) trait Erased: Any + Send + Sync {
     fn needs_options(&self) -> bool;
     fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
+    fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened>;
+    fn takes_whole(&self, path: &Path) -> bool;
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String>;
     fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()>;
     fn access<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut Access>;
@@ -176,6 +178,14 @@ impl<F: Format> Erased for F {
 
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened> {
         Format::open(self, own::<F>(options), at).map(Into::into)
+    }
+
+    fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened> {
+        Format::open_many(self, own::<F>(options), paths, at).map(Into::into)
+    }
+
+    fn takes_whole(&self, path: &Path) -> bool {
+        Format::takes_whole(self, path)
     }
 
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String> {

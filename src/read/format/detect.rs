@@ -10,8 +10,9 @@ use crate::read::Csv;
 use crate::read::csv::looks_like_table;
 use crate::read::foreign::{self, Foreign};
 use crate::read::names::{HEAD_BYTES, plain_name};
+use crate::read::paths::{first_of_pattern, is_pattern};
 use crate::read::sequence::is_csv_name;
-use crate::read::tar::{first_of_pattern, is_pattern, is_tar_name};
+use crate::read::tar::is_tar_name;
 use crate::storage::{Files, inflate_error, open_file};
 
 use super::any::AnyFormat;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
+use crate::read::paths::Paths;
 use crate::storage::Files;
 
-use super::check::Checks;
 use super::detect;
 use super::inspection::Inspection;
 use super::source::SourceConfig;
@@ -30,7 +30,21 @@ impl Formats {
         let path = path.as_ref();
         let format = detect::detect(self.all(), path)?;
         let sources = format.sources(path)?;
-        Ok(sources.into_iter().map(|(path, options)| SourceConfig::of(format.clone(), path, options)).collect())
+        Ok(sources.into_iter().map(|(path, options)| SourceConfig::of(format.clone(), path.into(), options)).collect())
+    }
+
+    /// What lies at several paths, which are one source if there is more than one: of the format of the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`detect`](Self::detect).
+    pub fn detect_all(&self, paths: &Paths) -> Result<Vec<SourceConfig>> {
+        if paths.iter().len() == 1 {
+            return self.detect(paths.first());
+        }
+        let format = detect::detect(self.all(), paths.first())?;
+        let options = format.default_options();
+        Ok(vec![SourceConfig::of(format, paths.clone(), options)])
     }
 
     /// What lies at `path`, described from all of its records.
@@ -48,10 +62,6 @@ impl Formats {
         self.whole(path)?.inspect(&Files::local(), &MemoryBudget::unlimited())
     }
 
-    pub(crate) fn checks(&self, path: &Path) -> Result<Checks> {
-        self.whole(path)?.checks(&Files::local(), &MemoryBudget::unlimited())
-    }
-
     /// Whatever lies at `path` as a single source, also where [`detect`](Self::detect) makes several of it.
     ///
     /// # Errors
@@ -61,6 +71,6 @@ impl Formats {
         let path = path.as_ref();
         let format = detect::detect(self.all(), path)?;
         let options = format.default_options();
-        Ok(SourceConfig::of(format, path.to_owned(), options))
+        Ok(SourceConfig::of(format, path.into(), options))
     }
 }

@@ -6,6 +6,8 @@ mod default_fields;
 mod detect;
 mod inspection;
 mod lookup;
+mod many;
+mod opened;
 mod source;
 mod table;
 
@@ -17,22 +19,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::memory::MemoryBudget;
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
-use crate::storage::{Access, Files};
+use crate::storage::Access;
 
 use super::fields::Field;
 use super::saved::SavedIndex;
-use super::{Container, FieldReader, RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
+use super::{RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
 
 pub use check::{Check, Checks};
 pub(crate) use check::{Checked, batch_size};
 pub use inspection::{ArrayFile, Details, Entry, Inspection, NamedCount};
+pub use opened::{Open, Opened};
 pub use source::SourceConfig;
 pub use table::Formats;
 
-pub(crate) use default_fields::default_fields;
+pub(in crate::read) use many::open as open_parts;
 pub(crate) use source::with_formats;
 
 /// A format of files: one implementation makes it known to settings, fields, `inspect`, `verify`, `plan` and `bench`.
@@ -91,6 +93,23 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// Those of the format, with path and place.
     fn open(&self, options: &Self::Options, at: &Open<'_>) -> Result<impl Into<Opened>>;
+
+    /// Opens several files as one data set, their records one after another. By default each by itself, several at a time:
+    /// containers must have the same fields, and readers give the same tensors.
+    ///
+    /// # Errors
+    ///
+    /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that does not go with the first.
+    fn open_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        many::open(|at| self.open(options, at).map(Into::into), paths, at)
+    }
+
+    /// Whether [`open`](Self::open) takes this path as it is, though it may be a folder or a pattern, as a folder of images in
+    /// classes. By default only a folder that [is one data set](Self::is_folder): any other stands for its files, and a pattern for
+    /// those that match.
+    fn takes_whole(&self, path: &Path) -> bool {
+        path.is_dir() && self.is_folder(path).unwrap_or(false)
+    }
 
     /// What `inspect` and `verify` call what lies at a path: by default the format's name.
     fn kind(&self, path: &Path) -> &'static str {
@@ -270,54 +289,6 @@ impl<T> FormatOptions for T where
 {
 }
 
-/// Where something is opened, and what for.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Open<'a> {
-    /// The file, folder or pattern.
-    pub path: &'a Path,
-    /// The files that it is among.
-    pub files: &'a Files,
-    /// What is held in memory counts against this.
-    pub budget: &'a MemoryBudget,
-    /// The tensors that are asked for; without any, those that the format gives by itself. A [`Container`] need not care.
-    pub fields: &'a [(String, Field)],
-}
-
-impl<'a> Open<'a> {
-    /// Of a path.
-    pub fn new(path: &'a Path, files: &'a Files, budget: &'a MemoryBudget) -> Self {
-        Self { path, files, budget, fields: &[] }
-    }
-
-    /// The same with the tensors that are asked for.
-    #[must_use]
-    pub fn with_fields(self, fields: &'a [(String, Field)]) -> Self {
-        Self { fields, ..self }
-    }
-}
-
-/// What opening a format gives.
-#[non_exhaustive]
-pub enum Opened {
-    /// Fields, of which codecs make tensors.
-    Container(Box<dyn Container>),
-    /// Tensors that the format makes by itself; it has no other fields.
-    Reader(Arc<dyn RecordReader>),
-    /// The tensors of the fields that were asked for, or the format's own: those of each reader one after another.
-    Readers(Vec<Arc<dyn RecordReader>>),
-}
-
-impl fmt::Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Container(container) => write!(f, "Container({} records)", container.len()),
-            Self::Reader(reader) => write!(f, "Reader({} records)", reader.len()),
-            Self::Readers(readers) => write!(f, "Readers({})", readers.len()),
-        }
-    }
-}
-
 impl fmt::Debug for Streamed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Streamed").field("tensors", &self.decoder.tensors()).finish_non_exhaustive()
@@ -330,40 +301,6 @@ impl fmt::Debug for Foretold {
         let mut shown = f.debug_struct("Foretold");
         shown.field("records", records).field("tensors", tensors).field("held_bytes", held_bytes);
         shown.field("unknown", unknown).finish_non_exhaustive()
-    }
-}
-
-impl<C: Container + 'static> From<C> for Opened {
-    fn from(container: C) -> Self {
-        Self::Container(Box::new(container))
-    }
-}
-
-impl Opened {
-    /// A reader of tensors.
-    pub fn reader(reader: impl RecordReader + 'static) -> Self {
-        Self::Reader(Arc::new(reader))
-    }
-
-    /// Readers of the tensors that `at` asks for.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] for fields that there are not, or that can't become what is asked for.
-    pub fn readers(self, format: &str, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
-        match self {
-            Self::Readers(readers) => Ok(readers),
-            Self::Reader(reader) if at.fields.is_empty() => Ok(vec![reader]),
-            Self::Reader(_) => {
-                let message = format!("{format} makes its tensors by itself, as its options say; leave `fields` out");
-                Err(Error::new(ErrorKind::Config, message).at_path(at.path))
-            }
-            Self::Container(container) if at.fields.is_empty() => {
-                let fields = default_fields(&*container).map_err(|error| error.at_path(at.path))?;
-                FieldReader::with_files(container, &fields, at.files, at.budget)
-            }
-            Self::Container(container) => FieldReader::with_files(container, at.fields, at.files, at.budget),
-        }
     }
 }
 
@@ -387,6 +324,10 @@ pub struct Foretold {
     pub held_bytes: Option<u64>,
     /// What can't be known, and why.
     pub unknown: Option<String>,
+    /// How many files are read as one; 0 where the path is a single file, or the format's own affair.
+    pub files: u64,
+    /// What lies beside them and is not read.
+    pub passed_over: Vec<PathBuf>,
     /// Who knows the records' names.
     pub reader: Option<Arc<dyn RecordReader>>,
 }
@@ -401,8 +342,8 @@ impl Foretold {
             records,
             tensors: Some(tensors),
             held_bytes: Some(at.budget.used()),
-            unknown: None,
             reader: readers.into_iter().next(),
+            ..Self::default()
         })
     }
 
@@ -412,8 +353,8 @@ impl Foretold {
             records: Some(reader.len()),
             tensors: Some(reader.tensors().to_vec()),
             held_bytes: Some(held_bytes),
-            unknown: None,
             reader: Some(reader),
+            ..Self::default()
         }
     }
 
@@ -424,8 +365,8 @@ impl Foretold {
             records: Some(records),
             tensors: Some(tensors),
             held_bytes: Some(held_bytes),
-            unknown: None,
             reader: Some(reader),
+            ..Self::default()
         }
     }
 

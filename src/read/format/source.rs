@@ -13,12 +13,13 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::RecordReader;
 use crate::read::fields::{self, Field};
+use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
 use crate::storage::{Access, Files};
 use crate::tree::{Node, Told, not_allowed};
 
 use super::any::{AnyFormat, AnyOptions};
-use super::{Checks, Foretold, Format, Formats, Inspection, Open, Streamed};
+use super::{Checks, Foretold, Format, Formats, Inspection, Open, Opened, Streamed, many};
 
 /// One source: its format, its place, its fields and its options. In settings
 /// `{ format = "csv", path = "train.csv", options = { delimiter = ";" }, fields = { ... } }`.
@@ -32,20 +33,20 @@ use super::{Checks, Foretold, Format, Formats, Inspection, Open, Streamed};
 /// ```
 pub struct SourceConfig {
     format: AnyFormat,
-    path: PathBuf,
+    paths: Paths,
     options: Box<dyn AnyOptions>,
     /// The tensors that it gives by name, and what each is made of. Without any, those that the format gives by itself.
     pub fields: Vec<(String, Field)>,
 }
 
 impl SourceConfig {
-    /// A source of this format.
-    pub fn new<F: Format>(format: F, path: impl Into<PathBuf>, options: F::Options) -> Self {
-        Self::of(AnyFormat::new(format), path.into(), Box::new(options))
+    /// A source of this format: a file, a folder, a pattern, or several of those; see [`Paths`].
+    pub fn new<F: Format>(format: F, paths: impl Into<Paths>, options: F::Options) -> Self {
+        Self::of(AnyFormat::new(format), paths.into(), Box::new(options))
     }
 
-    pub(super) fn of(format: AnyFormat, path: PathBuf, options: Box<dyn AnyOptions>) -> Self {
-        Self { format, path, options, fields: Vec::new() }
+    pub(super) fn of(format: AnyFormat, paths: Paths, options: Box<dyn AnyOptions>) -> Self {
+        Self { format, paths, options, fields: Vec::new() }
     }
 
     /// The name of its format in text, TOML and JSON.
@@ -55,7 +56,7 @@ impl SourceConfig {
 
     /// What `inspect` and `verify` call it: `image_folder` of a folder of images, otherwise mostly the name of its format.
     pub fn kind(&self) -> &'static str {
-        self.format.kind(&self.path)
+        self.format.kind(self.path())
     }
 
     /// Whether it is of format `F`.
@@ -63,14 +64,19 @@ impl SourceConfig {
         self.format.is::<F>()
     }
 
-    /// Where it is read from.
+    /// Where it is read from: the first of several.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.paths.first()
     }
 
-    /// Where it is read from, to be changed.
+    /// Where it is read from, to be changed: the first of several.
     pub fn path_mut(&mut self) -> &mut PathBuf {
-        &mut self.path
+        self.paths.first_mut()
+    }
+
+    /// Where it is read from.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
     }
 
     /// Its options, if it is of format `F`.
@@ -88,8 +94,8 @@ impl SourceConfig {
 
     /// Its path, and those among its options.
     pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
-        let mut paths = self.format.paths(&mut *self.options);
-        paths.insert(0, &mut self.path);
+        let mut paths: Vec<&mut PathBuf> = self.paths.iter_mut().collect();
+        paths.extend(self.format.paths(&mut *self.options));
         paths
     }
 
@@ -113,7 +119,7 @@ impl SourceConfig {
         if !self.fields.is_empty()
             && let Err(error) = self.format.field_faults(&*self.options, &self.fields)
         {
-            faults.push(format!("fields: {}", error.at_path(&self.path)));
+            faults.push(format!("fields: {}", error.at_path(self.paths.first())));
         }
         faults
     }
@@ -139,7 +145,50 @@ impl SourceConfig {
     }
 
     fn at<'a>(&'a self, files: &'a Files, budget: &'a MemoryBudget) -> Open<'a> {
-        Open::new(&self.path, files, budget).with_fields(&self.fields)
+        Open::new(self.path(), files, budget).with_fields(&self.fields)
+    }
+
+    /// What its paths stand for; nothing of a single path that the format opens as it is.
+    pub(crate) fn found(&self, files: &Files) -> Result<Option<Found>> {
+        let mut found = Found::default();
+        for path in self.paths.iter() {
+            match self.format.takes_whole(path) {
+                true => found.files.push(path.to_owned()),
+                false => found.add(files_at(files, path, &|name| self.is_named(name))?),
+            }
+        }
+        let is_itself = found.files.iter().map(PathBuf::as_path).eq(std::iter::once(self.path()));
+        Ok(Some(found).filter(|_| !is_itself))
+    }
+
+    /// Whether a file of this name, in lower case, is one of the format by its name.
+    fn is_named(&self, name: &str) -> bool {
+        match name.strip_suffix(".gz") {
+            Some(plain) => self.format.gzip_advice().is_none() && self.format.has_name(plain),
+            None => self.format.has_name(name),
+        }
+    }
+
+    fn opened(&self, at: &Open<'_>) -> Result<Opened> {
+        match self.found(at.files)? {
+            None => self.format.open(&*self.options, at),
+            Some(found) => self.open_found(&found, at),
+        }
+    }
+
+    fn open_found(&self, found: &Found, at: &Open<'_>) -> Result<Opened> {
+        let count = found.files.len();
+        let passed_over = found.passed_over.len();
+        tracing::debug!(path = %self.path().display(), files = count, passed_over, "files that are read as one");
+        let files = many::few_open(at, count);
+        self.format.open_many(&*self.options, &found.files, &Open { files: &files, ..*at })
+    }
+
+    /// A source of each file by itself.
+    pub(crate) fn each(&self, files: &Files) -> Result<Vec<Self>> {
+        let paths =
+            self.found(files)?.map_or_else(|| self.paths.iter().map(Path::to_owned).collect(), |found| found.files);
+        Ok(paths.into_iter().map(|path| Self { paths: path.into(), ..self.clone() }).collect())
     }
 
     /// The readers of its tensors.
@@ -149,11 +198,11 @@ impl SourceConfig {
     /// Those of the format, and of fields that it does not have.
     pub fn open(&self, files: &Files, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
         let at = self.at(files, budget);
-        self.format.open(&*self.options, &at)?.readers(self.format(), &at)
+        self.opened(&at)?.readers(self.format(), &at)
     }
 
     pub(crate) fn stream(&self, files: &Files, budget: &MemoryBudget, always: bool) -> Result<Option<Streamed>> {
-        if !self.fields.is_empty() && !self.is::<crate::read::Csv>() {
+        if !self.fields.is_empty() && !self.is::<crate::read::Csv>() || self.found(files)?.is_some() {
             return Ok(None);
         }
         self.format.stream(&*self.options, &self.at(files, budget), always)
@@ -162,12 +211,18 @@ impl SourceConfig {
     pub(crate) fn foretell(&self, files: &Files) -> Result<Foretold> {
         let budget = MemoryBudget::unlimited();
         let at = self.at(files, &budget);
-        if files.are_local() {
-            return self.format.foretell(&*self.options, &at);
+        match self.found(files)? {
+            None if files.are_local() => self.format.foretell(&*self.options, &at),
+            None => Foretold::of_opened(self.format.open(&*self.options, &at)?, &at),
+            Some(found) => {
+                let foretold = Foretold::of_opened(self.open_found(&found, &at)?, &at)?;
+                let (files, passed_over) = (found.files.len() as u64, found.passed_over);
+                Ok(Foretold { files, passed_over, ..foretold })
+            }
         }
-        Foretold::of_opened(self.format.open(&*self.options, &at)?, &at)
     }
 
+    /// What of a single file is read to find everything that is bad; see [`each`](Self::each).
     pub(crate) fn checks(&self, files: &Files, budget: &MemoryBudget) -> Result<Checks> {
         self.format.checks(&*self.options, &self.at(files, budget))
     }
@@ -178,21 +233,25 @@ impl SourceConfig {
     ///
     /// Those of reading.
     pub fn inspect(&self, files: &Files, budget: &MemoryBudget) -> Result<Inspection> {
-        self.format.inspect(&*self.options, &self.at(files, budget))
+        let at = self.at(files, budget);
+        match self.found(files)? {
+            None => self.format.inspect(&*self.options, &at),
+            Some(found) => Inspection::of_opened(self.format(), self.open_found(&found, &at)?, &at),
+        }
     }
 }
 
 impl Clone for SourceConfig {
     fn clone(&self) -> Self {
-        let Self { format, path, options, fields } = self;
-        Self { format: format.clone(), path: path.clone(), options: options.cloned(), fields: fields.clone() }
+        let Self { format, paths, options, fields } = self;
+        Self { format: format.clone(), paths: paths.clone(), options: options.cloned(), fields: fields.clone() }
     }
 }
 
 impl PartialEq for SourceConfig {
     fn eq(&self, other: &Self) -> bool {
         self.format == other.format
-            && self.path == other.path
+            && self.paths == other.paths
             && self.options.is_same(&*other.options)
             && self.fields == other.fields
     }
@@ -201,7 +260,7 @@ impl PartialEq for SourceConfig {
 impl fmt::Debug for SourceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("SourceConfig");
-        shown.field("format", &self.format).field("path", &self.path).field("options", &self.options);
+        shown.field("format", &self.format).field("path", &self.paths).field("options", &self.options);
         shown.field("fields", &self.fields).finish()
     }
 }
@@ -210,7 +269,7 @@ impl Serialize for SourceConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("format", self.format())?;
-        map.serialize_entry("path", &self.path)?;
+        map.serialize_entry("path", &self.paths)?;
         if !self.options.is_default() {
             map.serialize_entry("options", &*self.options)?;
         }
@@ -279,7 +338,7 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
     for (key, value) in &entries {
         match key.as_str() {
             "format" => {}
-            "path" => path = Some(PathBuf::deserialize(value).map_err(told)?),
+            "path" => path = Some(Paths::deserialize(value).map_err(told)?),
             "options" => options = Some(format.options(value).map_err(told)?),
             "fields" => fields = fields::by_name::deserialize(value).map_err(told)?,
             other if format.has_option(other) => {
@@ -288,11 +347,11 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
             other => return Err(E::unknown_field(other, KEYS)),
         }
     }
-    let path = path.ok_or_else(|| E::missing_field("path"))?;
+    let paths = path.ok_or_else(|| E::missing_field("path"))?;
     let options = match options {
         Some(options) => options,
         None if format.needs_options() => return Err(E::missing_field("options")),
         None => format.default_options(),
     };
-    Ok(SourceConfig { format, path, options, fields })
+    Ok(SourceConfig { format, paths, options, fields })
 }

@@ -135,6 +135,10 @@ impl Format for Images {
         has_class_folders(path)
     }
 
+    fn takes_whole(&self, _: &Path) -> bool {
+        true
+    }
+
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
         head.is_none() && is_image_name(path)
     }

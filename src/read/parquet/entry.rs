@@ -1,9 +1,9 @@
 //! Parquet files as a format of the table.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Result;
-use crate::read::columns::{Columns, ColumnsOptions, files_at, is_visible};
+use crate::read::columns::{Columns, ColumnsOptions, is_visible};
 use crate::read::format::{Format, Open, Opened, format_has};
 
 /// The format of Parquet files: one, or a folder of them with the same columns.
@@ -47,7 +47,11 @@ impl Format for Parquet {
     }
 
     fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let paths = files_at(at.files, at.path, has_name)?;
-        Columns::open_parquet(at.files, &paths, options, at.budget)
+        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
+        Ok(opened)
+    }
+
+    fn open_many(&self, options: &ColumnsOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        Columns::open_parquet(at.files, paths, options, at.budget)
     }
 }

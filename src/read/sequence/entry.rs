@@ -34,6 +34,10 @@ impl Format for CsvSequences {
         Some("folders of CSV files, each a sequence")
     }
 
+    fn takes_whole(&self, _: &Path) -> bool {
+        true
+    }
+
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
         head.is_none() && is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy())
     }

@@ -1,6 +1,6 @@
 //! The members of samples as fields: for whatever codecs [`TarReader`] has no faster way for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
@@ -31,7 +31,8 @@ impl TarMembers {
     /// Archives of which `wanted` will be found.
     pub(super) fn open(
         files: &Files,
-        path: &Path,
+        root: &Path,
+        paths: Vec<PathBuf>,
         options: &TarOptions,
         wanted: &[ColumnRef],
         budget: &MemoryBudget,
@@ -50,7 +51,7 @@ impl TarMembers {
             longer: Longer::Cut,
         };
         let options = TarOptions { fields: extensions.iter().map(text).collect(), ..options.clone() };
-        let reader = TarReader::open_in(files, path, &options, budget)?;
+        let reader = TarReader::open_all(files, root, paths, &options, budget)?;
         let fields = extensions.iter().map(|extension| FieldInfo::new(extension, FieldKind::Bytes)).collect();
         Ok(Self { reader, fields, found: Vec::new(), extensions })
     }

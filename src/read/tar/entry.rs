@@ -1,6 +1,6 @@
 //! Tar archives among the formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::decode::{ImageOptions, LabelFormat};
@@ -10,7 +10,7 @@ use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, form
 use crate::read::{ColumnRef, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options};
 
 use super::container::{Member, TarMembers};
-use super::{ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name};
+use super::{ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name, paths::is_tar};
 
 /// The format of samples in tar archives, as WebDataset packs them.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,10 @@ impl Format for Tar {
         head.get(257..262) == Some(b"ustar") || is_tar_name(path)
     }
 
+    fn has_name(&self, name: &str) -> bool {
+        is_tar(name)
+    }
+
     fn title(&self) -> Option<&'static str> {
         Some("tar archives of samples and folders of them")
     }
@@ -104,17 +108,23 @@ impl Format for Tar {
     }
 
     fn open(&self, options: &TarOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
+        Ok(opened)
+    }
+
+    fn open_many(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let open = |options| TarReader::open_all(at.files, at.path, paths.to_vec(), options, at.budget);
         if at.fields.is_empty() {
-            return Ok(Opened::reader(TarReader::open_in(at.files, at.path, options, at.budget)?));
+            return Ok(Opened::reader(open(options)?));
         }
         let (own, others) = split(options, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
         if !own.fields.is_empty() {
-            readers.push(Arc::new(TarReader::open_in(at.files, at.path, &own, at.budget)?));
+            readers.push(Arc::new(open(&own)?));
         }
         if !others.is_empty() {
             let wanted: Vec<ColumnRef> = others.iter().flat_map(|(name, field)| field.columns(name)).collect();
-            let members = TarMembers::open(at.files, at.path, options, &wanted, at.budget)?;
+            let members = TarMembers::open(at.files, at.path, paths.to_vec(), options, &wanted, at.budget)?;
             readers.extend(FieldReader::with_files(Box::new(members), &others, at.files, at.budget)?);
         }
         Ok(Opened::Readers(readers))

@@ -3,7 +3,6 @@
 //! [`options`] says what samples become; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes
 //! samples of members; [`fields`] and [`value`] decode them.
 
-mod braces;
 mod container;
 mod entry;
 mod fields;
@@ -35,8 +34,7 @@ pub use entry::Tar;
 use fields::Fields;
 use index::{ArchiveIndex, NO_CLASS, Place};
 pub use options::{ClassBy, TarField, TarOptions};
-pub(crate) use paths::is_pattern;
-pub(super) use paths::{first_of_pattern, is_tar_name};
+pub(super) use paths::is_tar_name;
 pub use summary::{MemberCount, TarRecord, TarSummary};
 
 /// How many archives are kept open. Others are opened for each read, as the files of a folder are: systems limit how
@@ -127,7 +125,7 @@ impl TarReader {
     /// As [`TarReader::open_within`].
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
-        Self::new(files, path, paths::archives(files, path)?, options, budget)
+        Self::open_all(files, path, paths::archives(files, path)?, options, budget)
     }
 
     /// Opens these archives, in this order.
@@ -140,10 +138,11 @@ impl TarReader {
         let Some(first) = paths.first().cloned() else {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of archives"));
         };
-        Self::new(&Files::local(), &first, paths, options, &MemoryBudget::unlimited())
+        Self::open_all(&Files::local(), &first, paths, options, &MemoryBudget::unlimited())
     }
 
-    fn new(
+    /// These archives, in this order; their index is saved as that of `root`.
+    pub(super) fn open_all(
         files: &Files,
         root: &Path,
         paths: Vec<PathBuf>,

@@ -105,7 +105,7 @@ impl TarSummary {
 
 /// Count and bytes of an archive's members by extension.
 fn members_of(path: &Path) -> Result<BTreeMap<String, (u64, u64)>> {
-    let input = Input::open(path, Access::Read)?;
+    let input = Input::open(path, Access::Read, None)?;
     let mut walk = Walk::new(&input)?;
     let mut members: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     while let Some(member) = walk.next()? {

@@ -285,6 +285,10 @@ impl Container for TfRecords {
         self.records.len()
     }
 
+    fn fields_vary(&self) -> bool {
+        true
+    }
+
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }

@@ -1,0 +1,107 @@
+//! A worker's job among several parts of a data set.
+
+use super::Scratch;
+
+/// With more parts than this, a worker's buffers belong to whichever it reads from.
+const OWN_BUFFERS: usize = 64;
+
+/// A job's records dealt to their parts, and a worker's buffers for each.
+#[derive(Default)]
+pub(super) struct Dealt {
+    /// For each of the job's records, its slot, and its place among those of the same part.
+    records: Vec<(usize, usize)>,
+    slots: Vec<Slot>,
+    /// The slot of each part that has one.
+    of_part: Vec<Option<usize>>,
+    used: Vec<usize>,
+    measuring: Scratch,
+}
+
+/// What a part has of the job.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) part: usize,
+    /// The job's records, as the part numbers them.
+    pub(super) records: Vec<u64>,
+    pub(super) scratch: Scratch,
+    /// Whether it was asked for the first of its records.
+    pub(super) has_begun: bool,
+}
+
+impl Dealt {
+    /// Each part is given the job's records of its own, so that reading ahead stays within them.
+    pub(super) fn deal(&mut self, parts: usize, records: impl Iterator<Item = (usize, u64)>) {
+        self.records.clear();
+        for part in self.used.drain(..) {
+            if let Some(slot) = self.of_part.get_mut(part).and_then(Option::take) {
+                self.slots[slot].records.clear();
+                self.slots[slot].has_begun = false;
+            }
+        }
+        self.of_part.resize(parts, None);
+        for (part, record) in records {
+            let slot = match self.of_part[part] {
+                Some(slot) => slot,
+                None => {
+                    let slot = if parts <= OWN_BUFFERS { part } else { self.used.len() };
+                    if self.slots.len() <= slot {
+                        self.slots.resize_with(slot + 1, Slot::default);
+                    }
+                    self.slots[slot].part = part;
+                    self.of_part[part] = Some(slot);
+                    self.used.push(part);
+                    slot
+                }
+            };
+            self.records.push((slot, self.slots[slot].records.len()));
+            self.slots[slot].records.push(record);
+        }
+    }
+
+    /// What the part of the job's `nth` record has, and the record's place there. The job was dealt.
+    pub(super) fn of(&mut self, nth: usize) -> (&mut Slot, usize) {
+        let (slot, nth) = self.records[nth];
+        (&mut self.slots[slot], nth)
+    }
+
+    /// The buffers that the job's `nth` record is in, and its place there; others where no job was dealt, as by who reads what
+    /// is in memory.
+    pub(super) fn read(&mut self, nth: usize) -> (&mut Scratch, usize) {
+        match self.records.get(nth).copied() {
+            Some((slot, nth)) => (&mut self.slots[slot].scratch, nth),
+            None => (&mut self.measuring, nth),
+        }
+    }
+
+    /// Buffers for what is no part of a job.
+    pub(super) fn aside(&mut self) -> &mut Scratch {
+        &mut self.measuring
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_record_finds_its_part_and_few_buffers_serve_many_parts() {
+        let mut dealt = Dealt::default();
+        for job in 0..20usize {
+            let records: Vec<(usize, u64)> = (0..9).map(|at| ((job * 37 + at * 5) % 1000, at as u64)).collect();
+            for _ in 0..2 {
+                let again: Vec<_> = records.iter().chain(&records[..3]).copied().collect();
+                dealt.deal(1000, again.iter().copied());
+                for (nth, (part, record)) in again.iter().enumerate() {
+                    let (slot, place) = dealt.of(nth);
+                    assert_eq!((slot.part, slot.records[place]), (*part, *record));
+                    assert!(!slot.has_begun || place > 0);
+                    slot.has_begun = true;
+                }
+            }
+        }
+        assert!(dealt.slots.len() <= 9);
+        dealt.deal(3, [(2, 0), (0, 5), (2, 1)].into_iter());
+        assert_eq!(dealt.of(1).0.part, 0);
+        assert_eq!(dealt.of(2).0.records, [0, 1]);
+    }
+}

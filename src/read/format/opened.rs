@@ -1,0 +1,95 @@
+//! Where a format is opened, and what that gives.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::read::fields::Field;
+use crate::read::{Container, FieldReader, RecordReader};
+use crate::storage::Files;
+
+use super::default_fields::default_fields;
+
+/// Where something is opened, and what for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Open<'a> {
+    /// The file, folder or pattern.
+    pub path: &'a Path,
+    /// The files that it is among.
+    pub files: &'a Files,
+    /// What is held in memory counts against this.
+    pub budget: &'a MemoryBudget,
+    /// The tensors that are asked for; without any, those that the format gives by itself. A [`Container`] need not care.
+    pub fields: &'a [(String, Field)],
+}
+
+impl<'a> Open<'a> {
+    /// Of a path.
+    pub fn new(path: &'a Path, files: &'a Files, budget: &'a MemoryBudget) -> Self {
+        Self { path, files, budget, fields: &[] }
+    }
+
+    /// The same with the tensors that are asked for.
+    #[must_use]
+    pub fn with_fields(self, fields: &'a [(String, Field)]) -> Self {
+        Self { fields, ..self }
+    }
+}
+
+/// What opening a format gives.
+#[non_exhaustive]
+pub enum Opened {
+    /// Fields, of which codecs make tensors.
+    Container(Box<dyn Container>),
+    /// Tensors that the format makes by itself; it has no other fields.
+    Reader(Arc<dyn RecordReader>),
+    /// The tensors of the fields that were asked for, or the format's own: those of each reader one after another.
+    Readers(Vec<Arc<dyn RecordReader>>),
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container(container) => write!(f, "Container({} records)", container.len()),
+            Self::Reader(reader) => write!(f, "Reader({} records)", reader.len()),
+            Self::Readers(readers) => write!(f, "Readers({})", readers.len()),
+        }
+    }
+}
+
+impl<C: Container + 'static> From<C> for Opened {
+    fn from(container: C) -> Self {
+        Self::Container(Box::new(container))
+    }
+}
+
+impl Opened {
+    /// A reader of tensors.
+    pub fn reader(reader: impl RecordReader + 'static) -> Self {
+        Self::Reader(Arc::new(reader))
+    }
+
+    /// Readers of the tensors that `at` asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for fields that there are not, or that can't become what is asked for.
+    pub fn readers(self, format: &str, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
+        match self {
+            Self::Readers(readers) => Ok(readers),
+            Self::Reader(reader) if at.fields.is_empty() => Ok(vec![reader]),
+            Self::Reader(_) => {
+                let message = format!("{format} makes its tensors by itself, as its options say; leave `fields` out");
+                Err(Error::new(ErrorKind::Config, message).at_path(at.path))
+            }
+            Self::Container(container) if at.fields.is_empty() => {
+                let fields = default_fields(&*container).map_err(|error| error.at_path(at.path))?;
+                FieldReader::with_files(container, &fields, at.files, at.budget)
+            }
+            Self::Container(container) => FieldReader::with_files(container, at.fields, at.files, at.budget),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The records of several containers of one format, one after another: files that are one data set.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::random::{RandomKey, hash_bytes};
+use crate::storage::Needs;
+
+use super::container::{Container, FieldInfo, FieldKind, Visit};
+use super::dealt::Dealt;
+use super::{ColumnRef, Fingerprint, Scratch};
+
+/// Writes what tells a file from the others of its data set.
+pub(super) fn file_name(path: &Path, name: &mut Vec<u8>) {
+    name.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
+    name.push(0);
+}
+
+/// A hash of the files' names, in their order.
+pub(super) fn hash_names(paths: &[PathBuf]) -> u64 {
+    let name = |path: &PathBuf| hash_bytes(path.file_name().unwrap_or_default().as_encoded_bytes());
+    paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(name(path))).bits(0)
+}
+
+/// The files of a data set as one container.
+pub(super) struct Many {
+    parts: Vec<Part>,
+    /// Where each part begins, and at last the number of all records.
+    starts: Vec<u64>,
+    paths: Box<[PathBuf]>,
+    infos: Vec<FieldInfo>,
+    /// How many of them all files list.
+    listed: usize,
+    /// For each field that was found, its number in each part that has it.
+    found: Vec<Vec<Option<usize>>>,
+}
+
+struct Part {
+    container: Box<dyn Container>,
+    /// What this calls each of the part's fields, by its number there.
+    numbers: Vec<Option<usize>>,
+}
+
+impl Many {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for a file that has other fields than the first.
+    pub(super) fn new(containers: Vec<Box<dyn Container>>, paths: &[PathBuf]) -> Result<Self> {
+        let mut starts = vec![0u64];
+        let mut infos: Vec<FieldInfo> = Vec::new();
+        for (container, path) in containers.iter().zip(paths) {
+            let len = starts.last().copied().unwrap_or(0).checked_add(container.len());
+            let message = "more records than a number of 64 bits counts";
+            starts.push(len.ok_or_else(|| Error::new(ErrorKind::Limit, message))?);
+            let own = container.fields();
+            if container.fields_vary() {
+                add_fields(&mut infos, own);
+            } else if starts.len() == 2 {
+                infos = own.to_vec();
+            } else if infos != own {
+                return Err(other_fields(&infos, own, &paths[0]).at_path(path));
+            }
+        }
+        let parts = containers.into_iter().map(|container| Part { container, numbers: Vec::new() }).collect();
+        Ok(Self { parts, starts, paths: paths.into(), listed: infos.len(), infos, found: Vec::new() })
+    }
+
+    fn locate(&self, record: u64) -> (usize, u64) {
+        let last = self.parts.len() - 1;
+        let part = self.starts[..=last].partition_point(|start| *start <= record) - 1;
+        (part, record - self.starts[part])
+    }
+
+    /// What `field` is called in all files.
+    fn named(&self, field: &ColumnRef) -> Option<ColumnRef> {
+        match field {
+            ColumnRef::Position(position) if self.parts.iter().any(|part| part.container.fields_vary()) => {
+                self.infos[..self.listed].get(*position).map(|info| ColumnRef::Name(info.name.clone()))
+            }
+            other => Some(other.clone()),
+        }
+    }
+}
+
+/// Adds the fields of another file, by their names.
+fn add_fields(infos: &mut Vec<FieldInfo>, own: &[FieldInfo]) {
+    let known: std::collections::HashMap<String, usize> =
+        infos.iter().enumerate().map(|(at, info)| (info.name.clone(), at)).collect();
+    for field in own {
+        let Some(info) = known.get(&field.name).map(|at| &mut infos[*at]) else {
+            infos.push(field.clone());
+            continue;
+        };
+        info.kind = match (info.kind, field.kind) {
+            (one, other) if one == other => one,
+            (FieldKind::Numbers(one), FieldKind::Numbers(other)) => {
+                FieldKind::Numbers(if one.is_float() { one } else { other })
+            }
+            _ => FieldKind::Other,
+        };
+        if info.shape.len() != field.shape.len() {
+            (info.kind, info.shape) = (FieldKind::Other, Vec::new());
+        }
+        info.shape.iter_mut().zip(&field.shape).filter(|(own, other)| own != other).for_each(|(own, _)| *own = 0);
+    }
+}
+
+#[cold]
+fn other_fields(first: &[FieldInfo], own: &[FieldInfo], path: &Path) -> Error {
+    let named = |info: &FieldInfo| format!("{:?} ({}, {:?})", info.name, info.type_name(), info.shape);
+    let what = match first.iter().zip(own).find(|(first, own)| first != own) {
+        Some((first, own)) => format!("field {} stands where {} does", named(own), named(first)),
+        None => format!("there are {} fields, but {}", own.len(), first.len()),
+    };
+    let message = format!("{what} in {}; files that are read as one have the same fields", path.display());
+    Error::new(ErrorKind::Format, message)
+}
+
+impl Container for Many {
+    fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.infos
+    }
+
+    fn fields_vary(&self) -> bool {
+        self.parts.iter().any(|part| part.container.fields_vary())
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        let Some(field) = self.named(field) else {
+            return super::find_field(&self.infos[..self.listed], field);
+        };
+        let mut numbers = Vec::with_capacity(self.parts.len());
+        let mut missing = None;
+        for (part, path) in self.parts.iter_mut().zip(&self.paths) {
+            match part.container.find(&field) {
+                Ok(number) => numbers.push(Some(number)),
+                // What one file does not have, another one may.
+                Err(error) if error.kind() == ErrorKind::NotFound && part.container.fields_vary() => {
+                    missing.get_or_insert(error.at_path(path));
+                    numbers.push(None);
+                }
+                Err(error) => return Err(error.at_path(path)),
+            }
+        }
+        if let (true, Some(error)) = (numbers.iter().all(Option::is_none), missing) {
+            return Err(error);
+        }
+        if let Some(known) = self.found.iter().position(|known| *known == numbers) {
+            return Ok(known);
+        }
+        let own = self.found.len();
+        for (part, number) in self.parts.iter_mut().zip(&numbers) {
+            let Some(number) = *number else { continue };
+            if part.numbers.len() <= number {
+                part.numbers.resize(number + 1, None);
+            }
+            part.numbers[number] = Some(own);
+        }
+        if let ColumnRef::Name(name) = &field
+            && !self.infos.iter().any(|info| info.name == *name)
+        {
+            // A field that no file lists, as a container may find: known as far as the files know it.
+            for (part, _) in self.parts.iter().zip(&numbers).filter(|(_, number)| number.is_some()) {
+                let found = part.container.fields().iter().filter(|info| info.name == *name);
+                add_fields(&mut self.infos, &found.cloned().collect::<Vec<_>>());
+            }
+        }
+        self.found.push(numbers);
+        Ok(own)
+    }
+
+    fn forget(&mut self) {
+        self.found.clear();
+        self.infos.truncate(self.listed);
+        for part in &mut self.parts {
+            part.container.forget();
+            part.numbers.clear();
+        }
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        for record in records {
+            let (part, record) = self.locate(*record);
+            self.parts[part].container.need(&[record], needs);
+        }
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        super::check_record(records[nth], self.len())?;
+        let dealt = scratch.of::<Dealt>();
+        if nth == 0 {
+            dealt.deal(self.parts.len(), records.iter().map(|record| self.locate(*record)));
+        }
+        let (slot, nth) = dealt.of(nth);
+        let container = &self.parts[slot.part].container;
+        let has_begun = std::mem::replace(&mut slot.has_begun, true);
+        if nth > 0 && !has_begun {
+            // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
+            drop(container.fetch(&slot.records, 0, &mut slot.scratch));
+        }
+        container.fetch(&slot.records, nth, &mut slot.scratch)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let (part, record) = self.locate(record);
+        let (buffers, nth) = scratch.of::<Dealt>().read(nth);
+        let Part { container, numbers } = &self.parts[part];
+        container.read(record, nth, buffers, &mut |number, value| match numbers.get(number).copied().flatten() {
+            Some(own) => visit(own, value),
+            None => Ok(()),
+        })
+    }
+
+    fn place(&self, record: u64) -> Location {
+        let (part, own) = self.locate(record);
+        let mut place = self.parts[part].container.place(own);
+        place.path.get_or_insert_with(|| self.paths[part].clone());
+        place
+    }
+
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        let (part, record) = self.locate(record);
+        file_name(&self.paths[part], name);
+        self.parts[part].container.name(record, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let parts = self.parts.iter().map(|part| part.container.fingerprint());
+        let hash = RandomKey::new(hash_names(&self.paths));
+        let (names, sizes) = parts.fold((hash, RandomKey::new(2)), |(names, sizes), part| {
+            let count = part.count.unwrap_or(0);
+            (names.with(part.names).with(count), sizes.with(part.sizes).with(count))
+        });
+        Fingerprint { count: Some(self.len()), names: names.bits(0), sizes: sizes.bits(0) }
+    }
+}
