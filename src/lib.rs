@@ -121,6 +121,27 @@ pub mod formats {
     pub use crate::read::{arrow::Arrow, parquet::Parquet};
 }
 
+/// Pages that answer one question each; their examples are tests.
+pub mod guide {
+    #[doc = include_str!("guide/fields.md")]
+    pub mod fields {}
+
+    #[doc = include_str!("guide/formats.md")]
+    pub mod formats {}
+
+    #[doc = include_str!("guide/gpu.md")]
+    pub mod gpu {}
+
+    #[doc = include_str!("guide/long_runs.md")]
+    pub mod long_runs {}
+
+    #[doc = include_str!("guide/transforms.md")]
+    pub mod transforms {}
+
+    #[doc = include_str!("guide/words.md")]
+    pub mod words {}
+}
+
 /// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
 pub mod settings {
     pub use crate::loader::{MemoryConfig, MemoryKind, SourcePath};
