@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::decode::converts;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::row::{RowMut, RowsMut};
+use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{MAX_RANK, Role, TensorSpec};
 
 use crate::storage::{Input, Needs};
@@ -170,6 +170,10 @@ impl FixedRecords {
 
     /// Reads the records of a job; longer ones later, straight into their rows.
     pub(crate) fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        if self.input.slice().is_some() && job.samples().iter().all(|sample| *sample < self.count) {
+            job.report(self.fetch(job.samples(), 0, scratch));
+            return;
+        }
         if !self.reads_late() {
             while let Some(nth) = job.advance() {
                 job.report(self.fetch(job.samples(), nth, scratch));
@@ -185,10 +189,11 @@ impl FixedRecords {
 
     pub(crate) fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         let begin = Instant::now();
+        let fetched = scratch.of::<Fetched>();
         while let Some(nth) = job.advance() {
-            job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+            job.report(self.write(fetched, job.samples()[nth], nth, &mut rows.row(nth).tensor(0)));
         }
-        if scratch.of::<Fetched>().is_late() {
+        if fetched.is_late() {
             job.read_for(begin.elapsed());
         }
     }
@@ -205,17 +210,20 @@ impl FixedRecords {
 
     /// Writes the record's values to the row's only tensor.
     pub(crate) fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let fetched = scratch.of::<Fetched>();
+        self.write(scratch.of::<Fetched>(), sample.id, nth, &mut row.tensor(0))
+    }
+
+    #[inline]
+    fn write(&self, fetched: &mut Fetched, sample: u64, nth: usize, tensor: &mut TensorMut<'_>) -> Result<()> {
         if fetched.is_late() {
-            let mut tensor = row.tensor(0);
-            if self.stored.is_plain(&tensor) {
-                return self.input.read_at(self.offset(sample.id), tensor.bytes_mut());
+            if self.stored.is_plain(tensor) {
+                return self.input.read_at(self.offset(sample), tensor.bytes_mut());
             }
-            let bytes = fetched.read_one(&self.input, self.bytes_of(sample.id))?;
-            return self.stored.write(bytes, self.offset(sample.id), &mut tensor);
+            let bytes = fetched.read_one(&self.input, self.bytes_of(sample))?;
+            return self.stored.write(bytes, self.offset(sample), tensor);
         }
-        let bytes = fetched.bytes(&self.input, self.record_bytes, sample.id, nth, |sample| self.bytes_of(sample));
-        self.stored.write(bytes, self.offset(sample.id), &mut row.tensor(0))
+        let bytes = fetched.bytes(&self.input, self.record_bytes, sample, nth, |sample| self.bytes_of(sample));
+        self.stored.write(bytes, self.offset(sample), tensor)
     }
 
     pub(crate) fn place(&self, sample: u64) -> Location {
