@@ -76,7 +76,7 @@ fn waiting_for_a_batch_may_end_before_it_comes_and_loses_none() {
     for _ in 0..3 {
         assert!(!iterator.ready_within(soon));
     }
-    assert!(iterator.stats().trainer_wait_seconds > 0.0);
+    assert!(iterator.stats().trainer.wait_seconds > 0.0);
     gate.open();
     for batch in 0..4 {
         assert!(iterator.ready_within(Duration::MAX));

@@ -109,7 +109,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         seconds,
         samples_per_second: stats.samples as f64 / seconds,
         first_batch_ms: first_batch.as_secs_f64() * 1e3,
-        trainer_wait_seconds: stats.trainer_wait_seconds,
+        trainer_wait_seconds: stats.trainer.wait_seconds,
         skipped: stats.skipped,
         damaged: stats.damaged,
         damage: stats.damage,
@@ -315,7 +315,6 @@ impl Report for Measurement {
             Column::Text("stage"),
             Column::Number("threads"),
             Column::Number("busy s"),
-            Column::Number("waited s"),
             Column::Number("could do samples/s"),
         ]);
         for stage in &self.stages {
@@ -323,7 +322,6 @@ impl Report for Measurement {
                 stage.name.to_owned(),
                 stage.threads.to_string(),
                 format!("{:.3}", stage.busy_seconds),
-                format!("{:.3}", stage.wait_seconds),
                 rate(stage.samples_per_second),
             ]);
         }

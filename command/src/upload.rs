@@ -1,6 +1,6 @@
 //! What `bench` reads from: an iterator, or an upload stage behind one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfeed::device::{
     Conversion, Device, DeviceDataSetIterator, DeviceName, FloatType, HostDevice, Upload, UploadStats, copy_rate,
@@ -34,7 +34,7 @@ pub(crate) trait Batches {
 
     fn batches_per_epoch(&self) -> Option<u64>;
 
-    /// The figures so far; the trainer's wait is this trainer's.
+    /// The figures so far.
     fn stats(&self) -> Stats;
 
     /// Begins to measure the upload.
@@ -98,7 +98,6 @@ struct OnDevice<D: Device> {
     device: D,
     batches: DeviceDataSetIterator<D>,
     before: UploadStats,
-    waited: Duration,
 }
 
 impl<D: Device> OnDevice<D> {
@@ -126,7 +125,7 @@ impl<D: Device> OnDevice<D> {
             }
         }
         let batches = upload.start(batches)?;
-        Ok(Box::new(Self { device, batches, before: UploadStats::default(), waited: Duration::ZERO }))
+        Ok(Box::new(Self { device, batches, before: UploadStats::default() }))
     }
 }
 
@@ -136,12 +135,10 @@ impl<D: Device> Batches for OnDevice<D> {
     }
 
     fn step(&mut self, step: &mut dyn FnMut()) -> Option<Result<()>> {
-        let begin = Instant::now();
         let batch = self.batches.next()?;
         Some(batch.and_then(|batch| {
             // A trainer's stream would wait here.
             batch.wait()?;
-            self.waited += begin.elapsed();
             step();
             Ok(())
         }))
@@ -152,7 +149,7 @@ impl<D: Device> Batches for OnDevice<D> {
     }
 
     fn stats(&self) -> Stats {
-        Stats { trainer_wait_seconds: self.waited.as_secs_f64(), ..self.batches.stats() }
+        self.batches.stats()
     }
 
     fn begin(&mut self) {

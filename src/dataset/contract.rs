@@ -9,6 +9,7 @@ use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, Record, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
+use crate::stats::Planning;
 use crate::storage::{Needs, Requested};
 use crate::transform::BatchMut;
 
@@ -100,6 +101,11 @@ pub trait Planner: Send {
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't.
     fn seek(&mut self, state: &State) -> Result<()>;
+
+    /// What takes time in it: what statistics call the stage. By default, choosing samples.
+    fn planning(&self) -> Planning {
+        Planning::Order
+    }
 }
 
 /// The shared half of a source: any worker, any row, any order.

@@ -1,8 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Lap};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::order::epoch_key;
@@ -15,12 +14,16 @@ use crate::sync::{AtomicBool, Ordering};
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner};
 
+/// Rows that take this long are timed one by one: two looks at the clock are less than half a percent of that.
+const TIMED_ROW_NS: u64 = 20_000;
+
 /// How a filler's `fetch_all` is called: directly, or by way of a thread that may be left behind.
 pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, &mut Job<'_>, &mut Scratch) + 'a;
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stop` is looked at between rows; a stopped share is left as it is: `false`.
+/// `stop` is looked at between rows; a stopped share is left as it is: `false`. A row takes `row_ns` nanoseconds, as far as is
+/// known: rows that take long are timed one by one.
 #[must_use]
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
@@ -28,18 +31,22 @@ pub(crate) fn fill_rows(
     scratch: &mut Scratch,
     counters: &Counters,
     stop: &AtomicBool,
+    row_ns: u64,
     fetch: &mut Fetch<'_>,
 ) -> bool {
     let rows = share.rows();
-    let begin = Instant::now();
+    let with_cpu = scratch.looks_at_cpu();
+    let begin = Lap::now(with_cpu);
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), rows.clone());
     let plan = &batch.plan;
-    let mut job = Job::new(&plan.samples[rows.clone()], plan.key()).until(stop);
+    let mut job = Job::new(&plan.samples[rows.clone()], plan.key()).until(stop).timed(with_cpu, row_ns >= TIMED_ROW_NS);
     for (row, _) in plan.faults.iter().filter(|(row, _)| rows.contains(row)) {
         job.set_bad(row - rows.start);
     }
+    let reading = counters.reads.enter();
     fetch(filler, plan, rows.clone(), &mut job, scratch);
-    let fetched = Instant::now();
+    let fetched = Lap::now(with_cpu);
+    counters.reads.leave(reading, begin.to(fetched).wall, rows.len());
     if !job.is_stopped() {
         decode_rows(filler, plan, rows.clone(), &mut job, scratch, &mut out);
     }
@@ -48,9 +55,7 @@ pub(crate) fn fill_rows(
     }
     note_damage(batch, scratch);
     counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
-    let late = job.read_late();
-    counters.read.busy(fetched - begin + late, rows.len());
-    counters.decode.busy(fetched.elapsed().saturating_sub(late), rows.len());
+    scratch.worked(job.count(counters, begin, fetched));
     !stop.load(Ordering::Acquire)
 }
 

@@ -1,4 +1,4 @@
-use crate::counters::{Counters, DamageTally};
+use crate::counters::{Counters, DamageTally, Lap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::read::Scratch;
@@ -32,12 +32,19 @@ pub(crate) fn settle_batch(
     counters: &Counters,
     fetch: &mut Fetch<'_>,
 ) {
+    let (begin, rows) = (Lap::now(scratch.is_cpu_due()), draft.payload().layout.rows());
     settle_rows(draft, policy, filler, scratch, counters, fetch);
-    if filler.finishes()
-        && let Err(error) = caught(|| finish(draft, filler, scratch))
-    {
-        let index = draft.payload().plan.index;
-        draft.payload().fail(error.of_a_user().and(&format!("in batch {index} as a whole")));
+    let settled = begin.elapsed();
+    counters.settle.busy(settled, rows);
+    counters.settle.times.record(settled.wall, 1);
+    if filler.finishes() {
+        let begin = Lap::now(scratch.is_cpu_due());
+        if let Err(error) = caught(|| finish(draft, filler, scratch)) {
+            let index = draft.payload().plan.index;
+            draft.payload().fail(error.of_a_user().and(&format!("in batch {index} as a whole")));
+        }
+        // Its samples were counted when they were transformed one by one.
+        counters.transform.busy(begin.elapsed(), 0);
     }
     counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
+use crate::stats::Planning;
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::caught;
@@ -19,6 +20,7 @@ use super::state::State;
 pub struct StreamSource {
     stream: Box<dyn RecordStream>,
     decoder: Arc<dyn RecordDecoder>,
+    planning: Planning,
     batch_size: usize,
     seed: u64,
     last_batch: LastBatch,
@@ -43,6 +45,7 @@ impl StreamSource {
             repeatable: stream.repeatable(),
             stream: Box::new(stream),
             decoder: Arc::new(decoder),
+            planning: Planning::Stream,
             batch_size: 32,
             seed: 0,
             last_batch: LastBatch::Keep,
@@ -53,7 +56,7 @@ impl StreamSource {
     /// Batches of 32 from an iterator of the user's own.
     pub fn from_samples(stream: SampleStream) -> Self {
         let decoder = stream.decoder();
-        Self::new(stream, decoder)
+        Self { planning: Planning::Iterator, ..Self::new(stream, decoder) }
     }
 
     /// Samples a batch.
@@ -114,6 +117,7 @@ impl Source for StreamSource {
             runs_on: false,
             planner: Box::new(StreamPlanner {
                 stream: self.stream,
+                planning: self.planning,
                 epoch: 0,
                 position: 0,
                 batch: 0,
@@ -129,6 +133,7 @@ impl Source for StreamSource {
 /// Reads the records of each batch into its plan.
 struct StreamPlanner {
     stream: Box<dyn RecordStream>,
+    planning: Planning,
     epoch: u64,
     position: u64,
     batch: u64,
@@ -195,6 +200,10 @@ impl Planner for StreamPlanner {
         self.ended = false;
         self.failed = None;
         Ok(())
+    }
+
+    fn planning(&self) -> Planning {
+        self.planning
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {

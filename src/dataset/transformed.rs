@@ -136,8 +136,9 @@ impl Filler for TransformedFiller {
         caught_each(job, |job| self.inner.decode_all(plan, rows.clone(), job, inner, &mut decoded));
         let (damage, spilled) = (inner.take_damage(), scopes.spilled());
         if self.chain.changes_rows() {
+            let begin = job.lap();
             let mut scope = scopes.enter();
-            job.decode_again();
+            job.transform_again();
             let mut is_done = false;
             caught_each(job, |job| {
                 self.chain.around(&mut || {
@@ -147,6 +148,7 @@ impl Filler for TransformedFiller {
                     is_done = true;
                 });
             });
+            job.transformed_since(begin);
             if !is_done {
                 refuse_all(job, Error::new(ErrorKind::Data, NOT_DONE));
             }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::dataset::State;
 use crate::dtype::DType;
@@ -72,7 +73,10 @@ impl<D: Device> DeviceDataSet<D> {
     ///
     /// [`ErrorKind::Device`] if the device is broken.
     pub fn wait(&self) -> Result<()> {
-        self.slot().device.block_on(&self.slot().ready)
+        let since = Instant::now();
+        let landed = self.slot().device.block_on(&self.slot().ready);
+        self.home.trainer_waited(since);
+        landed
     }
 
     /// The device that it lies on.

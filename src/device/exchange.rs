@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::counters::add;
 use crate::dataset::State as Position;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -20,6 +22,7 @@ pub(super) struct Exchange<S, H, B> {
     name: String,
     count: usize,
     lease_wait: Duration,
+    waited_ns: AtomicU64,
     state: Mutex<State<S, H, B>>,
     changed: Condvar,
 }
@@ -64,7 +67,14 @@ impl<S, H, B> Exchange<S, H, B> {
             is_closed: false,
             is_over: false,
         };
-        Self { name, count, lease_wait, state: Mutex::new(state), changed: Condvar::new() }
+        Self {
+            name,
+            count,
+            lease_wait,
+            waited_ns: AtomicU64::new(0),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
     /// For the loader's side: waits until the next item is asked for; `false` when none of this run is wanted any more.
@@ -178,6 +188,25 @@ impl<S, H, B> Exchange<S, H, B> {
     ///
     /// [`ErrorKind::Exhausted`] if nothing can come, because all slots are in the caller's hands for `lease_wait`.
     pub(super) fn next(&self) -> Result<Uploaded<B>> {
+        let mut since = None;
+        let next = self.wait_for_next(&mut since);
+        if let Some(since) = since {
+            self.trainer_waited(since);
+        }
+        next
+    }
+
+    /// The trainer waited for a batch or its copy.
+    pub(super) fn trainer_waited(&self, since: Instant) {
+        add(&self.waited_ns, since.elapsed());
+    }
+
+    /// For how long it did in all.
+    pub(super) fn waited_ns(&self) -> u64 {
+        self.waited_ns.load(Ordering::Relaxed)
+    }
+
+    fn wait_for_next(&self, since: &mut Option<Instant>) -> Result<Uploaded<B>> {
         let mut state = self.state.lock();
         let mut deadline = None;
         loop {
@@ -190,6 +219,7 @@ impl<S, H, B> Exchange<S, H, B> {
             if state.is_over {
                 return Err(ended());
             }
+            since.get_or_insert_with(Instant::now);
             state = if state.is_starved && state.held >= self.count {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
                 if Instant::now() >= deadline {

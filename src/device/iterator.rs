@@ -1,14 +1,16 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::counters::{TrainerClock, TrainerCounter};
 use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::Stats;
+use crate::stats::{Stats, TrainerStats};
 use crate::sync::Mutex;
 
 use super::Device;
@@ -16,7 +18,7 @@ use super::aboard::{Aboard, HostBatch};
 use super::batch::{DeviceDataSet, Hands};
 use super::exchange::Loaded;
 use super::lane::{LONGEST_WAIT, Lane};
-use super::stats::UploadStats;
+use super::stats::{self, UploadStats};
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
 ///
@@ -48,7 +50,8 @@ pub struct DeviceDataSetIterator<D: Device> {
     /// The last answer was `None`.
     is_silent: bool,
     state: State,
-    waited: Duration,
+    trainer: TrainerCounter,
+    clock: TrainerClock,
     close_wait: Duration,
 }
 
@@ -68,7 +71,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
             has_begun: false,
             has_ended: false,
             is_silent: false,
-            waited: Duration::ZERO,
+            trainer: TrainerCounter::new(),
+            clock: TrainerClock::default(),
             close_wait,
         };
         iterator.feed()?;
@@ -192,16 +196,28 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.batches_per_epoch
     }
 
-    /// The figures of the iterator inside, of which the trainer's wait is that of the thread that feeds the upload. While
-    /// that thread is in `next`, it is waited for, but for a second at most: then they are the figures of the last call.
+    /// The figures of the iterator inside, those of the upload, and of the trainer that takes batches here: what it waits in
+    /// `next` and in [`DeviceDataSet::wait`]. While the thread that feeds the upload is in `next` of the iterator inside, it is
+    /// waited for, but for a second at most: then they are the figures of the last call.
     pub fn stats(&self) -> Stats {
         self.read_figures();
-        self.figures.lock().0.clone()
+        let mut stats = self.figures.lock().0.clone();
+        stats.upload = Some(self.upload_stats());
+        stats.trainer = TrainerStats::read(&self.trainer);
+        stats
     }
 
     /// The figures of the upload.
     pub fn upload_stats(&self) -> UploadStats {
-        UploadStats::read(self.lanes.iter().map(Lane::counters), self.waited.as_secs_f64())
+        self.sum_waits();
+        let waited = self.trainer.wait_ns.load(Ordering::Relaxed) as f64 / 1e9;
+        stats::read(self.lanes.iter().map(Lane::counters), waited)
+    }
+
+    /// Sums up what the trainer waited for each device.
+    fn sum_waits(&self) {
+        let waited = self.lanes.iter().map(|lane| lane.exchange().waited_ns()).sum();
+        self.trainer.wait_ns.store(waited, Ordering::Relaxed);
     }
 
     /// The first bad records that were left out or replaced, by name. Waits as [`stats`](Self::stats) does.
@@ -320,9 +336,11 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             self.is_silent = !self.is_silent;
             return (!self.is_silent).then(|| Err(Error::epoch_ended()));
         }
-        let begin = Instant::now();
+        self.sum_waits();
+        self.clock.enter(&self.trainer);
         let next = self.lanes[self.taken % self.lanes.len()].next();
-        self.waited += begin.elapsed();
+        self.sum_waits();
+        self.clock.leave(&self.trainer, matches!(next, Ok(Some((Ok(_), _)))));
         match next {
             // No item of the epoch: it takes nobody's place.
             Err(error) => Some(Err(error)),

@@ -14,7 +14,7 @@ use super::exchange::ended;
 use super::iterator::DeviceDataSetIterator;
 use super::lane::{LONGEST_WAIT, Lane, LaneConfig};
 use super::plan::Plan;
-use super::stats::UploadStats;
+use super::stats::{self, UploadStats};
 
 /// Settings of an upload stage.
 ///
@@ -215,7 +215,7 @@ impl<D: Device> Uploader<D> {
 
     /// The figures so far.
     pub fn stats(&self) -> UploadStats {
-        UploadStats::read(std::iter::once(self.lane.counters()), 0.0)
+        stats::read(std::iter::once(self.lane.counters()), 0.0)
     }
 }
 

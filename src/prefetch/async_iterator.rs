@@ -10,10 +10,11 @@ use crate::schema::Schema;
 use crate::stats::Stats;
 
 use super::background::stand_back;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Workers};
 use super::planning::Planning;
 use super::session::{Session, SessionParts};
 use super::steps::Begin;
+use super::workers::Pool;
 use super::workspace::Workspace;
 
 /// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
@@ -96,6 +97,7 @@ impl Iterator for AsyncDataSetIterator {
         if self.delivery.is_done() {
             return self.delivery.next_after_end();
         }
+        self.delivery.asked();
         let _loan = match self.workspace.lend(&self.session) {
             Ok(loan) => loan,
             Err(error) => return Some(Err(error)),
@@ -151,7 +153,9 @@ impl DataSetIterator for AsyncDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(self.workspace.workers(), self.session.ring.stats(), self.workspace.budget())
+        let scheduled = self.workspace.pool().ok().and_then(Pool::scheduled);
+        let workers = Workers { threads: self.workspace.workers(), scheduled };
+        self.delivery.stats(&*self.session.filler, self.session.ring.stats(), &self.workspace, workers)
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

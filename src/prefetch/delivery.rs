@@ -1,25 +1,29 @@
 use std::sync::Arc;
 
-use crate::counters::Counters;
-use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Opened, Settle, State, caught};
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryBudget;
+use crate::counters::{Counters, TrainerClock};
+use crate::dataset::{BadRecord, BadRecords, Batch, BatchPlan, DataSet, Filler, Opened, Settle, State, caught};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::Fingerprint;
 use crate::ring::{Draft, RingStats};
 use crate::schema::Schema;
-use crate::stats::Stats;
+use crate::stats::{Planning, Setting, Stats};
 use crate::sync::Ordering;
 
+use super::scheduling::cores;
 use super::steps::Taken;
+use super::workspace::Workspace;
 
 /// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
 pub(super) struct Delivery {
     settle: Settle,
     schema: Arc<Schema>,
     counters: Arc<Counters>,
+    clock: TrainerClock,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
     fingerprint: Fingerprint,
+    planning: Planning,
+    cores: usize,
     state: State,
     /// The epoch ended or failed: nothing more until a reset.
     done: bool,
@@ -41,9 +45,12 @@ impl Delivery {
             settle: Settle::new(opened.bad_records, opened.samples),
             schema: opened.filler.schema().clone(),
             counters,
+            clock: TrainerClock::default(),
             batches_per_epoch: opened.batches,
             repeatable: opened.repeatable,
             fingerprint: opened.fingerprint,
+            planning: opened.planner.planning(),
+            cores: cores(),
             state: State { source: Some(opened.fingerprint), ..State::new(opened.seed) },
             done: false,
             ended: false,
@@ -64,10 +71,18 @@ impl Delivery {
         (!self.silent).then(|| Err(Error::epoch_ended()))
     }
 
+    /// The trainer asks for a batch.
+    pub(super) fn asked(&mut self) {
+        self.clock.enter(&self.counters.trainer);
+    }
+
     /// What `next` answers to the batch that comes next in order.
     pub(super) fn deliver(&mut self, taken: Taken) -> Option<Result<DataSet>> {
         let delivered = match taken {
-            Taken::Exhausted(error) => return Some(Err(error)),
+            Taken::Exhausted(error) => {
+                self.clock.leave(&self.counters.trainer, false);
+                return Some(Err(error));
+            }
             Taken::Failed(error) => Some(Err(error)),
             Taken::End => {
                 self.ended = true;
@@ -79,6 +94,7 @@ impl Delivery {
         self.asked = true;
         self.done = !matches!(delivered, Some(Ok(_)));
         self.silent = delivered.is_none();
+        self.clock.leave(&self.counters.trainer, !self.done);
         delivered
     }
 
@@ -174,7 +190,32 @@ impl Delivery {
         self.settle.policy()
     }
 
-    pub(super) fn stats(&self, workers: usize, ring: RingStats, budget: &MemoryBudget) -> Stats {
-        Stats::read(&self.counters, workers, ring, budget.used())
+    /// The figures so far. `workers` are the threads that fill; none without prefetch.
+    pub(super) fn stats(&self, filler: &dyn Filler, ring: RingStats, workspace: &Workspace, workers: Workers) -> Stats {
+        let setting = Setting {
+            workers: workers.threads,
+            prefetch: if workers.threads == 0 { 0 } else { workspace.prefetch() },
+            planning: self.planning,
+            cores: self.cores,
+            ring,
+            memory_bytes: workspace.budget().used(),
+            scheduled: workers.scheduled,
+        };
+        Stats::read(&self.counters, setting, |sample| name_of(filler, sample))
     }
+}
+
+/// The threads that fill batches.
+pub(super) struct Workers {
+    pub(super) threads: usize,
+    /// Time on a core, and time that they waited for one, in seconds.
+    pub(super) scheduled: Option<[f64; 2]>,
+}
+
+/// Where a sample is, as well as its source can tell.
+fn name_of(filler: &dyn Filler, sample: u64) -> String {
+    let plan = BatchPlan { samples: vec![sample], positions: vec![sample], ..BatchPlan::default() };
+    // A stream knows records only while it has them.
+    let place = caught(|| Ok(filler.place(&plan, 0))).unwrap_or_default();
+    Location { record: place.record.or(Some(sample)), ..place }.to_string()
 }

@@ -8,11 +8,13 @@ mod async_iterator;
 mod background;
 mod delivery;
 mod fetch_limit;
+mod levels;
 mod lookahead;
 mod measuring;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod planning;
+mod scheduling;
 mod session;
 mod shield;
 mod steps;

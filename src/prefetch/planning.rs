@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::counters::Lap;
 use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -74,14 +75,17 @@ impl Planning {
                     self.fill(plan);
                 }
                 Step::Plan => {
-                    let begin = Instant::now();
+                    let begin = Lap::now(self.scratch.looks_at_cpu());
                     let (filler, runs_on) = (&*self.session.filler, self.session.runs_on);
                     let planned = caught(|| {
                         let _span = tracing::trace_span!("plan").entered();
                         self.lookahead.next(&mut *self.planner, filler, &mut self.spare, runs_on)
                     });
                     let rows = planned.as_ref().map_or(0, |plan| plan.as_ref().map_or(0, BatchPlan::rows));
-                    self.session.counters.plan.busy(begin.elapsed(), rows);
+                    let spent = begin.elapsed();
+                    self.session.counters.plan.busy(spent, rows);
+                    self.session.counters.plan.times.record(spent.wall, 1);
+                    self.scratch.worked(spent.wall);
                     match planned {
                         Ok(Some(plan)) => self.fill(plan),
                         Ok(None) => self.session.end(None),
@@ -109,7 +113,7 @@ impl Planning {
         if stopped() {
             return Ok(Some(plan));
         }
-        let begin = Instant::now();
+        let begin = Lap::now(self.scratch.is_cpu_due());
         let measured = self.measure(&mut plan);
         if stopped() {
             // Perhaps measured in part.
@@ -118,7 +122,9 @@ impl Planning {
         }
         let extents = measured?;
         self.layout.compute(session.filler.schema(), plan.rows(), extents)?;
-        session.counters.plan.busy(begin.elapsed(), 0);
+        let spent = begin.elapsed();
+        session.counters.plan.busy(spent, 0);
+        self.scratch.worked(spent.wall);
         let Some(mut draft) = session.slot(self.layout.bytes())? else { return Ok(Some(plan)) };
         let batch = draft.payload_mut();
         let mut used = batch.begin(plan);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, add};
 use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, caught, fetch_directly, settle_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -11,6 +11,7 @@ use crate::ring::{Draft, Overflow, Ring, exhausted};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 use super::fetch_limit::{FetchLimit, Fetchers};
+use super::levels::{Levels, Wait};
 use super::steps::{Begin, LONGEST_WAIT, Step, Taken, check_process};
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
@@ -58,6 +59,8 @@ struct Window {
     entries: VecDeque<Entry>,
     first_ticket: u64,
     in_flight: usize,
+    /// How full it is, and what the trainer waits for.
+    levels: Levels,
     waiting_for_slot: bool,
     spill: bool,
     /// Planned before the workspace was taken away: to be filled again, in this order.
@@ -105,6 +108,26 @@ pub(super) struct SessionParts {
 }
 
 impl Window {
+    /// Writes down what passed since the last change. Called before each.
+    fn note(&mut self, counters: &Counters) {
+        if self.paused {
+            return self.levels.pause();
+        }
+        let wait = match self.entries.front() {
+            Some(Entry::Filling) => Wait::Fill,
+            Some(_) => Wait::Nothing,
+            None if self.waiting_for_slot => Wait::Slot,
+            None => Wait::Plan,
+        };
+        self.levels.note(&counters.queue, wait, self.in_flight);
+    }
+
+    /// The trainer waits from now on, or no longer.
+    fn trainer_waits(&mut self, counters: &Counters, waits: bool) {
+        self.note(counters);
+        self.levels.trainer_waits = waits;
+    }
+
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
     fn has_room(&self, limit: usize) -> bool {
@@ -125,6 +148,7 @@ impl Session {
             entries: VecDeque::with_capacity(parts.prefetch + 2),
             first_ticket: 0,
             in_flight: 0,
+            levels: Levels::default(),
             waiting_for_slot: false,
             spill: false,
             ended: empty && !parts.runs_on,
@@ -173,7 +197,11 @@ impl Session {
             match window.entries.front() {
                 Some(Entry::Filling) => deadline = None,
                 Some(_) => {
+                    window.trainer_waits(&self.counters, false);
                     let entry = window.entries.pop_front();
+                    if matches!(entry, Some(Entry::Filled(_))) {
+                        window.levels.ready -= 1;
+                    }
                     window.first_ticket += 1;
                     self.go.notify_one();
                     break entry;
@@ -183,7 +211,10 @@ impl Session {
                 }
                 None if window.waiting_for_slot && !window.spill && self.ring.leased() >= self.ring.slots() => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
-                    waiting_since.get_or_insert_with(Instant::now);
+                    waiting_since.get_or_insert_with(|| {
+                        window.trainer_waits(&self.counters, true);
+                        Instant::now()
+                    });
                     if Instant::now() < deadline {
                         window = self.ready.wait_until(window, deadline);
                     } else if self.ring.overflow() == Overflow::Spill {
@@ -191,6 +222,7 @@ impl Session {
                         self.interrupt.store(true, Ordering::Release);
                         self.ring.wake();
                     } else {
+                        window.trainer_waits(&self.counters, false);
                         drop(window);
                         if let Some(since) = waiting_since {
                             self.counters.trainer_waited(since);
@@ -201,7 +233,10 @@ impl Session {
                 }
                 None => deadline = None,
             }
-            waiting_since.get_or_insert_with(Instant::now);
+            waiting_since.get_or_insert_with(|| {
+                window.trainer_waits(&self.counters, true);
+                Instant::now()
+            });
             window = self.ready.wait(window);
         };
         drop(window);
@@ -232,9 +267,14 @@ impl Session {
             if !is_coming || Instant::now() >= deadline {
                 break !is_coming;
             }
-            has_waited = true;
+            if !std::mem::replace(&mut has_waited, true) {
+                window.trainer_waits(&self.counters, true);
+            }
             window = self.ready.wait_until(window, deadline);
         };
+        if has_waited {
+            window.trainer_waits(&self.counters, false);
+        }
         drop(window);
         if has_waited {
             self.counters.trainer_waited(since);
@@ -248,6 +288,7 @@ impl Session {
         if window.wanted == Wanted::Pause {
             window = self.complete_pause(window)?;
             window.wanted = Wanted::Run;
+            window.note(&self.counters);
             window.paused = false;
             self.stop.store(false, Ordering::Release);
             self.interrupt.store(false, Ordering::Release);
@@ -272,6 +313,8 @@ impl Session {
             return Ok(window);
         }
         let mut window = self.quiesce(window)?;
+        window.note(&self.counters);
+        window.levels.ready = 0;
         window.first_ticket += window.entries.len() as u64;
         while let Some(entry) = window.entries.pop_back() {
             let pending = match entry {
@@ -383,9 +426,12 @@ impl Session {
                     None => {}
                 }
             }
-            let since = Instant::now();
+            // At the end of an epoch it waits for the trainer to begin another.
+            let (since, is_full) = (Instant::now(), !window.ended);
             window = self.go.wait(window);
-            self.counters.plan.waited(since);
+            if is_full {
+                add(&self.counters.room_wait_ns, since.elapsed());
+            }
         }
     }
 
@@ -427,7 +473,10 @@ impl Session {
 
     /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
     pub(super) fn slot(&self, bytes: usize) -> Result<Option<Draft<Batch>>> {
-        self.window.lock().waiting_for_slot = true;
+        let mut window = self.window.lock();
+        window.note(&self.counters);
+        window.waiting_for_slot = true;
+        drop(window);
         if self.ring.leased() >= self.ring.slots() {
             self.ready.notify_all();
         }
@@ -448,8 +497,9 @@ impl Session {
                 other => break other,
             }
         };
-        self.counters.plan.waited(since);
+        add(&self.counters.slot_wait_ns, since.elapsed());
         let mut window = self.window.lock();
+        window.note(&self.counters);
         window.waiting_for_slot = false;
         window.spill = false;
         slot
@@ -461,6 +511,7 @@ impl Session {
         if window.wanted != Wanted::Run {
             return None;
         }
+        window.note(&self.counters);
         window.entries.push_back(Entry::Filling);
         window.in_flight += 1;
         Some(window.first_ticket + window.entries.len() as u64 - 1)
@@ -512,6 +563,7 @@ impl Session {
             }
         }
         let mut window = self.window.lock();
+        window.note(&self.counters);
         window.in_flight -= 1;
         let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
         if window.wanted == Wanted::Close {
@@ -519,6 +571,7 @@ impl Session {
             drop(draft);
         } else {
             window.entries[place] = Entry::Filled(draft);
+            window.levels.ready += 1;
         }
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();

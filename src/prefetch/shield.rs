@@ -1,9 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Lap};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, PlanTerms, Planner, Source, State, caught,
     fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -17,7 +16,7 @@ use crate::stats::Stats;
 use crate::sync::AtomicBool;
 
 use super::async_iterator::AsyncDataSetIterator;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Workers};
 use super::steps::Taken;
 use super::workspace::Workspace;
 
@@ -70,6 +69,8 @@ pub struct AsyncShieldDataSetIterator {
     planned: Option<BatchPlan>,
     spare: BatchPlan,
     terms: PlanTerms,
+    /// Time that a row of the last batch took.
+    row_ns: u64,
     ended: bool,
 }
 
@@ -97,6 +98,7 @@ impl AsyncShieldDataSetIterator {
             delivery: Delivery::new(&opened, counters.clone()),
             ended: planned.is_none(),
             terms: workspace.terms(&opened),
+            row_ns: 0,
             planner: opened.planner,
             filler: opened.filler,
             counters,
@@ -115,9 +117,11 @@ impl AsyncShieldDataSetIterator {
             None if self.ended => return Ok(Taken::End),
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
-                let begin = Instant::now();
+                let begin = Lap::now(false);
                 let planned = plan_batch(&mut *self.planner, &mut plan, self.terms)?;
-                self.counters.plan.busy(begin.elapsed(), plan.rows());
+                let spent = begin.elapsed();
+                self.counters.plan.busy(spent, plan.rows());
+                self.counters.plan.times.record(spent.wall, 1);
                 if !planned {
                     self.spare = plan;
                     self.ended = true;
@@ -152,10 +156,12 @@ impl AsyncShieldDataSetIterator {
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
             let (filler, scratch) = (&*self.filler, &mut self.scratch);
-            made = match fill_rows(filler, &mut share, scratch, &self.counters, &never, &mut fetch_directly) {
+            let (counters, begin) = (&self.counters, Instant::now());
+            made = match fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns, &mut fetch_directly) {
                 true => share.finish(),
                 false => share.abandon(),
             };
+            self.row_ns = begin.elapsed().as_nanos() as u64 / rows as u64;
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
@@ -183,12 +189,12 @@ impl Iterator for AsyncShieldDataSetIterator {
             Ok(loan) => loan,
             Err(error) => return Some(Err(error)),
         };
+        self.delivery.asked();
         let since = Instant::now();
         // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
         let made = caught(|| self.make()).unwrap_or_else(Taken::Failed);
-        let item = self.delivery.deliver(made);
-        self.counters.trainer_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        item
+        self.counters.trainer_waited(since);
+        self.delivery.deliver(made)
     }
 }
 
@@ -224,7 +230,8 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        self.delivery.stats(1, self.ring.stats(), self.workspace.budget())
+        let workers = Workers { threads: 0, scheduled: None };
+        self.delivery.stats(&*self.filler, self.ring.stats(), &self.workspace, workers)
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
+use crate::counters::add;
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -13,6 +14,7 @@ use crate::sync::{Condvar, Mutex, Ordering};
 
 use super::background::stand_back;
 use super::measuring::Measuring;
+use super::scheduling::Schedule;
 use super::session::Session;
 use super::steps::check_process;
 
@@ -94,17 +96,18 @@ impl Filling {
         let mut scratch = session.take_scratch(worker);
         let rows = share.rows().len() as u64;
         let begin = Instant::now();
+        let before = session.row_ns.load(Ordering::Relaxed);
         // A reader's methods are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
         let filled = caught(|| {
             let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
             let mut whole = false;
             session.with_fetch(worker, |fetch| {
-                whole = fill_rows(&*session.filler, &mut share, &mut scratch, &session.counters, &session.stop, fetch);
+                let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
+                whole = fill_rows(filler, &mut share, &mut scratch, counters, stop, before, fetch);
             });
             Ok(whole)
         });
         let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
-        let before = session.row_ns.load(Ordering::Relaxed);
         let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
         session.row_ns.store(mean, Ordering::Relaxed);
         let draft = match filled {
@@ -156,6 +159,7 @@ impl Drop for Portion {
 pub(super) struct Pool {
     jobs: Option<Jobs>,
     alive: Arc<Alive>,
+    schedule: Arc<Schedule>,
     close_wait: Duration,
     /// Where the threads are.
     process: u32,
@@ -171,10 +175,11 @@ impl Pool {
         let (fill, fill_jobs) = bounded(QUEUED_JOBS);
         let (measure, measure_jobs) = bounded(QUEUED_JOBS);
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
-        let pool = Self { jobs: Some(Jobs { fill, measure }), alive, close_wait, process: std::process::id() };
+        let (jobs, schedule) = (Some(Jobs { fill, measure }), Arc::default());
+        let pool = Self { jobs, alive, schedule, close_wait, process: std::process::id() };
         for worker in 0..workers {
             let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
-            let alive = pool.alive.clone();
+            let (alive, schedule) = (pool.alive.clone(), pool.schedule.clone());
             *alive.threads.lock() += 1;
             let guard = AliveGuard(alive);
             thread::Builder::new()
@@ -182,6 +187,7 @@ impl Pool {
                 .spawn(move || {
                     let _guard = guard;
                     stand_back();
+                    schedule.join();
                     work(worker, &fill_jobs, &measure_jobs);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
@@ -191,6 +197,11 @@ impl Pool {
 
     pub(super) fn check_process(&self) -> Result<()> {
         check_process(self.process)
+    }
+
+    /// Time that the threads were on a core, and that they waited for one, in seconds.
+    pub(super) fn scheduled(&self) -> Option<[f64; 2]> {
+        self.check_process().ok().and_then(|()| self.schedule.read())
     }
 
     pub(super) fn jobs(&self) -> Jobs {
@@ -215,7 +226,7 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
             recv(fill) -> job => job,
         };
         let Ok(job) = job else { return };
-        job.session().counters.decode.waited(since);
+        add(&job.session().counters.idle_ns, since.elapsed());
         // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
         // whose destructors run outside. The next job does not suffer for it.
         let ran = caught(|| {

@@ -1,6 +1,7 @@
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::counters::{Counters, Lap, Spent};
 use crate::error::{Error, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
@@ -18,7 +19,44 @@ pub struct Job<'a> {
     next: usize,
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
-    read_late: Duration,
+    /// Whether processor time is looked at.
+    with_cpu: bool,
+    read_late: Spent,
+    transformed: Spent,
+    watch: Option<Watch>,
+}
+
+/// Most records of a job that are timed one by one: those that take long come in small jobs.
+const WATCHED: usize = 64;
+
+/// What is done with the records that are gone through.
+#[derive(Clone, Copy)]
+enum Phase {
+    Read,
+    Decode,
+    Transform,
+}
+
+/// How long each record took in each phase, from one call of `advance` to the next.
+struct Watch {
+    since: Instant,
+    at: Option<usize>,
+    phase: Phase,
+    times: [[Duration; 3]; WATCHED],
+}
+
+impl Watch {
+    /// The record that is worked on is done, and `next` is begun.
+    fn lap(&mut self, next: Option<usize>) {
+        if self.at.is_none() && next.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        if let Some(times) = self.at.and_then(|at| self.times.get_mut(at)) {
+            times[self.phase as usize] += now.saturating_duration_since(self.since);
+        }
+        (self.since, self.at) = (now, next);
+    }
 }
 
 impl fmt::Debug for Job<'_> {
@@ -38,8 +76,19 @@ impl<'a> Job<'a> {
             next: 0,
             bad: Vec::new(),
             faults: Vec::new(),
-            read_late: Duration::ZERO,
+            with_cpu: false,
+            read_late: Spent::default(),
+            transformed: Spent::default(),
+            watch: None,
         }
+    }
+
+    /// Looks at the processor's time, too, and at the clock for each record if that is worth it.
+    pub(crate) fn timed(self, with_cpu: bool, each: bool) -> Self {
+        let watch =
+            || Watch { since: Instant::now(), at: None, phase: Phase::Read, times: [Default::default(); WATCHED] };
+        let is_few = self.samples.len() <= WATCHED;
+        Self { with_cpu, watch: (each && is_few).then(watch), ..self }
     }
 
     /// Ends early once `stop` is set.
@@ -69,6 +118,15 @@ impl<'a> Job<'a> {
     /// record comes in any case: it is what a reader tells one job from the other by.
     #[inline]
     pub fn advance(&mut self) -> Option<usize> {
+        let next = self.go_on();
+        if let Some(watch) = &mut self.watch {
+            watch.lap(next);
+        }
+        next
+    }
+
+    #[inline]
+    fn go_on(&mut self) -> Option<usize> {
         while self.next < self.samples.len() && !self.is_stopped() {
             let nth = self.next;
             self.next += 1;
@@ -98,22 +156,69 @@ impl<'a> Job<'a> {
 
     /// Begins again with the first record, to read it for another reader.
     pub(crate) fn read_again(&mut self) {
-        (self.next, self.reading) = (0, true);
+        self.begin_again(Phase::Read);
     }
 
     /// Begins again with the first record, to decode it.
     pub(crate) fn decode_again(&mut self) {
-        (self.next, self.reading) = (0, false);
+        self.begin_again(Phase::Decode);
+    }
+
+    /// Begins again with the first record, to transform it.
+    pub(crate) fn transform_again(&mut self) {
+        self.begin_again(Phase::Transform);
+    }
+
+    fn begin_again(&mut self, phase: Phase) {
+        (self.next, self.reading) = (0, matches!(phase, Phase::Read));
+        if let Some(watch) = &mut self.watch {
+            watch.lap(None);
+            watch.phase = phase;
+        }
+    }
+
+    /// A look at the clock.
+    pub(crate) fn lap(&self) -> Lap {
+        Lap::now(self.with_cpu)
     }
 
     /// Counts time for reading that passes while the job is decoded: that of a reader which reads straight into rows.
-    pub(crate) fn read_for(&mut self, time: Duration) {
-        self.read_late += time;
+    pub(crate) fn read_since(&mut self, begin: Lap) {
+        self.read_late = self.read_late.plus(begin.elapsed());
     }
 
-    /// The time for reading that passed while the job was decoded.
-    pub(crate) fn read_late(&self) -> Duration {
-        self.read_late
+    /// Counts time for transforms that passes while the job is decoded.
+    pub(crate) fn transformed_since(&mut self, begin: Lap) {
+        self.transformed = self.transformed.plus(begin.elapsed());
+    }
+
+    /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says how long that was.
+    pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Duration {
+        let end = self.lap();
+        let decoded = read.to(end).minus(self.read_late).minus(self.transformed);
+        let spent = [begin.to(read).plus(self.read_late), decoded, self.transformed];
+        let samples = self.samples.len();
+        let stages = [
+            Some(&counters.read),
+            Some(&counters.decode),
+            (!self.transformed.wall.is_zero()).then_some(&counters.transform),
+        ];
+        let stages = || stages.iter().flatten();
+        stages().zip(spent).for_each(|(stage, spent)| stage.busy(spent, samples));
+        match &mut self.watch {
+            Some(watch) => {
+                watch.lap(None);
+                for (sample, times) in self.samples.iter().zip(&watch.times) {
+                    stages().zip(times).for_each(|(stage, time)| stage.times.record(*time, 1));
+                    counters.slowest.offer(*sample, *times);
+                }
+            }
+            None => {
+                let each = |spent: Spent| spent.wall / samples.max(1) as u32;
+                stages().zip(spent).for_each(|(stage, spent)| stage.times.record(each(spent), samples as u64));
+            }
+        }
+        begin.to(end).wall
     }
 
     #[inline]

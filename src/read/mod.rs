@@ -48,6 +48,7 @@ pub(crate) mod tokens;
 
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -359,7 +360,12 @@ pub struct Scratch {
     damage: DamageTally,
     /// Arrays of scopes that had to spill since somebody looked.
     spilled: u64,
+    /// Time worked since the processor's time was looked at.
+    worked: Duration,
 }
+
+/// How much a thread works from one look at its processor time to the next: those of a job cost less than 1 us.
+const CPU_LOOK: Duration = Duration::from_micros(200);
 
 impl fmt::Debug for Scratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -394,6 +400,25 @@ impl Scratch {
     /// How many of them were noted since the last call.
     pub(crate) fn take_spilled(&mut self) -> u64 {
         std::mem::take(&mut self.spilled)
+    }
+
+    /// Whether it is time to look at the processor's time again.
+    pub(crate) fn is_cpu_due(&self) -> bool {
+        self.worked >= CPU_LOOK
+    }
+
+    /// The same for whoever then looks, so that it is not time again soon.
+    pub(crate) fn looks_at_cpu(&mut self) -> bool {
+        let looks = self.is_cpu_due();
+        if looks {
+            self.worked = Duration::ZERO;
+        }
+        looks
+    }
+
+    /// Notes time that was worked.
+    pub(crate) fn worked(&mut self, time: Duration) {
+        self.worked += time;
     }
 
     /// What was noted since the last call.

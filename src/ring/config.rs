@@ -26,7 +26,7 @@ pub(crate) struct RingConfig {
 }
 
 /// The ring's figures at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RingStats {
     /// Number of slots.
     pub slots: usize,
@@ -36,6 +36,8 @@ pub struct RingStats {
     pub bytes: usize,
     /// Slots in the caller's hands now.
     pub leased: usize,
+    /// Time that slots were in the caller's hands, summed over them.
+    pub held_seconds: f64,
     /// How often a slot was given larger memory.
     pub regrown: u64,
     /// Batches served from ordinary memory because no slot could hold them.

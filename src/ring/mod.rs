@@ -64,7 +64,7 @@ impl<M: Default> Ring<M> {
             slot_bytes: AtomicU64::new(slot_bytes as u64),
             regrown: AtomicU64::new(0),
             spilled: AtomicU64::new(0),
-            state: Mutex::new(State { free, leased: 0 }),
+            state: Mutex::new(State::new(free)),
             came_home: Condvar::new(),
             config,
         })))
@@ -153,11 +153,16 @@ impl<M> Ring<M> {
     }
 
     pub(crate) fn stats(&self) -> RingStats {
+        let mut state = self.0.state.lock();
+        state.note();
+        let (leased, held_seconds) = (state.leased, state.held.as_secs_f64());
+        drop(state);
         RingStats {
             slots: self.0.config.slots,
             slot_bytes: self.0.slot_bytes.load(Ordering::Relaxed) as usize,
             bytes: self.0.bytes.load(Ordering::Relaxed) as usize,
-            leased: self.leased(),
+            leased,
+            held_seconds,
             regrown: self.0.regrown.load(Ordering::Relaxed),
             spilled: self.0.spilled.load(Ordering::Relaxed),
         }

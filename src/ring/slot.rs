@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
@@ -27,6 +28,22 @@ pub(crate) struct Shared<M> {
 pub(super) struct State<M> {
     pub(super) free: VecDeque<Arc<Slot<M>>>,
     pub(super) leased: usize,
+    /// Slots in the caller's hands times time, up to `since`.
+    pub(super) held: Duration,
+    pub(super) since: Instant,
+}
+
+impl<M> State<M> {
+    pub(super) fn new(free: VecDeque<Arc<Slot<M>>>) -> Self {
+        Self { free, leased: 0, held: Duration::ZERO, since: Instant::now() }
+    }
+
+    /// Adds up what was held since the last change. Called before each.
+    pub(super) fn note(&mut self) {
+        let now = Instant::now();
+        self.held += now.saturating_duration_since(self.since).saturating_mul(self.leased as u32);
+        self.since = now;
+    }
 }
 
 /// One place of the ring. Who may touch `body` follows from who holds the slot: see [`Owner`].
@@ -107,6 +124,7 @@ impl<M> Drop for Owner<M> {
         let slot = self.slot.take();
         let mut state = self.home.state.lock();
         if self.leased {
+            state.note();
             state.leased -= 1;
         }
         if let Some(slot) = slot.filter(|slot| slot.in_ring) {
@@ -167,7 +185,10 @@ impl<M> Draft<M> {
     /// The batch is finished: nobody writes it any more.
     pub(crate) fn freeze(mut self) -> Lease<M> {
         if self.0.slot().in_ring {
-            self.0.home.state.lock().leased += 1;
+            let mut state = self.0.home.state.lock();
+            state.note();
+            state.leased += 1;
+            drop(state);
             self.0.leased = true;
         }
         Lease(self.0)

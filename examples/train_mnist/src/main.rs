@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("final loss: {final_loss}");
     println!("test accuracy: {:.2} %", 100.0 * f64::from(right) / tested as f64);
     println!("samples/s: {:.0}", stats.samples as f64 / seconds);
-    println!("trainer waited for data: {:.2} % of the time", 100.0 * stats.trainer_wait_seconds / seconds);
+    println!("trainer waited for data: {:.2} % of the time", 100.0 * stats.trainer.wait_seconds / seconds);
     println!("ring: {} slots, {} bytes, {} regrown, {} spilled", ring.slots, ring.bytes, ring.regrown, ring.spilled);
     Ok(())
 }

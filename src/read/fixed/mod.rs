@@ -7,7 +7,6 @@ mod summary;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
 
 use crate::decode::converts;
 use crate::dtype::DType;
@@ -188,13 +187,13 @@ impl FixedRecords {
     }
 
     pub(crate) fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
-        let begin = Instant::now();
+        let begin = job.lap();
         let fetched = scratch.of::<Fetched>();
         while let Some(nth) = job.advance() {
             job.report(self.write(fetched, job.samples()[nth], nth, &mut rows.row(nth).tensor(0)));
         }
         if fetched.is_late() {
-            job.read_for(begin.elapsed());
+            job.read_since(begin);
         }
     }
 

@@ -1,0 +1,189 @@
+//! Where statistics are written, by whoever does the work; read by `stats`.
+//!
+//! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed size, and
+//! the few slowest samples into a table of fixed size.
+
+mod clock;
+mod damage;
+mod histogram;
+mod slowest;
+mod trainer;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use clock::{Lap, Spent, process_cpu};
+pub(crate) use damage::{Damage, DamageTally, Damages};
+pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
+pub(crate) use slowest::{Slow, Slowest};
+pub(crate) use trainer::{TrainerClock, TrainerCounter};
+
+/// One stage's figures, summed over its threads.
+#[derive(Debug)]
+pub(crate) struct StageCounter {
+    pub(crate) busy_ns: AtomicU64,
+    /// Part of the busy time in which the processor time was read, too, and what that was.
+    pub(crate) timed_ns: AtomicU64,
+    pub(crate) cpu_ns: AtomicU64,
+    pub(crate) samples: AtomicU64,
+    /// By sample, or by batch where a stage works on whole ones.
+    pub(crate) times: Histogram,
+}
+
+impl StageCounter {
+    fn new() -> Self {
+        Self {
+            busy_ns: AtomicU64::new(0),
+            timed_ns: AtomicU64::new(0),
+            cpu_ns: AtomicU64::new(0),
+            samples: AtomicU64::new(0),
+            times: Histogram::new(),
+        }
+    }
+
+    /// Work on `samples` samples.
+    pub(crate) fn busy(&self, spent: Spent, samples: usize) {
+        add(&self.busy_ns, spent.wall);
+        if let Some(cpu) = spent.cpu {
+            add(&self.timed_ns, spent.wall);
+            add(&self.cpu_ns, cpu);
+        }
+        self.samples.fetch_add(samples as u64, Ordering::Relaxed);
+    }
+}
+
+/// Adds a time to a counter of nanoseconds.
+pub(crate) fn add(counter: &AtomicU64, time: Duration) {
+    counter.fetch_add(nanoseconds(time), Ordering::Relaxed);
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// What the trainer waited for, in nanoseconds, and how full the ring was: integrals over time.
+#[derive(Debug, Default)]
+pub(crate) struct QueueCounter {
+    /// Time that the ring was in use at all: not lent to another iterator.
+    pub(crate) time_ns: AtomicU64,
+    /// Time in which the next batch was ready, and in which others were but not this one.
+    pub(crate) ready_ns: AtomicU64,
+    pub(crate) behind_ns: AtomicU64,
+    /// Batches times time.
+    pub(crate) ready_batch_ns: AtomicU64,
+    pub(crate) filling_batch_ns: AtomicU64,
+    /// The trainer waited: for planning, for a slot that it holds itself, for the batch that is being filled while no other is
+    /// ready, for a batch behind which others are ready.
+    pub(crate) wait_plan_ns: AtomicU64,
+    pub(crate) wait_slot_ns: AtomicU64,
+    pub(crate) wait_fill_ns: AtomicU64,
+    pub(crate) wait_behind_ns: AtomicU64,
+}
+
+/// All figures of one iterator.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) plan: StageCounter,
+    pub(crate) read: StageCounter,
+    pub(crate) decode: StageCounter,
+    pub(crate) transform: StageCounter,
+    pub(crate) settle: StageCounter,
+    /// Time that planning waited because enough batches were planned, and because the caller held the slots.
+    pub(crate) room_wait_ns: AtomicU64,
+    pub(crate) slot_wait_ns: AtomicU64,
+    /// Time that workers waited for work.
+    pub(crate) idle_ns: AtomicU64,
+    pub(crate) trainer: TrainerCounter,
+    pub(crate) queue: QueueCounter,
+    pub(crate) reads: Concurrency,
+    pub(crate) slowest: Slowest,
+    pub(crate) batches: AtomicU64,
+    pub(crate) samples: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) replaced: AtomicU64,
+    pub(crate) refilled: AtomicU64,
+    pub(crate) left_behind: AtomicU64,
+    pub(crate) moved_rows: AtomicU64,
+    pub(crate) scope_spilled: AtomicU64,
+    pub(crate) detached: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+    /// By kind.
+    pub(crate) damage: [AtomicU64; Damage::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self {
+            plan: StageCounter::new(),
+            read: StageCounter::new(),
+            decode: StageCounter::new(),
+            transform: StageCounter::new(),
+            settle: StageCounter::new(),
+            room_wait_ns: AtomicU64::new(0),
+            slot_wait_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(0),
+            trainer: TrainerCounter::new(),
+            queue: QueueCounter::default(),
+            reads: Concurrency::default(),
+            slowest: Slowest::new(),
+            batches: AtomicU64::new(0),
+            samples: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            refilled: AtomicU64::new(0),
+            left_behind: AtomicU64::new(0),
+            moved_rows: AtomicU64::new(0),
+            scope_spilled: AtomicU64::new(0),
+            detached: AtomicU64::new(0),
+            damaged: AtomicU64::new(0),
+            damage: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    pub(crate) fn count_damage(&self, tally: DamageTally) {
+        if tally.images == 0 {
+            return;
+        }
+        self.damaged.fetch_add(tally.images, Ordering::Relaxed);
+        for (counter, count) in self.damage.iter().zip(tally.kinds) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn trainer_waited(&self, since: Instant) {
+        add(&self.trainer.wait_ns, since.elapsed());
+    }
+}
+
+/// How long reading took by how many jobs read at the same time: what tells storage that answers late from storage that gives
+/// only so many bytes a second.
+#[derive(Debug, Default)]
+pub(crate) struct Concurrency {
+    reading: AtomicU64,
+    /// For 1, 2, 3 to 4, 5 to 8 jobs and so on: time, samples, and the sum over samples of how many jobs read.
+    pub(crate) levels: [[AtomicU64; 3]; LEVELS],
+}
+
+/// Up to 4096 jobs that read at the same time.
+pub(crate) const LEVELS: usize = 13;
+
+impl Concurrency {
+    /// A job begins to read: how many do so now.
+    pub(crate) fn enter(&self) -> u64 {
+        self.reading.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A job has read `samples` samples. `entered` is what `enter` said.
+    pub(crate) fn leave(&self, entered: u64, time: Duration, samples: usize) {
+        let left = self.reading.fetch_sub(1, Ordering::Relaxed);
+        let jobs = entered.midpoint(left).max(1);
+        let level = (u64::BITS - (jobs - 1).leading_zeros()) as usize;
+        let samples = samples as u64;
+        let sums = [nanoseconds(time), samples, samples * jobs];
+        for (sum, add) in self.levels[level.min(LEVELS - 1)].iter().zip(sums) {
+            sum.fetch_add(add, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Figures of a run: how often, how much, how long, and what they say: which part of the loader, if any, keeps the trainer
+//! waiting.
+//!
+//! Every iterator counts all the time; [`Stats`] is a snapshot of it, and the difference of two snapshots tells what happened
+//! between them.
+
+mod parts;
+mod show;
+mod times;
+mod upload;
+
+use std::ops::Sub;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::counters::{Counters, Damage, Slow, process_cpu};
+pub use crate::ring::RingStats;
+
+pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
+pub use times::Times;
+pub use upload::UploadStats;
+
+/// The figures of an iterator since it was made: who worked, who waited, and for how long.
+///
+/// ```
+/// use ringfeed::{DataSetIterator, Loader};
+///
+/// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50).build()?;
+/// train.epoch()?.for_each(drop);
+/// let before = train.stats();
+/// train.epoch()?.for_each(drop);
+/// let second_epoch = &train.stats() - &before;
+/// assert_eq!((second_epoch.samples, second_epoch.trainer.batches), (150, 3));
+/// println!("{second_epoch}");
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stats {
+    /// Batches handed out.
+    pub batches: u64,
+    /// Samples handed out.
+    pub samples: u64,
+    /// Bytes of tensors handed out.
+    pub bytes: u64,
+    /// Bad records left out.
+    pub skipped: u64,
+    /// Bad records replaced by other samples.
+    pub replaced: u64,
+    /// Batches laid out and filled again because a replacement was longer.
+    pub refilled: u64,
+    /// Reading threads left behind because a sample took longer than its time limit.
+    pub left_behind: u64,
+    /// Rows moved up inside their slot because a bad one before them was left out.
+    pub moved_rows: u64,
+    /// Arrays of transforms' scopes that did not fit the memory kept for them: those of the first samples, by which it is learned,
+    /// and larger ones than any before.
+    pub scope_spilled: u64,
+    /// Batches copied out of the ring on request.
+    pub detached: u64,
+    /// Damaged images that were handed out all the same, because libjpeg loads them with a warning.
+    pub damaged: u64,
+    /// What was wrong with them: only the kinds that were met. An image may have several.
+    pub damage: Vec<DamageStats>,
+    /// What the trainer did.
+    pub trainer: TrainerStats,
+    /// What each stage did.
+    pub stages: Vec<StageStats>,
+    /// What takes time in the first of them.
+    pub planning: Planning,
+    /// The threads that do the others.
+    pub workers: WorkerStats,
+    /// Batches on their way to the trainer.
+    pub queue: QueueStats,
+    /// How long reading took by how many jobs read at the same time, the fewest first.
+    pub reads: Vec<ReadStats>,
+    /// The samples that took longest of all since the iterator was made, the slowest first: at most ten, each once. Samples that
+    /// take less than 20 us are not timed one by one.
+    pub slowest: Vec<SlowSample>,
+    /// The upload, where batches are copied to a device.
+    pub upload: Option<UploadStats>,
+    /// The ring.
+    pub ring: RingStats,
+    /// Bytes that count against the workspace's [`MemoryBudget`](crate::memory::MemoryBudget) now: its rings, and what was opened
+    /// within the same budget (row indexes, listings, inflated files, records of streams).
+    pub memory_bytes: u64,
+    /// Cores that this process may use: what the system and its control groups (containers) leave it.
+    pub cores: usize,
+    /// Time that the whole process was on a processor core, in seconds; absent where the system does not tell.
+    pub process_cpu_seconds: Option<f64>,
+    #[serde(skip)]
+    read_levels: Vec<[u64; 3]>,
+}
+
+/// How many images had one kind of damage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DamageStats {
+    /// The kind, in words: `stray bytes before a marker`, `data that ends early`, `surplus data`, `bits that are no code`,
+    /// `wrong restart markers`, `wrong scan headers` or `no end-of-image marker`.
+    pub kind: &'static str,
+    /// Images that have it.
+    pub images: u64,
+}
+
+/// What an iterator tells beside its counters.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// None for the shield.
+    pub(crate) workers: usize,
+    pub(crate) prefetch: usize,
+    pub(crate) planning: Planning,
+    pub(crate) cores: usize,
+    pub(crate) ring: RingStats,
+    pub(crate) memory_bytes: u64,
+    /// Of the worker threads: time on a core, and time that they waited for one.
+    pub(crate) scheduled: Option<[f64; 2]>,
+}
+
+impl Stats {
+    /// `name` says where a sample is.
+    pub(crate) fn read(counters: &Counters, setting: Setting, mut name: impl FnMut(u64) -> String) -> Self {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let threads = setting.workers.max(1);
+        let mut stages = vec![
+            StageStats::read("plan", 1, &counters.plan),
+            StageStats::read("read", threads, &counters.read),
+            StageStats::read("decode", threads, &counters.decode),
+        ];
+        if load(&counters.transform.busy_ns) > 0 {
+            stages.push(StageStats::read("transform", threads, &counters.transform));
+        }
+        stages.push(StageStats::read("settle", threads, &counters.settle));
+        let read_levels = ReadStats::read(&counters.reads);
+        let slow = |slow: Slow| SlowSample {
+            sample: slow.sample,
+            name: name(slow.sample),
+            read_seconds: slow.read_ns as f64 / 1e9,
+            decode_seconds: slow.decode_ns as f64 / 1e9,
+            transform_seconds: slow.transform_ns as f64 / 1e9,
+        };
+        Self {
+            batches: load(&counters.batches),
+            samples: load(&counters.samples),
+            bytes: load(&counters.bytes),
+            skipped: load(&counters.skipped),
+            replaced: load(&counters.replaced),
+            refilled: load(&counters.refilled),
+            left_behind: load(&counters.left_behind),
+            moved_rows: load(&counters.moved_rows),
+            scope_spilled: load(&counters.scope_spilled),
+            detached: load(&counters.detached),
+            damaged: load(&counters.damaged),
+            damage: DamageStats::of(counters.damage.each_ref().map(load)),
+            trainer: TrainerStats::read(&counters.trainer),
+            workers: WorkerStats {
+                threads: setting.workers,
+                busy_seconds: stages[1..].iter().map(|stage| stage.busy_seconds).sum(),
+                idle_seconds: seconds(&counters.idle_ns),
+                cpu_seconds: setting.scheduled.map(|[cpu, _]| cpu),
+                queued_seconds: setting.scheduled.map(|[_, queued]| queued),
+            },
+            stages,
+            planning: setting.planning,
+            queue: QueueStats::read(counters, setting.prefetch),
+            reads: ReadStats::of(&read_levels),
+            slowest: counters.slowest.read().into_iter().map(slow).collect(),
+            upload: None,
+            ring: setting.ring,
+            memory_bytes: setting.memory_bytes,
+            cores: setting.cores,
+            process_cpu_seconds: process_cpu().map(|time| time.as_secs_f64()),
+            read_levels,
+        }
+    }
+
+    /// What happened since `earlier` figures of the same iterator.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |kind| earlier.damage.iter().find(|damage| damage.kind == kind).map_or(0, |damage| damage.images);
+        let damage = self.damage.iter();
+        let damage =
+            damage.map(|damage| DamageStats { images: damage.images.saturating_sub(before(damage.kind)), ..*damage });
+        let stages = self.stages.iter().map(|stage| {
+            let before = earlier.stages.iter().find(|before| before.name == stage.name);
+            before.map_or_else(|| stage.clone(), |before| stage.since(before))
+        });
+        let mut read_levels = self.read_levels.clone();
+        for (level, before) in read_levels.iter_mut().zip(&earlier.read_levels) {
+            level.iter_mut().zip(before).for_each(|(sum, before)| *sum = sum.saturating_sub(*before));
+        }
+        let mut ring = self.ring;
+        ring.held_seconds = less(ring.held_seconds, earlier.ring.held_seconds);
+        Self {
+            batches: self.batches.saturating_sub(earlier.batches),
+            samples: self.samples.saturating_sub(earlier.samples),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            skipped: self.skipped.saturating_sub(earlier.skipped),
+            replaced: self.replaced.saturating_sub(earlier.replaced),
+            refilled: self.refilled.saturating_sub(earlier.refilled),
+            left_behind: self.left_behind.saturating_sub(earlier.left_behind),
+            moved_rows: self.moved_rows.saturating_sub(earlier.moved_rows),
+            scope_spilled: self.scope_spilled.saturating_sub(earlier.scope_spilled),
+            detached: self.detached.saturating_sub(earlier.detached),
+            damaged: self.damaged.saturating_sub(earlier.damaged),
+            damage: damage.filter(|damage| damage.images > 0).collect(),
+            trainer: self.trainer.since(&earlier.trainer),
+            stages: stages.collect(),
+            planning: self.planning,
+            workers: self.workers.since(&earlier.workers),
+            queue: self.queue.since(&earlier.queue),
+            reads: ReadStats::of(&read_levels),
+            slowest: self.slowest.clone(),
+            upload: self.upload.map(|upload| upload.since(&earlier.upload.unwrap_or_default())),
+            ring,
+            memory_bytes: self.memory_bytes,
+            cores: self.cores,
+            process_cpu_seconds: self
+                .process_cpu_seconds
+                .zip(earlier.process_cpu_seconds)
+                .map(|(now, then)| less(now, then)),
+            read_levels,
+        }
+    }
+
+    /// What limited throughput over `elapsed`: `trainer` if it waited for less than a twentieth of the time, otherwise
+    /// the stage that was busiest for its threads.
+    pub fn bottleneck(&self, elapsed: Duration) -> &'static str {
+        if self.trainer.wait_seconds < 0.05 * elapsed.as_secs_f64() {
+            return "trainer";
+        }
+        let [plan, rest @ ..] = self.stages.as_slice() else { return "trainer" };
+        let busiest = rest.iter().max_by(|a, b| a.busy_seconds.total_cmp(&b.busy_seconds));
+        let workers = self.workers.busy_seconds / self.workers.threads.max(1) as f64;
+        busiest.filter(|_| plan.busy_seconds <= workers).map_or("plan", |stage| stage.name)
+    }
+
+    /// The stage of this name, such as `decode`, if there is one.
+    pub fn stage(&self, name: &str) -> Option<&StageStats> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+}
+
+/// The same as [`Stats::since`]: what happened between two snapshots.
+impl Sub for &Stats {
+    type Output = Stats;
+
+    fn sub(self, earlier: Self) -> Stats {
+        self.since(earlier)
+    }
+}
+
+impl DamageStats {
+    /// The kinds that were met.
+    pub(crate) fn of(images: [u64; Damage::ALL.len()]) -> Vec<Self> {
+        let damage = Damage::ALL.iter().zip(images).map(|(damage, images)| Self { kind: damage.as_str(), images });
+        damage.filter(|damage| damage.images > 0).collect()
+    }
+}
+
+fn seconds(nanoseconds: &AtomicU64) -> f64 {
+    nanoseconds.load(Ordering::Relaxed) as f64 / 1e9
+}
+
+/// A difference of times, of which the later one may have been read a moment before.
+fn less(later: f64, earlier: f64) -> f64 {
+    (later - earlier).max(0.0)
+}
+
+/// A part of a whole; none of nothing.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

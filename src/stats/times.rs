@@ -1,0 +1,86 @@
+use serde::Serialize;
+
+use crate::counters::{BUCKETS, Histogram, bounds_of};
+
+/// How long something took, each time: known to an eighth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// How often.
+    pub count: u64,
+    /// Half of them took no longer, in seconds.
+    pub p50_seconds: f64,
+    /// Nine of ten took no longer, in seconds.
+    pub p90_seconds: f64,
+    /// 99 of 100 took no longer, in seconds.
+    pub p99_seconds: f64,
+    /// The buckets that hold any, with how many.
+    #[serde(skip)]
+    buckets: Vec<(usize, u64)>,
+}
+
+impl Times {
+    pub(super) fn read(histogram: &Histogram) -> Self {
+        let counts = histogram.read().into_iter().enumerate();
+        Self::of(counts.filter(|(_, count)| *count > 0).collect())
+    }
+
+    fn of(buckets: Vec<(usize, u64)>) -> Self {
+        let mut times = Self { count: buckets.iter().map(|(_, count)| count).sum(), buckets, ..Self::default() };
+        [times.p50_seconds, times.p90_seconds, times.p99_seconds] = [0.5, 0.9, 0.99].map(|share| times.quantile(share));
+        times
+    }
+
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let mut before = [0; BUCKETS];
+        for (bucket, count) in &earlier.buckets {
+            before[*bucket] = *count;
+        }
+        let left = self.buckets.iter().map(|(bucket, count)| (*bucket, count.saturating_sub(before[*bucket])));
+        Self::of(left.filter(|(_, count)| *count > 0).collect())
+    }
+
+    /// What `share` of them (0 to 1) took no longer than, in seconds: the middle of its bucket.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let rank = (share * self.count as f64).ceil().max(1.0) as u64;
+        let mut passed = 0;
+        let bucket = self.buckets.iter().find(|(_, count)| {
+            passed += count;
+            passed >= rank
+        });
+        bucket.map_or(0.0, |(bucket, _)| {
+            let (from, to) = bounds_of(*bucket);
+            // The first bucket is that of what took no time at all.
+            if *bucket == 0 { 0.0 } else { from.midpoint(to) / 1e9 }
+        })
+    }
+
+    /// Upper bound in seconds and number of times, for each bucket that holds any: the shortest first.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.buckets.iter().map(|(bucket, count)| (bounds_of(*bucket).1 / 1e9, *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn quantiles_are_known_to_an_eighth_and_differences_leave_what_came_later() {
+        let histogram = Histogram::new();
+        (1..=1000).for_each(|us| histogram.record(Duration::from_micros(us), 1));
+        let earlier = Times::read(&histogram);
+        for (found, exact) in
+            [(earlier.p50_seconds, 500e-6), (earlier.p90_seconds, 900e-6), (earlier.p99_seconds, 990e-6)]
+        {
+            assert!((found / exact - 1.0).abs() <= 0.125, "{found} {exact}");
+        }
+        histogram.record(Duration::from_millis(8), 3);
+        let since = Times::read(&histogram).since(&earlier);
+        assert_eq!(since.count, 3);
+        assert!((since.p50_seconds / 8e-3 - 1.0).abs() <= 0.125);
+        assert_eq!(since.buckets().map(|(_, count)| count).collect::<Vec<_>>(), [3]);
+        assert_eq!(Times::default().quantile(0.5), 0.0);
+    }
+}

@@ -1,0 +1,41 @@
+use serde::Serialize;
+
+use super::less;
+
+/// The figures of an upload stage, over all its devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct UploadStats {
+    /// Batches whose copies were started.
+    pub batches: u64,
+    /// Samples in them.
+    pub samples: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// How often a device slot was given memory: once for each slot, and when batches grew.
+    pub grown: u64,
+    /// Time that upload threads waited for a host batch while no copy was under way, in seconds: the loader was late.
+    pub load_wait_seconds: f64,
+    /// Time that they waited for a device slot, in seconds: the trainer was late.
+    pub slot_wait_seconds: f64,
+    /// Time that they waited for copies to land, in seconds.
+    pub copy_wait_seconds: f64,
+    /// Time that the trainer waited in `next` and for copies, in seconds.
+    pub trainer_wait_seconds: f64,
+}
+
+impl UploadStats {
+    /// What happened since `earlier` figures of the same stage.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            batches: self.batches.saturating_sub(earlier.batches),
+            samples: self.samples.saturating_sub(earlier.samples),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            grown: self.grown.saturating_sub(earlier.grown),
+            load_wait_seconds: less(self.load_wait_seconds, earlier.load_wait_seconds),
+            slot_wait_seconds: less(self.slot_wait_seconds, earlier.slot_wait_seconds),
+            copy_wait_seconds: less(self.copy_wait_seconds, earlier.copy_wait_seconds),
+            trainer_wait_seconds: less(self.trainer_wait_seconds, earlier.trainer_wait_seconds),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What statistics say of runs whose truth is known: who waited for what, who worked, and how long.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::{
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, Location, ReaderSource, Result,
+    Role, Stats, TensorSpec, Workspace, shield, wrap,
+};
+
+/// Samples whose reading and decoding take as long as is said.
+struct Slow {
+    tensors: Vec<TensorSpec>,
+    read: fn(u64) -> Duration,
+    decode: fn(u64) -> Duration,
+}
+
+const NONE: fn(u64) -> Duration = |_| Duration::ZERO;
+
+fn slow(read: fn(u64) -> Duration, decode: fn(u64) -> Duration) -> ReaderSource {
+    let tensors = vec![TensorSpec::new("x", Role::Feature, DType::U8, &[4])];
+    ReaderSource::new(Slow { tensors, read, decode }).batch_size(4)
+}
+
+impl RecordReader for Slow {
+    fn len(&self) -> u64 {
+        40
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+        sleep((self.read)(samples[nth]));
+        Ok(())
+    }
+
+    fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        sleep((self.decode)(sample.id));
+        row.tensor(0).as_mut_slice::<u8>()?.fill(sample.id as u8);
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), path: Some("sample".into()), ..Location::default() }
+    }
+}
+
+fn workspace(workers: usize, prefetch: usize) -> Workspace {
+    Workspace::builder().workers(workers).prefetch(prefetch).across_epochs(false).build().unwrap()
+}
+
+fn after_an_epoch(source: ReaderSource, workspace: &Workspace, step: Duration) -> Stats {
+    let mut iterator = AsyncDataSetIterator::new(source, workspace).unwrap();
+    for batch in &mut iterator {
+        batch.unwrap();
+        sleep(step);
+    }
+    iterator.stats()
+}
+
+const fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+#[test]
+fn each_stage_knows_its_time_and_what_of_it_was_spent_on_a_core() {
+    let stats = after_an_epoch(slow(|_| ms(5), |_| ms(3)), &workspace(2, 2), Duration::ZERO);
+    let [read, decode] = ["read", "decode"].map(|name| stats.stage(name).unwrap());
+    assert!(read.busy_seconds >= 0.2 && decode.busy_seconds >= 0.12, "40 samples: {stats}");
+    assert!(read.times.p50_seconds >= 0.0045 && decode.times.p50_seconds >= 0.0027, "{stats}");
+    assert_eq!((read.samples, read.times.count, decode.times.count), (40, 40, 40));
+    if cfg!(unix) {
+        assert!(read.cpu_seconds.unwrap() < 0.5 * read.busy_seconds, "who sleeps is on no core: {stats}");
+    }
+    assert!(stats.workers.busy_seconds >= 0.32, "{stats}");
+    assert_eq!(stats.stage("transform"), None, "there are none");
+    assert!(stats.trainer.wait_seconds >= 0.1, "two workers need 0.16 s: {stats}");
+    assert!(stats.queue.wait_fill_seconds > 10.0 * stats.queue.wait_slot_seconds, "{stats}");
+}
+
+#[test]
+fn the_slowest_samples_are_known_by_name() {
+    let decode = |sample| if sample == 17 { ms(60) } else { ms(1) };
+    let stats = after_an_epoch(slow(NONE, decode), &workspace(2, 2), Duration::ZERO);
+    let slowest = &stats.slowest[0];
+    assert_eq!((slowest.sample, slowest.name.as_str()), (17, "sample: record 17"));
+    assert!(slowest.decode_seconds >= 0.06 && slowest.read_seconds < 0.03, "{slowest:?}");
+    assert!(stats.slowest.len() <= 10);
+    assert!(stats.queue.wait_behind_seconds > 0.0, "batches behind it were ready: {stats}");
+}
+
+#[test]
+fn a_slow_trainer_finds_its_batches_ready() {
+    let stats = after_an_epoch(slow(NONE, NONE), &workspace(1, 2), ms(20));
+    assert!(stats.trainer.busy_seconds >= 0.2 && stats.trainer.steps.p50_seconds >= 0.018, "{stats}");
+    assert!(stats.trainer.readiness() >= 0.5 && stats.queue.readiness() >= 0.5, "{stats}");
+    assert!(stats.queue.planning_full_seconds > 0.0, "{stats}");
+}
+
+#[test]
+fn who_holds_batches_waits_for_slots() {
+    let workspace = Workspace::builder().workers(1).prefetch(1).build().unwrap();
+    let mut iterator = AsyncDataSetIterator::new(slow(NONE, NONE), &workspace).unwrap();
+    let held: Vec<_> = (0..3).map(|_| iterator.next().unwrap().unwrap()).collect();
+    let dropping = std::thread::spawn(move || {
+        sleep(ms(100));
+        drop(held);
+    });
+    iterator.next().unwrap().unwrap();
+    dropping.join().unwrap();
+    let stats = iterator.stats();
+    assert!(stats.queue.wait_slot_seconds > 0.0 && stats.queue.planning_slot_seconds > 0.0, "{stats}");
+    assert!(stats.ring.held_seconds >= 0.25, "three batches, 0.1 s: {:?}", stats.ring);
+}
+
+#[test]
+fn the_shield_makes_the_trainer_wait_for_everything() {
+    let source = slow(NONE, |_| ms(2));
+    let mut iterator = AsyncShieldDataSetIterator::new(source, &workspace(1, 2)).unwrap();
+    iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let stats = iterator.stats();
+    assert!(stats.trainer.wait_seconds >= 0.08 && stats.trainer.readiness() == 0.0, "{stats}");
+    assert_eq!((stats.workers.threads, stats.queue.seconds), (0, 0.0));
+    assert_eq!(stats.slowest.len(), 10);
+}
+
+#[test]
+fn differences_are_those_of_what_happened_in_between() {
+    let mut iterator = wrap(shield(slow(NONE, |_| ms(1))), &workspace(1, 2)).unwrap();
+    iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+    let before = iterator.stats();
+    assert_eq!((&before - &before).samples, 0);
+    for epoch in iterator.epochs(2) {
+        epoch.unwrap().for_each(|batch| drop(batch.unwrap()));
+    }
+    let later = iterator.stats();
+    let between = &later - &before;
+    assert_eq!((between.samples, between.batches, between.trainer.batches), (80, 20, 20));
+    let decode = between.stage("decode").unwrap();
+    assert_eq!((decode.samples, decode.times.count), (80, 80));
+    assert!(decode.busy_seconds >= 0.08 && decode.busy_seconds < later.stage("decode").unwrap().busy_seconds);
+    let all = before.trainer.waits.count + between.trainer.waits.count;
+    assert_eq!(all, later.trainer.waits.count);
+}
+
+#[test]
+fn figures_are_written_for_people_and_for_programs() {
+    let loader = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50).workers(2);
+    let mut iterator = loader.build().unwrap();
+    iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+    let stats = iterator.stats();
+    let shown = stats.to_string();
+    for word in ["trainer    3 batches", "of the time", "workers    2 on ", "stage", "plan", "read", "decode", "settle"]
+    {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    let json = serde_json::to_value(&stats).unwrap();
+    assert_eq!((&json["trainer"]["batches"], &json["samples"]), (&3.into(), &150.into()));
+    assert!(json["stages"][2]["times"]["p99_seconds"].is_f64(), "{json}");
+    assert_eq!(json["planning"], "order");
+}
