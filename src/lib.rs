@@ -13,6 +13,7 @@ pub mod memory;
 pub mod normalise;
 pub mod order;
 mod prefetch;
+pub mod prepare;
 mod random;
 pub mod read;
 mod ring;

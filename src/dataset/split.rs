@@ -146,6 +146,26 @@ pub enum Part {
 }
 
 impl Split {
+    /// This share of the data for training, and the [rest](Self::rest) for tests.
+    ///
+    /// ```
+    /// use ringfeed::{Loader, Split};
+    ///
+    /// let iris = Loader::csv("fixtures/iris.csv");
+    /// let (train, test) = (iris.clone().split(Split::train(0.8)), iris.split(Split::train(0.8).rest()));
+    /// assert_eq!(train.plan()?.samples.unwrap_or(0) + test.plan()?.samples.unwrap_or(0), 150);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    pub fn train(share: f64) -> Self {
+        Self { train: share, validation: 0.0, test: 1.0 - share, seed: 0, part: Part::Train }
+    }
+
+    /// What the same split leaves for tests.
+    #[must_use]
+    pub fn rest(self) -> Self {
+        Self { part: Part::Test, ..self }
+    }
+
     pub(crate) fn fault(&self) -> Option<String> {
         shares_fault(&[self.train, self.validation, self.test])
     }

@@ -10,6 +10,7 @@ use crate::files;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::FetchLimit;
+use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
 use crate::read::{Formats, Paths, SourceConfig, is_pattern};
@@ -62,6 +63,13 @@ pub struct LoaderConfig {
     /// The tensors of a sample by name, and what each is made of. Without any, what the source gives by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::read::fields::by_name")]
     pub fields: Vec<(String, Field)>,
+    /// A fitted recipe whose tensors samples have beside those of `fields`: a file that [`Prepared::save`](crate::prepare::Prepared::save)
+    /// wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedConfig>,
+    /// What `ringfeed fit` fits to these samples and saves as `prepared`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Recipe>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
@@ -203,6 +211,8 @@ impl Default for LoaderConfig {
             sources: Vec::new(),
             source: None,
             fields: Vec::new(),
+            prepared: None,
+            prepare: None,
             batch_size: default_batch_size(),
             shuffle: None,
             split: None,
@@ -307,6 +317,7 @@ impl LoaderConfig {
             NormaliserConfig::Inline(_) => None,
         });
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
+        let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
         let source = self.source.iter_mut().flat_map(|source| source.path.iter_mut());
         self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
     }
@@ -323,10 +334,10 @@ impl LoaderConfig {
     /// What can't be asked of data of the user's own.
     fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
         match own {
-            Own::Container(_) if self.fields.is_empty() => {
+            Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {
                 Some("fields: say what tensors are made of; a container gives values alone")
             }
-            Own::Samples(_) if !self.fields.is_empty() => {
+            Own::Samples(_) if !self.fields.is_empty() || self.prepared.is_some() => {
                 Some("fields: the samples of an iterator are tensors already")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
@@ -396,6 +407,17 @@ impl LoaderConfig {
                 faults.push(format!("normalise.{tensor}: {}", missing_path(path)));
             }
         }
+        match (&self.prepared, &self.prepare) {
+            (Some(PreparedConfig::File(path)), _) if !path.exists() => {
+                let advice = if self.prepare.is_some() { "; `ringfeed fit` writes it" } else { "" };
+                faults.push(format!("prepared: {}{advice}", missing_path(path)));
+            }
+            (None, Some(_)) => {
+                faults.push("prepare: say by `prepared` which file it is saved in once it is fitted".to_owned());
+            }
+            _ => {}
+        }
+        faults.extend(self.prepare.iter().flat_map(Recipe::faults).map(|fault| format!("prepare.{fault}")));
         for (tensor, operations) in &self.augment {
             let found = operations.iter().flat_map(NumberAugment::faults);
             faults.extend(found.map(|fault| format!("augment.{tensor}: {fault}")));

@@ -4,6 +4,7 @@ mod config;
 mod container;
 mod own;
 mod plan;
+mod prepare;
 mod resolve;
 mod settings;
 mod transforms;
@@ -137,10 +138,13 @@ impl Loader {
     /// The same with its source's format detected, and with its fields as options of its sources.
     fn resolved(&self) -> Result<Cow<'_, Self>> {
         let config = &self.config;
-        if self.own.is_some() || config.source.is_none() && config.fields.is_empty() {
-            return Ok(Cow::Borrowed(self));
-        }
-        let resolved = Self { config: config.clone().resolved_with(&self.formats)?, ..self.clone() };
+        let is_named = config.source.is_some() || !config.fields.is_empty();
+        let config = match (&self.own, &config.prepared) {
+            (None, prepared) if is_named || prepared.is_some() => config.clone().resolved_with(&self.formats)?,
+            (Some(_), Some(_)) => config.clone().with_prepared()?,
+            _ => return Ok(Cow::Borrowed(self)),
+        };
+        let resolved = Self { config, ..self.clone() };
         resolved.check()?;
         Ok(Cow::Owned(resolved))
     }

@@ -27,13 +27,24 @@ impl LoaderConfig {
         if let Some(source) = self.source.take() {
             self.sources = formats.detect_all(&source.path)?;
         }
-        let fields = std::mem::take(&mut self.fields);
+        let mut named = self.with_prepared()?;
+        let fields = std::mem::take(&mut named.fields);
         if !fields.is_empty() {
-            let [source] = self.sources.as_mut_slice() else {
+            let [source] = named.sources.as_mut_slice() else {
                 let message = "fields: they are those of one source; there are several";
                 return Err(Error::new(ErrorKind::Config, message));
             };
             source.fields = fields;
+        }
+        Ok(named)
+    }
+
+    /// The same with what was [prepared](Self::prepared) as the first of the fields.
+    pub(super) fn with_prepared(mut self) -> Result<Self> {
+        if let Some(prepared) = self.prepared.take() {
+            self.prepare = None;
+            let prepared = prepared.load()?;
+            self.fields.insert(0, (prepared.tensors()[0].name.clone(), prepared.field()));
         }
         Ok(self)
     }

@@ -180,7 +180,7 @@ impl JsonLines {
     }
 
     /// Steps to the field of this name.
-    fn steps_to(name: &str) -> Vec<String> {
+    pub(super) fn steps_to(name: &str) -> Vec<String> {
         if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
     }
 }

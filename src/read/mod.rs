@@ -30,6 +30,8 @@ mod many;
 mod memory;
 mod names;
 pub(crate) mod npy;
+mod one;
+mod outside;
 mod packed;
 mod parallel;
 #[cfg(feature = "parquet")]
@@ -76,6 +78,8 @@ pub(crate) use jsonl::Jsonl;
 pub use lines::{LineOptions, Lines, TextLines};
 pub use memory::MemoryReader;
 pub(crate) use npy::{Npy, NpyOptions};
+pub(crate) use one::{JsonMemory, OneCsv, OneJson};
+pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_pattern};
 pub(crate) use raw::{Raw, RawOptions};
 pub use samples::{Array, SampleStream};

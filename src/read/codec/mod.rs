@@ -6,6 +6,7 @@ mod image;
 mod list;
 mod names;
 mod number;
+mod outside;
 mod text;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub(super) fn make(
         }
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
+        Codec::Outside(codec) => Ok(outside::make(codec)),
     };
     let single =
         matches!(field.codec, Codec::Image(_) | Codec::Class { .. } | Codec::Text { .. } | Codec::Array { .. });

@@ -6,6 +6,7 @@ use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder
 use crate::dtype::DType;
 use crate::schema::Role;
 
+use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
 pub(crate) use written::{ByName, by_name};
@@ -77,11 +78,25 @@ impl<C: Into<ColumnRef>> From<Vec<C>> for Origin {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Codec {
     Image(Image),
-    Class { names: Option<Vec<String>>, one_hot: bool },
-    Category { names: Option<Vec<Vec<String>>>, missing: Option<i64> },
+    Class {
+        names: Option<Vec<String>>,
+        one_hot: bool,
+    },
+    Category {
+        names: Option<Vec<Vec<String>>>,
+        missing: Option<i64>,
+    },
     Numbers(Numbers),
-    Text { max_len: usize, longer: Longer },
-    Array { dtype: Option<DType>, shape: Option<Vec<usize>> },
+    Text {
+        max_len: usize,
+        longer: Longer,
+    },
+    Array {
+        dtype: Option<DType>,
+        shape: Option<Vec<usize>>,
+    },
+    /// No settings say it.
+    Outside(OutsideCodec),
 }
 
 /// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
@@ -364,6 +379,11 @@ impl Text {
 impl Field {
     fn new(codec: Codec) -> Self {
         Self { from: Vec::new(), several: false, role: None, is_file: false, codec }
+    }
+
+    /// What a codec of another room makes of these fields.
+    pub(crate) fn outside(codec: OutsideCodec, fields: impl IntoIterator<Item = ColumnRef>) -> Self {
+        Self { from: fields.into_iter().collect(), several: true, ..Self::new(Codec::Outside(codec)) }
     }
 
     /// Whether it has a dimension for the fields that it comes from.

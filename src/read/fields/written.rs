@@ -235,6 +235,8 @@ impl Written {
             Codec::Array { dtype, shape } => {
                 (written.dtype, written.array) = (*dtype, Some(shape.clone().unwrap_or_default()));
             }
+            // Settings name what it is made of elsewhere, and never it.
+            Codec::Outside(_) => {}
         }
         if field.is_file {
             written = Self { file: Some(Box::new(written)), ..Self::default() };

@@ -1,0 +1,104 @@
+use crate::dataset::{BadRecords, DataSetIterator};
+use crate::error::Result;
+use crate::prepare::{Counting, Prepared, PreparedConfig, Recipe, RecipeFit, Tally};
+use crate::transform::Transforms;
+use crate::view::TensorView;
+
+use super::Loader;
+use super::config::LoaderConfig;
+
+/// Records that are counted at once.
+const BATCH_SIZE: usize = 1024;
+
+impl Loader {
+    /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field): of
+    /// whatever source has the recipe's columns. Without any field, samples have these alone.
+    ///
+    /// ```
+    /// use ringfeed::field::Class;
+    /// use ringfeed::prepare::{Median, Recipe, number};
+    /// use ringfeed::{Loader, Split};
+    ///
+    /// let length = || number().impute(Median).standardise();
+    /// let recipe = Recipe::new().column("sepal_length", length()).column("petal_length", length().log1p());
+    /// let flowers = Loader::open("fixtures/iris-species.csv")?;
+    /// let train = flowers.split(Split::train(0.8));
+    /// let prepared = recipe.fit(&train)?;
+    /// let train = train.prepare(&prepared).field("species", Class).batch_size(16).shuffle(42).build()?;
+    /// assert_eq!(train.schema().tensors().len(), 2);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn prepare(mut self, prepared: &Prepared) -> Self {
+        self.config.prepared = Some(PreparedConfig::Inline(prepared.clone()));
+        self
+    }
+}
+
+impl Recipe {
+    /// Fits it to the samples of a loader: to those of its part, where it has a [split](Loader::split), folds or a shard. Its own
+    /// fields and transforms make no difference, and neither does the order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RecipeFit::new`], [`RecipeFit::observe_all`] and [`RecipeFit::finish`].
+    pub fn fit(&self, rows: &Loader) -> Result<Prepared> {
+        let mut fit = RecipeFit::new(self)?;
+        fit.observe_all(rows)?;
+        fit.finish()
+    }
+}
+
+impl RecipeFit {
+    /// Counts the samples of a loader, each once, in one pass: see [`Recipe::fit`]. Several processes that have a
+    /// [shard](Loader::shard) each may [merge](Self::merge) what they counted.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, a bad record as the loader's policy has it (none is replaced: it is left out), and
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column of too many names.
+    pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
+        let counting = Counting::new(self);
+        let LoaderConfig {
+            sources,
+            source,
+            split,
+            folds,
+            shard,
+            bad_records,
+            workers,
+            fetch_limit,
+            shield,
+            memory,
+            ..
+        } = rows.config.clone();
+        let config = LoaderConfig {
+            sources,
+            source,
+            fields: vec![(Counting::NUMBERS.to_owned(), counting.field())],
+            batch_size: BATCH_SIZE,
+            split,
+            folds,
+            shard,
+            bad_records: bad_records.limits().map_or(BadRecords::Fail, BadRecords::Skip),
+            workers,
+            fetch_limit,
+            shield,
+            memory,
+            ..LoaderConfig::default()
+        };
+        let loader = Loader { config, transforms: Transforms::new(), ..rows.clone() };
+        let mut tally = Tally::default();
+        let mut batches: Box<dyn DataSetIterator> = loader.build()?;
+        for batch in batches.epoch()? {
+            let batch = batch?;
+            // Samples that only fill up a shard's last batch are those of another shard.
+            let records = batch.len().saturating_sub(batch.padding());
+            let (numbers, names) = (batch.tensor(Counting::NUMBERS)?, batch.tensor(Counting::NAMES)?);
+            let each = |tensor: &TensorView<'_>| tensor.shape()[1] * records;
+            counting.count_numbers(self, records, &numbers.as_slice()?[..each(&numbers)])?;
+            counting.count_names(&mut tally, &names.as_slice()?[..each(&names)]);
+        }
+        counting.finish(self, &tally)
+    }
+}

@@ -1,0 +1,63 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::Result;
+
+use super::prepared::Prepared;
+
+/// Where a fitted recipe comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum PreparedConfig {
+    /// A file that [`Prepared::save`] wrote.
+    File(PathBuf),
+    /// What stands in such a file.
+    Inline(Prepared),
+}
+
+impl PreparedConfig {
+    /// # Errors
+    ///
+    /// Those of [`Prepared::load`].
+    pub(crate) fn load(&self) -> Result<Prepared> {
+        match self {
+            Self::File(path) => Prepared::load(path),
+            Self::Inline(prepared) => Ok(prepared.clone()),
+        }
+    }
+
+    pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Inline(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PreparedConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fitted;
+
+        impl<'de> Visitor<'de> for Fitted {
+            type Value = PreparedConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the file of a fitted recipe, or what stands in it")
+            }
+
+            fn visit_str<E>(self, path: &str) -> Result<PreparedConfig, E> {
+                Ok(PreparedConfig::File(path.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PreparedConfig, A::Error> {
+                Prepared::deserialize(MapAccessDeserializer::new(map)).map(PreparedConfig::Inline)
+            }
+        }
+
+        deserializer.deserialize_any(Fitted)
+    }
+}

@@ -1,0 +1,161 @@
+//! How often each number occurs: exactly for so many different ones, and with a bounded error beyond.
+
+use std::collections::HashMap;
+
+/// Most different numbers that are told apart.
+const MOST: usize = 1 << 18;
+
+/// Bits that are given up at once where there are more. They are so few at first that the error stays below f32's own.
+const FIRST_DROPPED: u32 = 24;
+const MORE_DROPPED: u32 = 4;
+
+/// Numbers and how often each occurs.
+///
+/// Where there are more than 2^18 different ones, they are counted in classes of neighbours that share their sign, exponent and
+/// first digits, as many digits as leave no more than 2^18 classes. What a class stands for is its middle, so that a quantile
+/// is off by at most [`error`](Self::error) of itself. Which digits count depends on the numbers alone, never on their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    by_bits: HashMap<u64, u64>,
+    dropped: u32,
+}
+
+impl Counts {
+    /// Adds a finite number `times` times.
+    pub(super) fn add(&mut self, number: f64, times: u64) {
+        if times > 0 {
+            // -0 and 0 are the same number.
+            self.add_bits((number + 0.0).to_bits(), times);
+        }
+    }
+
+    fn add_bits(&mut self, bits: u64, times: u64) {
+        *self.by_bits.entry(class(bits, self.dropped)).or_default() += times;
+        while self.by_bits.len() > MOST {
+            self.drop_to(if self.dropped == 0 { FIRST_DROPPED } else { self.dropped + MORE_DROPPED });
+        }
+    }
+
+    fn drop_to(&mut self, dropped: u32) {
+        self.dropped = dropped;
+        for (bits, times) in std::mem::take(&mut self.by_bits) {
+            *self.by_bits.entry(class(bits, dropped)).or_default() += times;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.dropped > self.dropped {
+            self.drop_to(other.dropped);
+        }
+        other.by_bits.iter().for_each(|(bits, times)| self.add_bits(*bits, *times));
+    }
+
+    /// By how much of itself a quantile may be off; 0 if all numbers were told apart.
+    pub(super) fn error(&self) -> f64 {
+        if self.dropped == 0 { 0.0 } else { 2f64.powi(self.dropped as i32 - 53) }
+    }
+
+    /// The numbers in rising order, for quantiles.
+    pub(super) fn sorted(&self) -> Sorted {
+        let mut numbers: Vec<(f64, u64)> = self.by_bits.iter().map(|(bits, n)| (f64::from_bits(*bits), *n)).collect();
+        numbers.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+        let mut before = 0;
+        for (_, times) in &mut numbers {
+            before += *times;
+            *times = before;
+        }
+        Sorted(numbers)
+    }
+
+    /// The number that occurs most often, the smallest of several.
+    pub(super) fn most_frequent(&self) -> Option<f64> {
+        let numbers = self.by_bits.iter().map(|(bits, times)| (f64::from_bits(*bits), *times));
+        let most = numbers.max_by(|(one, times), (other, more)| times.cmp(more).then(other.total_cmp(one)));
+        most.map(|(number, _)| number)
+    }
+}
+
+/// The middle of the class that a number is in.
+fn class(bits: u64, dropped: u32) -> u64 {
+    match dropped {
+        0 => bits,
+        _ => bits >> dropped << dropped | 1 << (dropped - 1),
+    }
+}
+
+/// Numbers in rising order, each with how many there are up to it.
+pub(super) struct Sorted(Vec<(f64, u64)>);
+
+impl Sorted {
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.0.last().map_or(0, |(_, count)| *count)
+    }
+
+    fn nth(&self, nth: u64) -> f64 {
+        let at = self.0.partition_point(|(_, up_to)| *up_to <= nth);
+        self.0.get(at).map_or(f64::NAN, |(number, _)| *number)
+    }
+
+    /// The number below which `share` (0 to 1) of them lie, by a straight line between neighbours, in the words of
+    /// `numpy.quantile`. `None` of no numbers.
+    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+        let (_, count) = self.0.last()?;
+        let place = share.clamp(0.0, 1.0) * (count - 1) as f64;
+        let (before, part) = (place.floor(), place.fract());
+        let (low, high) = (self.nth(before as u64), self.nth((before as u64 + 1).min(count - 1)));
+        let step = high - low;
+        Some(match part {
+            0.0 => low,
+            // Numbers further apart than f64 reaches.
+            _ if step.is_infinite() => low * (1.0 - part) + high * part,
+            _ if part < 0.5 => low + step * part,
+            _ => high - step * (1.0 - part),
+        })
+    }
+
+    /// The middle one, or the mean of the two in the middle.
+    pub(super) fn median(&self) -> Option<f64> {
+        let (_, count) = self.0.last()?;
+        Some(self.nth((count - 1) / 2).midpoint(self.nth(count / 2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(numbers: impl IntoIterator<Item = f64>) -> Counts {
+        let mut counts = Counts::default();
+        numbers.into_iter().for_each(|number| counts.add(number, 1));
+        counts
+    }
+
+    #[test]
+    fn quantiles_are_those_of_numpy() {
+        let sorted = counts([3.0, -0.0, 1.0, 0.0, 10.0, 1.0]).sorted();
+        let quantiles: Vec<f64> = [0.0, 0.25, 0.3, 0.5, 0.9, 1.0].map(|share| sorted.quantile(share).unwrap()).into();
+        assert_eq!(quantiles, [0.0, 0.25, 0.5, 1.0, 6.5, 10.0]);
+        assert_eq!(sorted.median(), Some(1.0));
+        assert_eq!(counts([f64::MAX, -f64::MAX]).sorted().quantile(0.5), Some(0.0));
+        assert_eq!(counts([]).sorted().quantile(0.5), None);
+        assert_eq!(counts([2.0, 1.0, 2.0, 1.0, 5.0]).most_frequent(), Some(1.0));
+    }
+
+    #[test]
+    fn many_numbers_are_counted_in_classes_whatever_their_order_and_shares() {
+        let number = |i: u64| (1.0 + i as f64).ln() * if i.is_multiple_of(3) { -1e9 } else { 1e-3 };
+        let whole = counts((0..600_000).map(number));
+        let mut parts = counts((0..600_000).rev().filter(|i| i % 2 == 0).map(number));
+        parts.merge(&counts((0..600_000).filter(|i| i % 2 == 1).map(number)));
+        assert!(whole == parts, "classes depend on order or shares");
+        assert!(whole.error() > 0.0 && whole.error() < 1e-4, "{}", whole.error());
+        let mut exact: Vec<f64> = (0..600_000).map(number).collect();
+        exact.sort_unstable_by(f64::total_cmp);
+        let sorted = whole.sorted();
+        for nth in (0..600_000).step_by(997) {
+            let (found, wanted) = (sorted.nth(nth as u64), exact[nth]);
+            assert!((found - wanted).abs() <= whole.error() * wanted.abs(), "{nth}: {found} for {wanted}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a value says: the same number, name or moment, whatever container it comes from.
+
+use std::fmt::Write;
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Value;
+
+use super::date::{DateUnit, by_format, iso};
+
+#[cold]
+fn unexpected(wanted: &str, found: &Value<'_>) -> Error {
+    Error::new(ErrorKind::Data, format!("expected {wanted}, found {}", found.describe()))
+}
+
+/// The text that a value is, without blanks around it.
+fn text<'a>(value: &Value<'a>) -> Option<&'a str> {
+    match value {
+        Value::Text(text) | Value::Decimal(text) => Some(text.trim()),
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(str::trim),
+        _ => None,
+    }
+}
+
+/// A finite number, or none.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for what is no number, or is infinite.
+#[inline]
+pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
+    let number = match value {
+        Value::Missing => return Ok(None),
+        Value::F64(number) => *number,
+        Value::I64(number) => *number as f64,
+        Value::U64(number) => *number as f64,
+        Value::Bool(flag) => f64::from(u8::from(*flag)),
+        Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
+        Value::Decimal(_) | Value::Bytes(_) => match text(value) {
+            Some("") => return Ok(None),
+            // Not a word such as "inf", which parses, too.
+            Some(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
+                text.parse().map_err(|_| unexpected("a number", value))?
+            }
+            _ => return Err(unexpected("a number", value)),
+        },
+        _ => return Err(unexpected("a number", value)),
+    };
+    match number.is_finite() {
+        true => Ok(Some(number)),
+        false if number.is_nan() => Ok(None),
+        false => Err(unexpected("a finite number", value)),
+    }
+}
+
+/// Gives to `take` a name that is not empty, or none.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for what is no name, and those of `take`.
+#[inline]
+pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Result<T>) -> Result<T> {
+    if let Some(text) = text(value) {
+        return take(Some(without_zeros(text)).filter(|name| !name.is_empty()));
+    }
+    let mut own = Digits { bytes: [0; MOST_DIGITS], len: 0 };
+    let written = match value {
+        Value::Missing => return take(None),
+        Value::Bool(flag) => write!(own, "{flag}"),
+        Value::I64(number) => write!(own, "{number}"),
+        Value::U64(number) => write!(own, "{number}"),
+        Value::F64(number) if number.is_nan() => return take(None),
+        // -0 is 0.
+        Value::F64(number) if number.is_finite() => write!(own, "{}", number + 0.0),
+        Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype() != DType::I64 && numbers.at(0).is_finite() => {
+            write!(own, "{}", numbers.at(0) + 0.0)
+        }
+        Value::Bytes(_) => return Err(unexpected("a name in UTF-8", value)),
+        _ => return Err(unexpected("a name", value)),
+    };
+    match (written, std::str::from_utf8(&own.bytes[..own.len])) {
+        (Ok(()), Ok(name)) => take(Some(name)),
+        _ => Err(unexpected("a name", value)),
+    }
+}
+
+/// The longest number without an exponent has 309 digits before the point; the smallest, 324 zeros and 17 digits behind it.
+const MOST_DIGITS: usize = 352;
+
+/// A number as it is written, in memory of the stack.
+struct Digits {
+    bytes: [u8; MOST_DIGITS],
+    len: usize,
+}
+
+impl Write for Digits {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// A whole number without the `.0` that some writers put behind it.
+fn without_zeros(text: &str) -> &str {
+    let Some(whole) = text.trim_end_matches('0').strip_suffix('.') else { return text };
+    let digits = whole.strip_prefix('-').unwrap_or(whole);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    match (is_whole && whole.len() + 1 < text.len(), whole) {
+        (true, "-0") => "0",
+        (true, whole) => whole,
+        (false, _) => text,
+    }
+}
+
+/// Seconds since 1970, or none.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for what is no date.
+pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<DateUnit>) -> Result<Option<f64>> {
+    const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; else say its format or unit";
+    // A CSV file writes a number as it writes text.
+    if let (Value::Text(_) | Value::Bytes(_), Some(text)) = (value, text(value)) {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let seconds = match format {
+            Some(format) => by_format(text, format),
+            None => iso(text),
+        };
+        if seconds.is_some() {
+            return Ok(seconds);
+        }
+    }
+    match (unit, value, format) {
+        (_, Value::Missing, _) => Ok(None),
+        (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => {
+            Ok(number(value)?.map(|number| unit.seconds(number)))
+        }
+        (_, value, Some(format)) => Err(unexpected(&format!("a date written as {format}"), value)),
+        (_, Value::F64(number), None) if number.is_nan() => Ok(None),
+        (_, value, None) => Err(unexpected(WANTED, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Numbers;
+
+    #[test]
+    fn a_number_is_the_same_however_it_comes() {
+        let of = |value: Value<'_>| number(&value).map_err(|error| error.message().to_owned());
+        for value in [Value::I64(3), Value::U64(3), Value::F64(3.0), Value::Decimal("3.0"), Value::Bytes(b" 3e0 ")] {
+            assert_eq!(of(value), Ok(Some(3.0)), "{value:?}");
+        }
+        assert_eq!(of(Value::Numbers(Numbers::F32(&[0.5]))), Ok(Some(0.5)));
+        assert_eq!(of(Value::Bool(true)), Ok(Some(1.0)));
+        for value in [Value::Missing, Value::F64(f64::NAN), Value::Bytes(b" ")] {
+            assert_eq!(of(value), Ok(None), "{value:?}");
+        }
+        for value in [
+            Value::F64(f64::INFINITY),
+            Value::Decimal("1e999"),
+            Value::Bytes(b"inf"),
+            Value::Bytes(b"x1"),
+            Value::Text("3"),
+        ] {
+            assert!(of(value).unwrap_err().contains("expected a "), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_same_however_it_comes() {
+        let of = |value: Value<'_>| name(&value, |name| Ok(name.map(str::to_owned)));
+        for extreme in [f64::MIN, -f64::MIN_POSITIVE, f64::from_bits(1), -f64::from_bits(0xf_ffff_ffff_ffff)] {
+            assert_eq!(of(Value::F64(extreme)).unwrap(), Some(extreme.to_string()));
+        }
+        for value in [
+            Value::I64(3),
+            Value::U64(3),
+            Value::F64(3.0),
+            Value::Decimal("3.0"),
+            Value::Bytes(b" 3 "),
+            Value::Text("3.00"),
+        ] {
+            assert_eq!(of(value).unwrap().as_deref(), Some("3"), "{value:?}");
+        }
+        assert_eq!(of(Value::F64(-0.0)).unwrap().as_deref(), Some("0"));
+        assert_eq!(of(Value::Text("-0.0")).unwrap().as_deref(), Some("0"));
+        assert_eq!(of(Value::F64(2.5)).unwrap().as_deref(), Some("2.5"));
+        for verbatim in ["007", "1.", ".0", "-.0", "a.0", "1.50", "v1.10", "10"] {
+            assert_eq!(of(Value::Text(verbatim)).unwrap().as_deref(), Some(verbatim));
+        }
+        for value in [Value::Missing, Value::F64(f64::NAN), Value::Text("  "), Value::Bytes(b"")] {
+            assert_eq!(of(value).unwrap(), None, "{value:?}");
+        }
+        assert!(of(Value::Bytes(b"\xff")).is_err() && of(Value::F64(f64::INFINITY)).is_err());
+    }
+
+    #[test]
+    fn a_moment_is_the_same_however_it_comes() {
+        let of = |value: Value<'_>, unit| seconds(&value, None, unit).unwrap();
+        assert_eq!(of(Value::Text("1970-01-02"), None), Some(86_400.0));
+        assert_eq!(of(Value::Text("1970-01-02"), Some(DateUnit::Days)), Some(86_400.0));
+        assert_eq!(of(Value::I64(1), Some(DateUnit::Days)), Some(86_400.0));
+        assert_eq!(of(Value::Bytes(b"1"), Some(DateUnit::Days)), Some(86_400.0));
+        assert_eq!(of(Value::Decimal("1500"), Some(DateUnit::Milliseconds)), Some(1.5));
+        for value in [Value::Text(""), Value::Missing, Value::F64(f64::NAN)] {
+            assert_eq!((of(value, Some(DateUnit::Days)), of(value, None)), (None, None));
+        }
+        // 2024 or 20240501 would be a moment of 1970.
+        for value in [Value::Bytes(b"20240501"), Value::I64(20_240_501), Value::Bool(true)] {
+            let error = seconds(&value, None, None).unwrap_err();
+            assert!(error.message().contains("say its format or unit"), "{error}");
+        }
+        let error = seconds(&Value::Text("2024-05-01"), Some("%d.%m.%Y"), None).unwrap_err();
+        assert!(error.message().contains("%d.%m.%Y"), "{error}");
+    }
+}

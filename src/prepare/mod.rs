@@ -1,0 +1,32 @@
+//! Preprocessing of tables that is fitted once, and then the same in training and in production.
+//!
+//! A [`Recipe`] says what becomes of each column: numbers imputed, masked, clipped and scaled, names as codes or one-hot, too many
+//! names by their hash, dates by their parts. [`Recipe::fit`] looks at the training data once and gives a [`Prepared`], which is
+//! one file of JSON. A loader makes tensors by it ([`Loader::prepare`](crate::Loader::prepare)), and a server has it prepare one record, from
+//! many threads, without a file: the bytes are those of training.
+//!
+//! Reading order: `recipe` (what is to be fitted), `given` and `date` (what a value says), `exact` and `counts` (what is counted of
+//! numbers), `fit`, `fitted` (what becomes of a value), `prepared`, `saved`, `serve`, `fields`.
+
+mod config;
+mod counts;
+mod date;
+mod exact;
+mod fields;
+mod fit;
+mod fitted;
+mod given;
+mod prepared;
+mod recipe;
+mod saved;
+mod serve;
+mod target;
+
+pub use config::PreparedConfig;
+pub use date::{DatePart, DateUnit};
+pub(crate) use fields::{Counting, Tally};
+pub use fit::RecipeFit;
+pub use prepared::Prepared;
+pub use recipe::Impute::{self, Mean, Median, MostFrequent};
+pub use recipe::{Category, Column, Date, Hash, Number, Recipe, Scale, category, date, hash, number};
+pub use serve::PreparedRow;

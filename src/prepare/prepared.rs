@@ -1,0 +1,190 @@
+//! A recipe that was fitted: plain numbers and names, from which everything else follows.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::read::{OneJson, Value};
+use crate::row::RowMut;
+use crate::schema::{Extents, Role, Schema, TensorSpec};
+
+use super::fitted::Fitted;
+use super::target::Target;
+
+/// The tensor of all features, and that of all codes.
+const FEATURES: &str = "features";
+const CODES: &str = "categories";
+
+/// A fitted [`Recipe`](super::Recipe): what becomes of records in training, and of one record in a server, to the bit.
+///
+/// Two tensors come of it, those of them that have anything in them: `features`, with the numbers of all columns one after
+/// another in the recipe's order, each with its mask behind it where there is one, and `categories` (`i64`), with the codes of the
+/// columns of names that are not one-hot. [`feature_names`](Self::feature_names) and [`code_counts`](Self::code_counts) say what
+/// is where.
+///
+/// A clone is the same object. It may be used from many threads at once; each needs a [row](Prepared::row) of its own.
+#[derive(Clone)]
+pub struct Prepared(Arc<Inner>);
+
+struct Inner {
+    columns: Vec<(String, Fitted)>,
+    dtype: DType,
+    records: u64,
+    quantile_error: f64,
+    /// Of each column: its first feature, and the place of its code.
+    places: Vec<(usize, usize)>,
+    /// Of each column of names: the place of each.
+    indices: Vec<HashMap<String, u32>>,
+    feature_names: Vec<String>,
+    code_counts: Vec<(String, u64)>,
+    schema: Schema,
+    /// One row of these tensors.
+    layout: Layout,
+    by_name: HashMap<String, usize>,
+    json: OneJson,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Prepared");
+        shown.field("columns", &self.0.columns).field("dtype", &self.0.dtype).field("records", &self.0.records);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Prepared {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || self.0.columns == other.0.columns
+                && self.0.dtype == other.0.dtype
+                && self.0.records == other.0.records
+                && self.0.quantile_error == other.0.quantile_error
+    }
+}
+
+impl Prepared {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if nothing would come of it, or more than memory holds.
+    pub(super) fn new(columns: Vec<(String, Fitted)>, dtype: DType, records: u64, quantile_error: f64) -> Result<Self> {
+        let (mut places, mut feature_names, mut code_counts, mut names) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (name, column) in &columns {
+            places.push((feature_names.len(), code_counts.len()));
+            feature_names.extend(column.features().into_iter().map(|feature| format!("{name}{feature}")));
+            if let Some((count, listed)) = column.codes() {
+                code_counts.push((name.clone(), count));
+                names.push(listed);
+            }
+        }
+        let mut tensors = Vec::new();
+        if !feature_names.is_empty() {
+            tensors.push(TensorSpec::new(FEATURES, Role::Feature, dtype, &[feature_names.len()]));
+        }
+        if !code_counts.is_empty() {
+            let mut codes = TensorSpec::new(CODES, Role::Feature, DType::I64, &[code_counts.len()]);
+            codes.categories = Some(names.into());
+            tensors.push(codes);
+        }
+        if tensors.is_empty() {
+            return Err(Error::new(ErrorKind::Config, "a recipe of which no feature and no code comes"));
+        }
+        let schema = Schema::new(tensors)?;
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, Extents::default())?;
+        let index = |(_, column): &(String, Fitted)| match column {
+            Fitted::Category(category) => category.index(),
+            _ => HashMap::new(),
+        };
+        let indices = columns.iter().map(index).collect();
+        let by_name = columns.iter().map(|(name, _)| name.clone()).zip(0..).collect();
+        let json = OneJson::new(columns.iter().map(|(name, _)| name.as_str()));
+        Ok(Self(Arc::new(Inner {
+            columns,
+            dtype,
+            records,
+            quantile_error,
+            places,
+            indices,
+            feature_names,
+            code_counts,
+            schema,
+            layout,
+            by_name,
+            json,
+        })))
+    }
+
+    /// What each of the `features` is: `age`, `age_missing`, `city=Oslo`, `joined_month_sin`.
+    pub fn feature_names(&self) -> &[String] {
+        &self.0.feature_names
+    }
+
+    /// The column of each of the `categories`, and how many codes it has: the sizes of embeddings.
+    pub fn code_counts(&self) -> &[(String, u64)] {
+        &self.0.code_counts
+    }
+
+    /// The tensors that come of a record.
+    pub fn tensors(&self) -> &[TensorSpec] {
+        self.0.schema.tensors()
+    }
+
+    /// The columns that it is made of, in their order.
+    pub fn column_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.columns.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// How many records it was fitted to.
+    pub fn records(&self) -> u64 {
+        self.0.records
+    }
+
+    /// By how much of itself each quantile and median among its numbers may be off; 0 if all are exact.
+    pub fn quantile_error(&self) -> f64 {
+        self.0.quantile_error
+    }
+
+    pub(super) fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    pub(super) fn columns(&self) -> &[(String, Fitted)] {
+        &self.0.columns
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    pub(super) fn index_of(&self, tensor: &str) -> Result<usize> {
+        self.0.schema.index_of(tensor)
+    }
+
+    /// The place of a column.
+    pub(super) fn column(&self, name: &str) -> Option<usize> {
+        self.0.by_name.get(name).copied()
+    }
+
+    /// Its columns in a JSON object.
+    pub(super) fn json(&self) -> &OneJson {
+        &self.0.json
+    }
+
+    /// Writes what becomes of the value of column `nth` into the tensors of `row`, which has these alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] with the column.
+    #[inline]
+    pub(super) fn write(&self, nth: usize, value: &Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let inner = &*self.0;
+        let ((name, column), (feature, code)) = (&inner.columns[nth], inner.places[nth]);
+        let codes = usize::from(!inner.feature_names.is_empty());
+        let mut target = Target::new(row, feature, (codes, code));
+        column.write(value, &inner.indices[nth], &mut target).map_err(|error| error.at_column(name))
+    }
+}

@@ -1,0 +1,151 @@
+//! A fitted recipe in a file.
+
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+
+use super::fitted::Fitted;
+use super::prepared::Prepared;
+
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// Most bytes of a file: some ten million names.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// What stands in every version.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved<C> {
+    version: u32,
+    prepared: Whole<C>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whole<C> {
+    dtype: DType,
+    records: u64,
+    quantile_error: f64,
+    columns: C,
+}
+
+/// A column beside its name: in a list, because the order counts.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named<N, F> {
+    name: N,
+    fitted: F,
+}
+
+impl Prepared {
+    /// Writes it to `path` as JSON, which [`load`](Self::load) reads back to the bit. The file appears whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`]; [`ErrorKind::Limit`] if it is so long that it would not be read again.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut text = self.to_json()?;
+        text.push('\n');
+        if text.len() as u64 > MAX_BYTES {
+            let message = format!("{} bytes as JSON; at most {MAX_BYTES} are read again", text.len());
+            return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+        }
+        files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
+    }
+
+    /// Reads what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, for something else, or what a later
+    /// version wrote.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = files::read_text(path, "a fitted recipe", MAX_BYTES)?;
+        Self::from_json(&text).map_err(|error| error.at_path(path))
+    }
+
+    /// What [`save`](Self::save) writes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for what JSON can't hold; nothing that was fitted.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self)
+            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
+    }
+
+    /// Reads a text that [`to_json`](Self::to_json) gave.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn from_json(text: &str) -> Result<Self> {
+        let format_error = |error: serde_json::Error| {
+            let line = error.line() as u64;
+            let message = format!("not a fitted recipe that ringfeed saved: {error}");
+            Error::new(ErrorKind::Format, message).with_source(error).at_line(line)
+        };
+        let Head { version } = serde_json::from_str(text).map_err(format_error)?;
+        if version != VERSION {
+            let message = format!("version {version} of a fitted recipe; this ringfeed reads {VERSION}");
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        serde_json::from_str::<Saved<Vec<Named<String, Fitted>>>>(text).map_err(format_error)?.checked()
+    }
+}
+
+impl Saved<Vec<Named<String, Fitted>>> {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for what was never fitted.
+    fn checked(self) -> Result<Prepared> {
+        let Whole { dtype, records, quantile_error, columns } = self.prepared;
+        let wrong = |message: String| Error::new(ErrorKind::Format, format!("no fitted recipe: {message}"));
+        if !matches!(dtype, DType::F32 | DType::F64) {
+            return Err(wrong(format!("features of {dtype}")));
+        }
+        let mut names = std::collections::HashSet::new();
+        for Named { name, fitted } in &columns {
+            if !names.insert(name) {
+                return Err(wrong("the column is there twice".to_owned()).at_column(name));
+            }
+            if let Some(fault) = fitted.fault() {
+                return Err(wrong(fault).at_column(name));
+            }
+        }
+        let columns = columns.into_iter().map(|Named { name, fitted }| (name, fitted)).collect();
+        Prepared::new(columns, dtype, records, quantile_error)
+    }
+}
+
+impl Serialize for Prepared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let columns: Vec<_> = self.columns().iter().map(|(name, fitted)| Named { name, fitted }).collect();
+        let (dtype, records, quantile_error) = (self.dtype(), self.records(), self.quantile_error());
+        let saved = Saved { version: VERSION, prepared: Whole { dtype, records, quantile_error, columns } };
+        saved.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prepared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let saved = Saved::<Vec<Named<String, Fitted>>>::deserialize(deserializer)?;
+        if saved.version != VERSION {
+            let message = format!("version {} of a fitted recipe; this ringfeed reads {VERSION}", saved.version);
+            return Err(serde::de::Error::custom(message));
+        }
+        saved.checked().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,198 @@
+//! One record in memory, prepared as training prepared it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::dtype::Element;
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::read::{JsonMemory, OneCsv, Value, Visit};
+use crate::row::RowMut;
+use crate::view::TensorView;
+
+use super::prepared::Prepared;
+
+/// What becomes of one record: its features and codes. Its memory is used again for the next one.
+pub struct PreparedRow {
+    prepared: Prepared,
+    tensors: Written,
+    json: JsonMemory,
+    /// What a struct is as JSON.
+    written: Vec<u8>,
+    /// The last header, and where its columns go.
+    csv: Option<(String, OneCsv)>,
+    unquoted: Vec<u8>,
+}
+
+/// The tensors of a row, and which of its columns were given.
+struct Written {
+    /// What the layout says, from a multiple of 8 bytes on.
+    memory: Vec<u64>,
+    given: Vec<bool>,
+}
+
+impl fmt::Debug for PreparedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedRow").field("tensors", &self.prepared.tensors()).finish_non_exhaustive()
+    }
+}
+
+impl PreparedRow {
+    /// The tensor of this name, without a dimension for a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] with the nearest name.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        let at = self.prepared.index_of(name)?;
+        let (spec, layout) = (&self.prepared.tensors()[at], &self.prepared.layout().tensors()[at]);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.tensors.memory);
+        let bytes = &bytes[layout.offset()..layout.offset() + layout.row_bytes()];
+        Ok(TensorView::of_row(spec, *layout.row_shape(), bytes))
+    }
+
+    /// The elements of a tensor of `f32`: `features`, unless the recipe says another type.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Schema`] for one of another type.
+    pub fn f32(&self, name: &str) -> Result<&[f32]> {
+        self.slice(name)
+    }
+
+    /// The elements of a tensor of `i64`: `categories`.
+    ///
+    /// # Errors
+    ///
+    /// As [`f32`](Self::f32).
+    pub fn i64(&self, name: &str) -> Result<&[i64]> {
+        self.slice(name)
+    }
+
+    fn slice<T: Element>(&self, name: &str) -> Result<&[T]> {
+        self.tensor(name)?.as_slice()
+    }
+}
+
+impl Prepared {
+    /// A row to be applied to, with zeros in it: one for each thread that serves.
+    pub fn row(&self) -> PreparedRow {
+        let memory = vec![0; self.layout().bytes().div_ceil(8)];
+        let given = vec![false; self.columns().len()];
+        PreparedRow {
+            prepared: self.clone(),
+            tensors: Written { memory, given },
+            json: JsonMemory::default(),
+            written: Vec::new(),
+            csv: None,
+            unquoted: Vec::new(),
+        }
+    }
+
+    /// Prepares the record that a JSON object is. Columns are looked for as in JSON Lines, by their keys or pointers; what is not
+    /// there is missing, and other keys are passed over.
+    ///
+    /// ```
+    /// # use ringfeed::prepare::{Mean, Recipe, RecipeFit, number};
+    /// # use ringfeed::read::Value;
+    /// # let mut fit = RecipeFit::new(&Recipe::new().column("age", number().impute(Mean).mask()))?;
+    /// # fit.observe(&[Value::I64(40)])?;
+    /// # let prepared = fit.finish()?;
+    /// let mut row = prepared.row();
+    /// prepared.apply_json(r#"{"age": null}"#, &mut row)?;
+    /// assert_eq!(row.f32("features")?, [40.0, 1.0]);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] with the column or byte, for what training would have called a bad record. What is in the row then is
+    /// not defined.
+    pub fn apply_json(&self, text: &str, row: &mut PreparedRow) -> Result<()> {
+        self.check(row)?;
+        let PreparedRow { tensors, json, .. } = row;
+        self.write_all(tensors, |visit| self.json().read(text, json, visit))
+    }
+
+    /// Prepares the record that a line of CSV is, whose columns `header` names: both with commas, semicolons, tabs or bars
+    /// between fields. What stands for a missing value is what does so in files by default. As long as the header stays the same, it
+    /// is read once for each row.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a column that the header does not have.
+    pub fn apply_csv(&self, header: &str, line: &str, row: &mut PreparedRow) -> Result<()> {
+        self.check(row)?;
+        let PreparedRow { tensors, csv, unquoted, .. } = row;
+        let known = match csv {
+            Some((known, columns)) if known == header => columns,
+            _ => &mut csv.insert((header.to_owned(), OneCsv::new(header, self.column_names())?)).1,
+        };
+        self.write_all(tensors, |visit| known.read(line, unquoted, visit))
+    }
+
+    /// Prepares the record that these values are, by the names of their columns. Columns that are not among them are missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a name that is no column.
+    pub fn apply<'v>(
+        &self,
+        values: impl IntoIterator<Item = (&'v str, Value<'v>)>,
+        row: &mut PreparedRow,
+    ) -> Result<()> {
+        self.check(row)?;
+        self.write_all(&mut row.tensors, |visit| {
+            values.into_iter().try_for_each(|(name, value)| match self.column(name) {
+                Some(nth) => visit(nth, value),
+                None => Err(self.no_column(name)),
+            })
+        })
+    }
+
+    /// Prepares the record that a struct is, or a map: whatever is an object in JSON. It goes by way of its JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for what JSON can't hold.
+    pub fn apply_struct(&self, record: &impl Serialize, row: &mut PreparedRow) -> Result<()> {
+        let mut written = std::mem::take(&mut row.written);
+        written.clear();
+        let applied = match serde_json::to_writer(&mut written, record) {
+            Ok(()) => match std::str::from_utf8(&written) {
+                Ok(text) => self.apply_json(text, row),
+                Err(error) => Err(Error::new(ErrorKind::Data, error.to_string())),
+            },
+            Err(error) => Err(Error::new(ErrorKind::Data, error.to_string()).with_source(error)),
+        };
+        row.written = written;
+        applied
+    }
+
+    fn check(&self, row: &PreparedRow) -> Result<()> {
+        if row.prepared == *self {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Schema, "the row is one of another recipe; take it from `row`"))
+    }
+
+    #[cold]
+    fn no_column(&self, name: &str) -> Error {
+        let near = nearest(name, self.column_names());
+        let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        Error::new(ErrorKind::NotFound, format!("no column {name:?} in the recipe{advice}"))
+    }
+
+    /// Writes what `read` gives, and what it does not give as missing.
+    fn write_all(&self, into: &mut Written, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
+        let Written { memory, given } = into;
+        given.fill(false);
+        let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), self.tensors(), self.layout(), 0);
+        read(&mut |nth, value| {
+            given[nth] = true;
+            self.write(nth, &value, &mut row)
+        })?;
+        let absent = given.iter().enumerate().filter(|(_, given)| !**given);
+        absent.into_iter().try_for_each(|(nth, _)| self.write(nth, &Value::Missing, &mut row))
+    }
+}

@@ -1,0 +1,68 @@
+//! Where the features and the code of one column go, in the row of a batch or in one that serves.
+
+use crate::decode::write_numbers;
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::row::RowMut;
+
+pub(super) struct Target<'a, 'r> {
+    row: &'a mut RowMut<'r>,
+    /// The next feature to be written, in the row's first tensor.
+    feature: usize,
+    /// The tensor of the codes, and which one of them it is.
+    code: (usize, usize),
+}
+
+impl<'a, 'r> Target<'a, 'r> {
+    pub(super) fn new(row: &'a mut RowMut<'r>, feature: usize, code: (usize, usize)) -> Self {
+        Self { row, feature, code }
+    }
+
+    /// Writes the next feature.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a number that its type does not reach.
+    #[inline]
+    pub(super) fn feature(&mut self, number: f64) -> Result<()> {
+        let mut tensor = self.row.tensor(0);
+        let dtype = tensor.dtype();
+        match (dtype, tensor.affine()) {
+            _ if !number.is_finite() => return Err(too_large(number, dtype)),
+            (DType::F32, None) => {
+                let rounded = number as f32;
+                if !rounded.is_finite() {
+                    return Err(too_large(number, dtype));
+                }
+                tensor.as_mut_slice::<f32>()?[self.feature] = rounded;
+            }
+            _ => write_numbers(&mut tensor, self.feature, Numbers::F64(&[number]))?,
+        }
+        self.feature += 1;
+        Ok(())
+    }
+
+    /// Writes features of which one is 1, and the others are 0.
+    pub(super) fn one_hot(&mut self, count: usize, place: Option<usize>) -> Result<()> {
+        (0..count).try_for_each(|at| self.feature(f64::from(u8::from(place == Some(at)))))
+    }
+
+    /// Writes whether the value is missing, if there is a mask.
+    pub(super) fn mask(&mut self, has_mask: bool, is_missing: bool) -> Result<()> {
+        if has_mask { self.feature(f64::from(u8::from(is_missing))) } else { Ok(()) }
+    }
+
+    pub(super) fn code(&mut self, code: i64) -> Result<()> {
+        let (tensor, at) = self.code;
+        self.row.tensor(tensor).as_mut_slice::<i64>()?[at] = code;
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_large(number: f64, dtype: DType) -> Error {
+    Error::new(
+        ErrorKind::Data,
+        format!("becomes {number}, which {dtype} does not reach; clip it, or scale it otherwise"),
+    )
+}

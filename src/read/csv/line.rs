@@ -1,0 +1,43 @@
+//! One line in memory.
+
+use crate::error::Result;
+use crate::read::container::{Value, Visit};
+
+use super::dialect::Dialect;
+use super::fields::Fields;
+use super::value::Missings;
+
+/// The fields of single lines, as those of a file whose header is known.
+#[derive(Debug)]
+pub(in crate::read) struct CsvLine {
+    dialect: Dialect,
+    missings: Missings,
+}
+
+impl CsvLine {
+    /// By the delimiter that is most often in the header: a comma, semicolon, tab or bar.
+    pub(in crate::read) fn of_header(header: &str, missing_tokens: &[String]) -> Self {
+        let often = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
+        // The first of equals is last here.
+        let delimiter = *b"|\t;,".iter().max_by_key(|delimiter| often(delimiter)).unwrap_or(&b',');
+        let dialect = Dialect { delimiter, quote: b'"', has_quotes: true, comment: None, terminator: b'\n' };
+        Self { dialect, missings: Missings::new(missing_tokens) }
+    }
+
+    /// Gives the fields of `line`, with which it ends.
+    ///
+    /// # Errors
+    ///
+    /// Those of `visit`.
+    pub(in crate::read) fn read(&self, line: &[u8], unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+        let found = self.dialect.record(line);
+        let mut fields = Fields::new(&line[..found.len], found.quoted, &self.dialect);
+        let mut column = 0;
+        while let Some(field) = fields.next(unquoted) {
+            let is_missing = self.missings.contains(field.trim_ascii());
+            visit(column, if is_missing { Value::Missing } else { Value::Bytes(field) })?;
+            column += 1;
+        }
+        Ok(())
+    }
+}

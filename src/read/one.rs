@@ -1,0 +1,106 @@
+//! One record in memory, read as the container of its format reads the records of a file.
+
+use std::cell::RefCell;
+
+use crate::error::{Error, ErrorKind, Result, nearest};
+
+use super::container::{Value, Visit};
+use super::csv::{CsvLine, CsvOptions};
+use super::json::{Found, Wanted, give};
+use super::jsonl::JsonLines;
+
+/// Fields of a JSON value, by key or pointer.
+#[derive(Debug)]
+pub(crate) struct OneJson(Wanted);
+
+/// What is kept from one JSON value to the next.
+#[derive(Debug, Default)]
+pub(crate) struct JsonMemory {
+    found: Found,
+    unescaped: RefCell<String>,
+}
+
+impl OneJson {
+    /// Fields by these names, counted from 0.
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
+        let mut wanted = Wanted::default();
+        names.enumerate().for_each(|(nth, name)| wanted.add(&JsonLines::steps_to(name), nth));
+        Self(wanted)
+    }
+
+    /// Gives the fields that there are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for what is no JSON, and those of `visit`.
+    pub(crate) fn read(&self, text: &str, memory: &mut JsonMemory, visit: &mut Visit<'_>) -> Result<()> {
+        let JsonMemory { found, unescaped } = memory;
+        self.0.find(text, found).map_err(|fault| fault.error(text).at_byte(fault.at as u64))?;
+        for (nth, span) in found.spans().iter().enumerate() {
+            if let Some(raw) = span.of(text) {
+                give(raw, unescaped, &mut |value| visit(nth, value))
+                    .map_err(|error| error.at_byte(span.start() as u64))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fields of a line of CSV, by the names in a header.
+#[derive(Debug)]
+pub(crate) struct OneCsv {
+    line: CsvLine,
+    /// Of each column of the line: which field it is.
+    fields: Vec<Option<usize>>,
+}
+
+impl OneCsv {
+    /// Fields by these names, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for one that the header does not have.
+    pub(crate) fn new<'n>(header: &str, names: impl Iterator<Item = &'n str>) -> Result<Self> {
+        let header = header.trim_start_matches('\u{feff}');
+        let mut columns = Vec::new();
+        // A word that stands for a missing value may be a name.
+        CsvLine::of_header(header, &[]).read(header.as_bytes(), &mut Vec::new(), &mut |_, value| {
+            columns.push(match value {
+                Value::Bytes(bytes) => String::from_utf8_lossy(bytes.trim_ascii()).into_owned(),
+                _ => String::new(),
+            });
+            Ok(())
+        })?;
+        let line = CsvLine::of_header(header, &CsvOptions::default().missing_tokens);
+        let mut fields = vec![None; columns.len()];
+        for (nth, name) in names.enumerate() {
+            let Some(column) = columns.iter().position(|column| column == name) else {
+                let near = nearest(name, columns.iter().map(String::as_str));
+                let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+                return Err(Error::new(ErrorKind::NotFound, format!("no column {name:?} in the header{advice}")));
+            };
+            fields[column] = Some(nth);
+        }
+        Ok(Self { line, fields })
+    }
+
+    /// Gives the fields.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for another number of fields than in the header, and those of `visit`.
+    pub(crate) fn read(&self, line: &str, unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+        let mut count = 0;
+        self.line.read(line.as_bytes(), unquoted, &mut |column, value| {
+            count = column + 1;
+            match self.fields.get(column) {
+                Some(Some(nth)) => visit(*nth, value),
+                _ => Ok(()),
+            }
+        })?;
+        if count == self.fields.len() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Data, format!("{count} fields; the header has {}", self.fields.len())))
+    }
+}

@@ -1,0 +1,55 @@
+//! What a room above this one makes codecs of, for fields to name.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::row::RowMut;
+use crate::schema::TensorSpec;
+
+use super::container::Value;
+
+/// Writes the values of several fields into tensors of its own, called as it likes.
+pub(crate) trait Outside: Send + Sync {
+    /// The tensors that it writes.
+    fn tensors(&self) -> &[TensorSpec];
+
+    /// Writes the value of field number `nth` into `row`, which has these tensors alone. Called once for each of its fields;
+    /// what a record does not have is [`Value::Missing`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) with the field.
+    fn write(&self, nth: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()>;
+}
+
+/// Such a codec, as a field has it. It equals itself alone.
+#[derive(Clone)]
+pub(crate) struct OutsideCodec(Arc<dyn Outside>);
+
+impl OutsideCodec {
+    pub(crate) fn new(codec: impl Outside + 'static) -> Self {
+        Self(Arc::new(codec))
+    }
+}
+
+impl Deref for OutsideCodec {
+    type Target = dyn Outside;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for OutsideCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutsideCodec").field("tensors", &self.tensors()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for OutsideCodec {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

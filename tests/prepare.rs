@@ -1,0 +1,515 @@
+//! Fitted preprocessing: what is fitted, saved and loaded, and that a server sees what training saw.
+
+use proptest::prelude::*;
+use ringfeed::field::Numbers;
+use ringfeed::prepare::{
+    Column, DatePart, Mean, Median, MostFrequent, Prepared, Recipe, RecipeFit, category, date, hash, number,
+};
+use ringfeed::read::{JsonLines, LineOptions, Value};
+use ringfeed::{BadLimits, BadRecords, DataSetIterator, ErrorKind, Loader, LoaderConfig, Shard, Split};
+
+/// Ages, cities and dates with gaps, odd names and numbers.
+const PEOPLE: [(Option<f64>, Option<&str>, Option<&str>); 6] = [
+    (Some(30.0), Some("Oslo"), Some("2024-01-31")),
+    (None, Some("Bergen"), Some("2023-07-01T06:30:00")),
+    (Some(50.0), None, Some("2024-02-29")),
+    (Some(-0.0), Some("Oslo"), None),
+    (Some(1e6), Some("Tromsø"), Some("1999-12-31T23:59:59Z")),
+    (Some(30.5), Some("3.0"), Some("2024-01-31")),
+];
+
+fn people() -> Recipe {
+    Recipe::new()
+        .column("age", number().impute(Median).mask().standardise())
+        .column("city", category().unknown())
+        .column("joined", date().cyclic(DatePart::Month).part(DatePart::Year).impute(MostFrequent).min_max(0.0, 1.0))
+        .column("town", category().one_hot().impute("none").mask())
+        .column("agent", hash(8).mask())
+}
+
+fn values<'a>((age, city, joined): (Option<f64>, Option<&'a str>, Option<&'a str>)) -> [Value<'a>; 5] {
+    let text = |text: Option<&'a str>| text.map_or(Value::Missing, Value::Text);
+    [age.map_or(Value::Missing, Value::F64), text(city), text(joined), text(city), text(city)]
+}
+
+fn fitted() -> Prepared {
+    let mut fit = RecipeFit::new(&people()).unwrap();
+    PEOPLE.into_iter().for_each(|person| fit.observe(&values(person)).unwrap());
+    fit.finish().unwrap()
+}
+
+#[test]
+fn numbers_names_and_dates_become_features_and_codes() {
+    let prepared = fitted();
+    let names = ["age", "age_missing", "joined_year", "joined_month_sin", "joined_month_cos"];
+    let towns = ["town=3", "town=Bergen", "town=Oslo", "town=Tromsø", "town=none", "town_missing", "agent_missing"];
+    assert_eq!(prepared.feature_names(), [&names[..], &towns].concat());
+    assert_eq!(prepared.code_counts(), [("city".to_owned(), 5), ("agent".to_owned(), 9)]);
+    assert_eq!((prepared.records(), prepared.quantile_error()), (6, 0.0));
+
+    // NumPy: x = [30, 30.5, 50, 0, 1e6, 30.5] with the median for the missing one; (x - x.mean()) / x.std().
+    let mut row = prepared.row();
+    prepared.apply_json(r#"{"age": null, "city": "Paris", "joined": "2024-04-01", "town": "Oslo"}"#, &mut row).unwrap();
+    let features = row.f32("features").unwrap();
+    assert_eq!(features.len(), 12);
+    assert_eq!(features[0], -0.447_207_42);
+    assert_eq!(features[1..4], [1.0, 1.0, 1.0]);
+    assert!(features[4].abs() < 1e-7);
+    assert_eq!(features[5..], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    assert_eq!(row.i64("categories").unwrap(), [0, 0], "an unknown name, and a missing one to hash");
+    prepared.apply_json(r#"{"town": "Oslo", "agent": "Oslo", "city": 3.0}"#, &mut row).unwrap();
+    assert_eq!(row.i64("categories").unwrap(), [1, 4], "hashes never change");
+    let error = prepared.apply_json(r#"{"town": "oslo"}"#, &mut row).unwrap_err();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Data, Some("town")));
+    assert!(error.message().contains("did you mean \"Oslo\"?"), "{error}");
+}
+
+#[test]
+fn what_is_saved_is_loaded_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prepared.json");
+    let prepared = fitted();
+    prepared.save(&path).unwrap();
+    let loaded = Prepared::load(&path).unwrap();
+    assert!(loaded == prepared);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.trim_end(), loaded.to_json().unwrap());
+    for name in ["\"age\"", "\"Tromsø\"", "\"version\": 1"] {
+        assert!(text.contains(name), "{name}");
+    }
+    // A row of one serves the other.
+    let mut row = prepared.row();
+    loaded.apply_json("{}", &mut row).unwrap();
+
+    let refused = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let error = Prepared::load(&path).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(path.as_path())), "{error}");
+        error.to_string()
+    };
+    assert!(refused(&text.replace("\"version\": 1", "\"version\": 2, \"x\": 0")).contains("version 2"));
+    assert!(refused("{}").contains("not a fitted recipe"));
+    assert!(refused(&text.replace("\"records\"", "\"recordz\"")).contains("recordz"));
+    assert!(refused(&text.replace("\"buckets\": 8", "\"buckets\": 0")).contains("buckets"));
+    assert!(refused(&text.replace("\"Bergen\"", "\"Oslo\"")).contains("twice"));
+    assert!(refused(&text.replace("\"name\": \"agent\"", "\"name\": \"age\"")).contains("twice"));
+    assert!(refused(&text.replace("\"deviation\": ", "\"deviation\": -")).contains("out of order"));
+}
+
+#[test]
+fn a_record_is_the_same_in_every_form() {
+    #[derive(serde::Serialize)]
+    struct Person {
+        age: Option<f64>,
+        city: Option<&'static str>,
+        joined: Option<&'static str>,
+        town: Option<&'static str>,
+        agent: Option<&'static str>,
+    }
+    let prepared = fitted();
+    let (mut row, mut other) = (prepared.row(), prepared.row());
+    let bytes = |row: &ringfeed::prepare::PreparedRow| {
+        [row.tensor("features").unwrap().bytes(), row.tensor("categories").unwrap().bytes()].concat()
+    };
+    for person in PEOPLE {
+        let names = ["age", "city", "joined", "town", "agent"];
+        prepared.apply(names.into_iter().zip(values(person)), &mut row).unwrap();
+        let (age, city, joined) = person;
+        let record = Person { age, city, joined, town: city, agent: city };
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        prepared.apply_struct(&record, &mut other).unwrap();
+        assert_eq!(bytes(&row), bytes(&other), "a struct: {person:?}");
+        prepared.apply_json(&serde_json::to_string_pretty(&record).unwrap(), &mut other).unwrap();
+        assert_eq!(bytes(&row), bytes(&other), "JSON: {person:?}");
+        let (age, city, joined) = (age.map_or("NA".to_owned(), |age| age.to_string()), text(city), text(joined));
+        let line = format!("{city};\"{age}\";x;{joined};{city};\"{city}\"\r\n");
+        prepared.apply_csv("town;age;other;joined;city;agent", &line, &mut other).unwrap();
+        assert_eq!(bytes(&row), bytes(&other), "CSV: {person:?}");
+    }
+    let error = prepared.apply_csv("town,age,joined,citi,agent", "", &mut row).unwrap_err();
+    assert!(error.message().contains("did you mean \"citi\"?"), "{error}");
+    let error = prepared.apply_csv("town,age,joined,city,agent", "Oslo,1,2024-01-01,Oslo", &mut row).unwrap_err();
+    assert!(error.message().contains("4 fields; the header has 5"), "{error}");
+    let error = prepared.apply([("town", Value::Text("Oslo")), ("agee", Value::I64(3))], &mut row).unwrap_err();
+    assert!(error.message().contains("did you mean \"age\"?"), "{error}");
+    let error = prepared.apply_json("{\"age\": 3,}", &mut row).unwrap_err();
+    assert_eq!((error.kind(), error.location().byte), (ErrorKind::Data, Some(10)), "{error}");
+    let another = RecipeFit::new(&Recipe::new().column("x", hash(3))).and_then(|mut fit| {
+        fit.observe(&[Value::Missing])?;
+        fit.finish()
+    });
+    let error = another.unwrap().apply_json("{}", &mut row).unwrap_err();
+    assert!(error.message().contains("of another recipe"), "{error}");
+}
+
+#[test]
+fn many_threads_serve_at_once() {
+    let prepared = fitted();
+    let texts: Vec<String> =
+        (0..1000).map(|i| format!("{{\"age\": {i}, \"town\": \"Oslo\", \"agent\": \"{i}\"}}")).collect();
+    let serve = |text: &String, row: &mut ringfeed::prepare::PreparedRow| {
+        prepared.apply_json(text, row).unwrap();
+        (row.f32("features").unwrap().to_vec(), row.i64("categories").unwrap().to_vec())
+    };
+    let mut row = prepared.row();
+    let alone: Vec<_> = texts.iter().map(|text| serve(text, &mut row)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut row = prepared.row();
+                let together: Vec<_> = texts.iter().map(|text| serve(text, &mut row)).collect();
+                assert_eq!(together, alone);
+            });
+        }
+    });
+}
+
+#[test]
+fn faults_of_a_recipe_are_all_named() {
+    let faults = |recipe: &Recipe| recipe.faults().join("\n");
+    assert!(faults(&Recipe::new()).contains("columns: 0"));
+    let recipe = Recipe::new()
+        .column("a", number().mask())
+        .column("a", number().impute("x").clip(2.0, 1.0))
+        .column("b", category().most(3))
+        .column("c", category().impute(Mean))
+        .column("d", hash(0))
+        .column("e", date())
+        .column("f", date().cyclic(DatePart::Year).format("%q"))
+        .column("g", number().quantile(1))
+        .dtype(ringfeed::DType::I64);
+    let parts = [
+        "columns.a.mask: say by impute",
+        "columns.a: it is there twice",
+        "columns.a.clip",
+        "columns.a.impute: \"x\" is no number",
+        "columns.b.most, at_least",
+        "columns.c.impute: names have",
+        "columns.d.buckets",
+        "columns.e.parts: name at least one",
+        "columns.f.cyclic: year never comes again",
+        "columns.f.format: %q stands for nothing",
+        "columns.g.scale: 1 quantiles",
+        "dtype: i64",
+    ];
+    for part in parts {
+        assert!(faults(&recipe).contains(part), "{part} in {}", faults(&recipe));
+    }
+    assert_eq!(RecipeFit::new(&recipe).unwrap_err().kind(), ErrorKind::Config);
+}
+
+fn one(column: impl Into<Column>) -> RecipeFit {
+    RecipeFit::new(&Recipe::new().column("x", column)).unwrap()
+}
+
+#[test]
+fn what_cannot_be_fitted_or_prepared_names_its_column() {
+    let mut fit = one(number().impute(Mean));
+    assert!(fit.finish().unwrap_err().message().contains("no record"));
+    fit.observe(&[Value::F64(f64::NAN)]).unwrap();
+    let error = fit.finish().unwrap_err();
+    assert_eq!(error.location().column.as_deref(), Some("x"));
+    assert!(error.message().contains("all values are missing"), "{error}");
+    for (value, part) in [
+        (Value::F64(f64::INFINITY), "expected a finite number"),
+        (Value::Text("many"), "expected a number, found \"many\""),
+    ] {
+        let error = fit.observe(&[value]).unwrap_err();
+        assert!(error.message().contains(part) && error.location().column.as_deref() == Some("x"), "{error}");
+    }
+    assert!(one(number()).observe(&[Value::Missing]).unwrap_err().message().contains("`impute`"));
+    assert!(one(category()).observe(&[Value::Text(" ")]).unwrap_err().message().contains("`impute`"));
+
+    // A record that is bad in one column does not count in the others.
+    let recipe = Recipe::new().column("x", number().standardise()).column("y", number());
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    fit.observe(&[Value::I64(1), Value::I64(1)]).unwrap();
+    fit.observe(&[Value::I64(1000), Value::Text("?")]).unwrap_err();
+    fit.observe(&[Value::I64(1000), Value::Missing]).unwrap_err();
+    fit.observe(&[Value::I64(3), Value::I64(1)]).unwrap();
+    let prepared = fit.finish().unwrap();
+    let mut row = prepared.row();
+    prepared.apply_json(r#"{"x": 3, "y": 3e38}"#, &mut row).unwrap();
+    assert_eq!(row.f32("features").unwrap(), [1.0, 3e38]);
+    let error = prepared.apply_json(r#"{"x": 3, "y": 4e38}"#, &mut row).unwrap_err();
+    assert!(error.message().contains("which f32 does not reach"), "{error}");
+}
+
+#[test]
+fn names_are_kept_by_how_often_they_occur() {
+    let codes = |column: ringfeed::prepare::Category, names: &[&str]| {
+        let mut fit = one(column);
+        for name in ["b", "a", "c", "b", "a", "b", "", "d"] {
+            fit.observe(&[Value::Text(name)]).unwrap();
+        }
+        let prepared = fit.finish().unwrap();
+        let mut row = prepared.row();
+        let code = |name: &&str| {
+            prepared.apply([("x", Value::Text(name))], &mut row).unwrap();
+            row.i64("categories").unwrap()[0]
+        };
+        names.iter().map(code).collect::<Vec<i64>>()
+    };
+    let names = ["a", "b", "c", "d", "", "e"];
+    assert_eq!(codes(category().unknown(), &names), [1, 2, 3, 4, 0, 0]);
+    assert_eq!(codes(category().unknown().by_frequency(), &names), [2, 1, 3, 4, 0, 0]);
+    assert_eq!(codes(category().unknown().most(2), &names), [1, 2, 0, 0, 0, 0]);
+    assert_eq!(codes(category().unknown().at_least(2), &names), [1, 2, 0, 0, 0, 0]);
+    assert_eq!(codes(category().impute(MostFrequent), &names[..5]), [0, 1, 2, 3, 1]);
+    assert_eq!(codes(category().impute("d").unknown().most(2).by_frequency(), &names), [2, 1, 0, 0, 0, 0]);
+    assert_eq!(codes(category().impute("e"), &names), [0, 1, 2, 3, 4, 4]);
+}
+
+/// A value of any kind that a column of numbers, names or dates may meet.
+fn any_value() -> impl Strategy<Value = (Option<f64>, Option<String>, Option<i64>)> {
+    let numbers = prop_oneof![
+        any::<i16>().prop_map(f64::from),
+        prop::num::f64::NORMAL.prop_filter("not too far apart", |x| x.abs() < 1e300),
+        Just(0.1)
+    ];
+    (prop::option::of(numbers), prop::option::of("[a-e]{1,2}"), prop::option::of(0i64..4_000_000_000))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However records are shared out, and in whatever order, the fit is the same to the bit.
+    #[test]
+    fn fits_of_shards_merge_to_the_fit_of_the_whole(
+        records in prop::collection::vec((any_value(), 0usize..4), 1..60),
+        order in any::<u64>(),
+    ) {
+        let mut recipe = Recipe::new().dtype(ringfeed::DType::F64);
+        let scales = [number().standardise(), number().robust(), number().min_max(0.0, 1.0), number().quantile(7)];
+        for (nth, number) in scales.into_iter().enumerate() {
+            for (name, impute) in [("mean", Mean), ("median", Median), ("often", MostFrequent), ("zero", 0.0.into())] {
+                recipe = recipe.column(format!("{name}{nth}"), number.clone().impute(impute).mask());
+            }
+        }
+        let dates = date().part(DatePart::Epoch).part(DatePart::Year).cyclic(DatePart::Weekday).impute("2000-01-01");
+        let recipe = recipe
+            .column("names", category().unknown().by_frequency())
+            .column("few", category().unknown().most(3).one_hot())
+            .column("hash", hash(5))
+            .column("date", dates.standardise());
+        let values = |record: &(Option<f64>, Option<String>, Option<i64>)| {
+            let (number, name, seconds) = record;
+            let mut values = vec![number.map_or("".to_owned(), |number| number.to_string()); 16];
+            values.extend(vec![name.clone().unwrap_or_default(); 3]);
+            let day = |seconds: i64| format!("20{:02}-{:02}-{:02}", seconds % 100, seconds / 100 % 12 + 1, seconds / 1200 % 28 + 1);
+            values.push(seconds.map_or("".to_owned(), day));
+            values
+        };
+        let observe = |fit: &mut RecipeFit, record| {
+            let texts: Vec<String> = values(record);
+            fit.observe(&texts.iter().map(|text| Value::Bytes(text.as_bytes())).collect::<Vec<_>>()).unwrap();
+        };
+        let mut whole = RecipeFit::new(&recipe).unwrap();
+        let mut shards: Vec<RecipeFit> = vec![whole.clone(); 4];
+        records.iter().for_each(|(record, _)| observe(&mut whole, record));
+        records.iter().rev().for_each(|(record, shard)| observe(&mut shards[*shard], record));
+        let mut merged = shards.swap_remove(order as usize % 4);
+        shards.iter().for_each(|shard| merged.merge(shard).unwrap());
+        match (whole.finish(), merged.finish()) {
+            (Ok(whole), Ok(merged)) => {
+                prop_assert_eq!(whole.to_json().unwrap(), merged.to_json().unwrap());
+                let json = whole.to_json().unwrap();
+                prop_assert!(Prepared::from_json(&json).unwrap() == whole);
+            }
+            (Err(one), Err(other)) => prop_assert_eq!(one.to_string(), other.to_string()),
+            (one, other) => prop_assert!(false, "{:?} {:?}", one.is_ok(), other.is_ok()),
+        }
+    }
+}
+
+/// The same table as CSV and as JSON Lines, with a price behind each record.
+fn tables(folder: &std::path::Path, records: usize) -> (Vec<String>, Vec<String>) {
+    let (mut csv, mut jsonl) = (vec!["age,city,joined,town,agent,price".to_owned()], Vec::new());
+    for i in 0..records {
+        let age = (i % 7 != 0).then(|| (i * i % 83) as f64 + [0.0, 0.1, 1e-9][i % 3]);
+        let city = (i % 5 != 0).then(|| ["Oslo", "Bergen", "Tromsø", "a \"b\", c", "3.0"][i * i % 5]);
+        let joined =
+            (i % 11 != 0).then(|| format!("20{:02}-{:02}-{:02}T{:02}:30:00", i % 40, i % 12 + 1, i % 28 + 1, i % 24));
+        let quoted = city.map_or("NA".to_owned(), |city| format!("\"{}\"", city.replace('"', "\"\"")));
+        let number = age.map_or(String::new(), |age| age.to_string());
+        csv.push(
+            format!("{number}, {quoted},{},{quoted},agent {i},{i}.5", joined.as_deref().unwrap_or(""))
+                .replace(", \"", ",\""),
+        );
+        let record = serde_json::json!({
+            "age": age, "city": city, "joined": joined, "town": city, "agent": format!("agent {i}"), "price": i as f64 + 0.5
+        });
+        jsonl.push(record.to_string());
+    }
+    std::fs::write(folder.join("people.csv"), csv.join("\n")).unwrap();
+    std::fs::write(folder.join("people.jsonl"), jsonl.join("\n")).unwrap();
+    (csv, jsonl)
+}
+
+/// The bytes of every sample, by its id.
+fn samples(mut batches: Box<dyn DataSetIterator>) -> Vec<(u64, Vec<u8>, f32)> {
+    let mut samples = Vec::new();
+    for batch in batches.epoch().unwrap() {
+        let batch = batch.unwrap();
+        let (features, codes) = (batch.tensor("features").unwrap(), batch.tensor("categories").unwrap());
+        let prices = batch.tensor("price").unwrap().as_slice::<f32>().unwrap();
+        let row = |bytes: &[u8], nth: usize| {
+            bytes[nth * bytes.len() / batch.len()..(nth + 1) * bytes.len() / batch.len()].to_vec()
+        };
+        for (nth, id) in batch.sample_ids().iter().enumerate() {
+            samples.push((*id, [row(features.bytes(), nth), row(codes.bytes(), nth)].concat(), prices[nth]));
+        }
+    }
+    samples.sort_by_key(|(id, _, _)| *id);
+    samples
+}
+
+#[test]
+fn a_server_sees_what_training_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, jsonl) = tables(folder.path(), 500);
+    let table = || Loader::open(folder.path().join("people.csv")).unwrap();
+    let prepared = people().fit(&table()).unwrap();
+    let path = folder.path().join("prepared.json");
+    prepared.save(&path).unwrap();
+    let prepared = Prepared::load(&path).unwrap();
+
+    let trained = |rows: Loader| rows.prepare(&prepared).field("price", Numbers::f32()).batch_size(64);
+    let seen = samples(trained(table()).shuffle(7).workers(3).build().unwrap());
+    assert_eq!(seen.len(), 500);
+    assert_eq!(samples(trained(table()).shield().build().unwrap()), seen);
+    let lines = Loader::open(folder.path().join("people.jsonl")).unwrap();
+    assert_eq!(samples(trained(lines.clone()).build().unwrap()), seen, "JSON Lines");
+    let file = folder.path().join("people.jsonl");
+    let own = Loader::from(LoaderConfig::default()).container(move |budget| {
+        JsonLines::open(&ringfeed::storage::Files::local(), &file, &LineOptions::default(), budget)
+    });
+    assert_eq!(samples(trained(own.clone()).build().unwrap()), seen, "a container of one's own");
+
+    let mut row = prepared.row();
+    for ((id, bytes, price), (line, json)) in seen.iter().zip(csv[1..].iter().zip(&jsonl)) {
+        assert_eq!(*price, *id as f32 + 0.5);
+        let of = |row: &ringfeed::prepare::PreparedRow| {
+            [row.tensor("features").unwrap().bytes(), row.tensor("categories").unwrap().bytes()].concat()
+        };
+        prepared.apply_csv(&csv[0], line, &mut row).unwrap();
+        assert_eq!(of(&row), *bytes, "{line}");
+        prepared.apply_json(json, &mut row).unwrap();
+        assert_eq!(of(&row), *bytes, "{json}");
+    }
+
+    // Whatever it is fitted to, it is the same.
+    for rows in [table().shuffle(3).workers(4), lines, own, table().batch_size(3).shield()] {
+        assert!(people().fit(&rows).unwrap() == prepared);
+    }
+    let mut merged = RecipeFit::new(&people()).unwrap();
+    for index in 0..3 {
+        let mut fit = RecipeFit::new(&people()).unwrap();
+        fit.observe_all(&table().shard(Shard { index, count: 3 })).unwrap();
+        merged.merge(&fit).unwrap();
+    }
+    assert_eq!(merged.records(), 500);
+    assert!(merged.finish().unwrap() == prepared);
+}
+
+/// Program 4: fitted to the training part alone, in Rust and by settings.
+#[test]
+fn a_table_is_fitted_trained_and_served() -> Result<(), ringfeed::Error> {
+    let folder = tempfile::tempdir().unwrap();
+    tables(folder.path(), 300);
+    let (path, saved) = (folder.path().join("people.csv"), folder.path().join("prepared.json"));
+
+    let recipe = Recipe::new()
+        .column("age", number().impute(Median).mask().standardise())
+        .column("city", category().unknown())
+        .column("joined", date().cyclic(DatePart::Month).impute(Median));
+    let rows = Loader::open(&path)?.split(Split::train(0.8));
+    let prepared = recipe.fit(&rows)?;
+    prepared.save(&saved)?;
+    let train = rows.prepare(&prepared).field("price", Numbers::f32()).batch_size(64).build()?;
+    let seen = samples(train);
+
+    let prepared = Prepared::load(&saved)?;
+    let mut row = prepared.row();
+    prepared.apply_json(r#"{"age": null, "city": "Oslo", "joined": "2024-05-01"}"#, &mut row)?;
+    assert_eq!((row.f32("features")?.len(), row.i64("categories")?.len()), (4, 1));
+
+    assert!((200..280).contains(&seen.len()), "{}", seen.len());
+    assert_eq!(prepared.records(), seen.len() as u64);
+    let test = Loader::open(&path)?.split(Split::train(0.8).rest());
+    assert_eq!(people().fit(&test)?.records(), 300 - prepared.records());
+
+    let settings = r#"
+        batch_size = 64
+        split = { train = 0.8, test = 0.2, part = "train" }
+        prepared = "prepared.json"
+        [source]
+        path = "people.csv"
+        [prepare.columns]
+        age = { number = { impute = "median", mask = true, scale = "standardise" } }
+        city = { category = { unknown = true } }
+        joined = { date = { cyclic = ["month"], impute = "median" } }
+        [fields]
+        price = { numbers = "f32" }
+    "#;
+    let file = folder.path().join("settings.toml");
+    std::fs::write(&file, settings).unwrap();
+    let config = LoaderConfig::load(&file)?;
+    let fitted = config.prepare.clone().unwrap().fit(&config.clone().into())?;
+    assert!(fitted == prepared);
+    assert_eq!(samples(Loader::from(config.clone()).build()?), seen);
+    let plan = Loader::from(config.clone()).plan()?;
+    let tensors = plan.tensors.unwrap();
+    let mut names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["categories", "features", "price"]);
+    let written: LoaderConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+    assert_eq!(written, config);
+    let inline = Loader::from(config).prepare(&prepared);
+    let text = serde_json::to_string(inline.config()).unwrap();
+    assert_eq!(LoaderConfig::from_json(&text)?, *inline.config());
+
+    std::fs::remove_file(&saved).unwrap();
+    let error = Loader::from(LoaderConfig::load(&file)?).plan().unwrap_err();
+    assert!(error.message().contains("`ringfeed fit` writes it"), "{error}");
+    std::fs::write(&file, settings.replace("mask", "masks")).unwrap();
+    let error = LoaderConfig::load(&file).unwrap_err();
+    assert!(
+        error.message().contains("prepare.columns.age.number.masks") && error.location().line == Some(8),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
+fn bad_values_have_a_place_and_a_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("people.csv");
+    std::fs::write(&path, "age,city\n1,Oslo\n2,Bergen\nmany,Oslo\n3,Oslo\n4,\n").unwrap();
+    let recipe = Recipe::new().column("age", number().standardise()).column("city", category());
+    let table = Loader::open(&path).unwrap();
+    let place = |error: &ringfeed::Error| {
+        let location = error.location();
+        (location.path.clone(), location.record, location.line, location.column.clone())
+    };
+    let expected = (Some(path.clone()), Some(2), Some(4), Some("age".to_owned()));
+    let error = recipe.fit(&table).unwrap_err();
+    assert_eq!(place(&error), expected, "{error}");
+    assert!(error.message().contains("expected a number, found \"many\""), "{error}");
+
+    let lenient = table.bad_records(BadRecords::skip(BadLimits::count(2)));
+    let prepared = recipe.fit(&lenient).unwrap();
+    assert_eq!(prepared.records(), 3);
+    let strict = Loader::open(&path).unwrap().prepare(&prepared);
+    let error = strict.build().unwrap().next().unwrap().unwrap_err();
+    assert_eq!(place(&error), expected, "{error}");
+    let batch = lenient.prepare(&prepared).build().unwrap().next().unwrap().unwrap();
+    assert_eq!((batch.len(), batch.bad_records()), (3, 2));
+    let root = 1.5f64.sqrt();
+    assert_eq!(batch.tensor("features").unwrap().as_slice::<f32>().unwrap(), [-root as f32, 0.0, root as f32]);
+    assert_eq!(batch.tensor("categories").unwrap().as_slice::<i64>().unwrap(), [1, 0, 1]);
+
+    let missing = Recipe::new().column("agee", number());
+    let error = missing.fit(&Loader::open(&path).unwrap()).unwrap_err();
+    assert!(error.message().contains("did you mean \"age\"?"), "{error}");
+}
