@@ -49,7 +49,8 @@ pub mod csv {
 /// Image files in folders and lists: how they are decoded, resized and augmented.
 pub mod images {
     pub use crate::decode::{
-        CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+        CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+        ResizeFilter,
     };
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }

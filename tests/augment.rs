@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Waves, see_all, workspace};
-use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, PixelOrder};
+use ringfeed::images::{Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, PixelOrder};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
 use ringfeed::source::{Source, Transformed};
@@ -318,7 +318,7 @@ fn jitter_changes_brightness_evenly_and_colours_in_every_order() {
     let path = fixture("images/rgb.png");
     let original = Studio::new(&path, None, &[]).picture(RandomKey::new(0));
     let only =
-        |brightness, contrast, saturation, hue| ImageAugment::ColourJitter { brightness, contrast, saturation, hue };
+        |brightness, contrast, saturation, hue| ImageAugment::colour_jitter(brightness, contrast, saturation, hue);
     let mut studio = Studio::new(&path, None, &[only(0.4, 0.0, 0.0, 0.0)]);
     let mut factors = Vec::new();
     for sample in keys(2000) {
@@ -351,10 +351,33 @@ fn every_operation() -> Vec<ImageAugment> {
     vec![
         ImageAugment::random_resized_crop(),
         ImageAugment::horizontal_flip(),
-        ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1 },
+        ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1, probability: 1.0 },
         ImageAugment::Rotation { degrees: 15.0, interpolation: Interpolation::Bilinear },
         ImageAugment::vertical_flip(),
         ImageAugment::random_erasing(),
+    ]
+}
+
+/// Those that came later, which always happen.
+fn further_operations() -> Vec<ImageAugment> {
+    vec![
+        ImageAugment::RandomCrop { padding: 3, edge: Edge::Reflect, fill: [0; 3] },
+        ImageAugment::Affine {
+            degrees: 10.0,
+            translate: (0.1, 0.2),
+            scale: (0.8, 1.2),
+            shear: (5.0, 7.0),
+            interpolation: Interpolation::Bilinear,
+            fill: [9, 8, 7],
+        },
+        ImageAugment::GaussianBlur { kernel: Some(5), sigma: (0.1, 2.0), probability: 1.0 },
+        ImageAugment::RandomGrey { probability: 0.5 },
+        ImageAugment::Solarise { threshold: 200, probability: 0.5 },
+        ImageAugment::Posterise { bits: 5, probability: 0.5 },
+        ImageAugment::Equalise { probability: 0.5 },
+        ImageAugment::Autocontrast { probability: 0.5 },
+        ImageAugment::Invert { probability: 0.5 },
+        ImageAugment::Sharpness { factor: 1.7, probability: 0.5 },
     ]
 }
 
@@ -371,7 +394,8 @@ fn by_sample(iterator: &mut dyn DataSetIterator) -> BTreeMap<u64, Vec<u8>> {
 }
 
 fn photos() -> Loader {
-    Loader::images(fixture("photos")).size(40, 48).augment(every_operation()).batch_size(4).workers(1)
+    let list = [every_operation(), further_operations()].concat();
+    Loader::images(fixture("photos")).size(40, 48).augment(list).batch_size(4).workers(1)
 }
 
 #[test]
@@ -451,6 +475,72 @@ fn augmented_pictures_never_change_between_versions() {
         0xae33_a655_f5dc_c41a,
     ];
     assert_eq!(found.map(|hash| format!("{hash:#018x}")), expected.map(|hash| format!("{hash:#018x}")));
+    // Of later operations each by itself, and together; the blur is arithmetic of fractions, and left out of these.
+    let mut further = further_operations();
+    further.remove(2);
+    let mut found: Vec<u64> = further.chunks(1).map(|one| of(&picture, None, one)).collect();
+    found.push(of(&picture, Some((64, 64)), &[&all[..2], &further].concat()));
+    let expected: [u64; 10] = [
+        0x59a7_e5f3_15d1_66f7,
+        0x2f90_bd61_1119_0873,
+        0x83e6_b72d_93fb_be5d,
+        0x4cb8_c466_3313_8a50,
+        0x615a_d120_304c_b341,
+        0xcd29_05c8_4e9a_b541,
+        0x45b0_8ee0_67b6_ec51,
+        0xa9b5_bcbf_13b4_d975,
+        0xba9a_00a1_e80e_cae7,
+        0x4094_7e05_3b84_c116,
+    ];
+    let words = |hashes: &[u64]| hashes.iter().map(|hash| format!("{hash:#018x}")).collect::<Vec<_>>();
+    assert_eq!(words(&found), words(&expected));
+}
+
+#[test]
+fn operations_happen_as_often_as_they_should() {
+    let path = fixture("images/rgb.png");
+    let original = Studio::new(&path, None, &[]).picture(RandomKey::new(0));
+    for operation in [
+        ImageAugment::ColourJitter { brightness: 0.9, contrast: 0.0, saturation: 0.0, hue: 0.0, probability: 0.25 },
+        ImageAugment::GaussianBlur { kernel: Some(3), sigma: (1.0, 2.0), probability: 0.25 },
+        ImageAugment::RandomGrey { probability: 0.25 },
+        ImageAugment::Solarise { threshold: 128, probability: 0.25 },
+        ImageAugment::Posterise { bits: 3, probability: 0.25 },
+        ImageAugment::Equalise { probability: 0.25 },
+        ImageAugment::Autocontrast { probability: 0.25 },
+        ImageAugment::Invert { probability: 0.25 },
+        ImageAugment::Sharpness { factor: 9.0, probability: 0.25 },
+    ] {
+        let mut studio = Studio::new(&path, None, std::slice::from_ref(&operation));
+        let changed = keys(1000).filter(|key| studio.picture(*key) != original).count();
+        // 250 expected; the deviation of a binomial distribution is 14.
+        assert!((195..305).contains(&changed), "{operation:?}: {changed}");
+    }
+}
+
+#[test]
+fn a_padded_crop_is_anywhere_evenly() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = map_of_places(folder.path(), 60, 50);
+    let crop = ImageAugment::RandomCrop { padding: 2, edge: Edge::Constant, fill: [1, 2, 3] };
+    let mut studio = Studio::new(&path, None, &[crop]);
+    let mut counts = BTreeMap::new();
+    for key in keys(2500) {
+        let picture = studio.picture(key);
+        let [x, y, _] = picture.at(30, 25).map(i64::from);
+        let (right, down) = (x - 30, y - 25);
+        let expected = picture.map(|x, y| {
+            let (x, y) = (x as i64 + right, y as i64 + down);
+            let inside = (0..60).contains(&x) && (0..50).contains(&y);
+            if inside { [x as u8, y as u8, 255] } else { [1, 2, 3] }
+        });
+        assert!(picture == expected, "{right} {down}");
+        *counts.entry((right, down)).or_insert(0) += 1;
+    }
+    // 25 places, 100 each; the deviation of each is 10.
+    assert_eq!(counts.len(), 25);
+    assert!(counts.keys().all(|(x, y)| x.abs() <= 2 && y.abs() <= 2));
+    assert!(counts.values().all(|count| (60..140).contains(count)), "{counts:?}");
 }
 
 #[test]
@@ -458,7 +548,8 @@ fn an_operation_draws_the_same_whatever_stands_beside_it() {
     let path = fixture("images/rgb.png");
     let flip = ImageAugment::horizontal_flip();
     let mut alone = Studio::new(&path, None, std::slice::from_ref(&flip));
-    let dark = ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.0 };
+    let dark =
+        ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.0, probability: 1.0 };
     let mut beside = Studio::new(&path, None, &[dark.clone(), flip.clone(), dark]);
     assert!(keys(50).all(|key| alone.picture(key) == beside.picture(key)));
     // A second operation of a kind draws on its own: two flips are not none.
@@ -543,12 +634,24 @@ fn nonsense_is_refused_with_all_of_its_faults() {
         (None, vec![ImageAugment::Rotation { degrees: -1.0, interpolation: Interpolation::Nearest }], "degrees = -1"),
         (
             None,
-            vec![ImageAugment::ColourJitter { brightness: -0.1, contrast: 0.0, saturation: 0.0, hue: 0.0 }],
+            vec![ImageAugment::ColourJitter {
+                brightness: -0.1,
+                contrast: 0.0,
+                saturation: 0.0,
+                hue: 0.0,
+                probability: 1.0,
+            }],
             "brightness = -0.1",
         ),
         (
             None,
-            vec![ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.6 }],
+            vec![ImageAugment::ColourJitter {
+                brightness: 0.0,
+                contrast: 0.0,
+                saturation: 0.0,
+                hue: 0.6,
+                probability: 1.0,
+            }],
             "hue = 0.6",
         ),
         (
@@ -561,6 +664,17 @@ fn nonsense_is_refused_with_all_of_its_faults() {
             vec![ImageAugment::RandomErasing { probability: 0.5, scale: (0.1, 0.2), ratio: (0.0, 1.0), value: [0; 3] }],
             "a ratio from 0 to 1",
         ),
+        (None, vec![ImageAugment::random_crop(1 << 21)], "padding = 2097152"),
+        (None, vec![ImageAugment::GaussianBlur { kernel: Some(4), sigma: (0.1, 2.0), probability: 1.0 }], "odd"),
+        (None, vec![ImageAugment::GaussianBlur { kernel: Some(257), sigma: (0.1, 2.0), probability: 1.0 }], "at most"),
+        (
+            None,
+            vec![ImageAugment::GaussianBlur { kernel: None, sigma: (0.0, 2.0), probability: 1.0 }],
+            "a sigma from 0",
+        ),
+        (None, vec![ImageAugment::Posterise { bits: 0, probability: 1.0 }], "bits = 0"),
+        (None, vec![ImageAugment::Sharpness { factor: -1.0, probability: 1.0 }], "factor = -1"),
+        (None, vec![ImageAugment::Invert { probability: 2.0 }], "invert: a probability of 2"),
     ] {
         let found = faults(size, list);
         assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
@@ -582,6 +696,16 @@ fn settings_are_plain_data_with_the_defaults_of_torchvision() {
             { kind = "colour_jitter", hue = 0.2 },
             { kind = "random_erasing", value = [1, 2, 3] },
             { kind = "rotation", degrees = 10.0 },
+            { kind = "random_crop", padding = 4, edge = "reflect" },
+            { kind = "affine", degrees = 5, shear = [1, 0] },
+            { kind = "gaussian_blur" },
+            { kind = "random_grey" },
+            { kind = "solarize" },
+            { kind = "posterise", bits = 4 },
+            { kind = "equalize", probability = 0.2 },
+            { kind = "autocontrast" },
+            { kind = "invert" },
+            { kind = "sharpness", factor = 2 },
         ]
     "#;
     let options: ImageOptions = toml::from_str(text).unwrap();
@@ -589,9 +713,26 @@ fn settings_are_plain_data_with_the_defaults_of_torchvision() {
         ImageAugment::RandomResizedCrop { scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) },
         ImageAugment::HorizontalFlip { probability: 0.5 },
         ImageAugment::VerticalFlip { probability: 0.1 },
-        ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.2 },
+        ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.2, probability: 1.0 },
         ImageAugment::RandomErasing { probability: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), value: [1, 2, 3] },
         ImageAugment::Rotation { degrees: 10.0, interpolation: Interpolation::Nearest },
+        ImageAugment::RandomCrop { padding: 4, edge: Edge::Reflect, fill: [0; 3] },
+        ImageAugment::Affine {
+            degrees: 5.0,
+            translate: (0.0, 0.0),
+            scale: (1.0, 1.0),
+            shear: (1.0, 0.0),
+            interpolation: Interpolation::Nearest,
+            fill: [0; 3],
+        },
+        ImageAugment::GaussianBlur { kernel: None, sigma: (0.1, 2.0), probability: 1.0 },
+        ImageAugment::RandomGrey { probability: 0.1 },
+        ImageAugment::Solarise { threshold: 128, probability: 0.5 },
+        ImageAugment::Posterise { bits: 4, probability: 0.5 },
+        ImageAugment::Equalise { probability: 0.2 },
+        ImageAugment::Autocontrast { probability: 0.5 },
+        ImageAugment::Invert { probability: 0.5 },
+        ImageAugment::Sharpness { factor: 2.0, probability: 0.5 },
     ];
     assert_eq!(options.augment, expected);
     let json = serde_json::to_string(&options).unwrap();

@@ -103,9 +103,14 @@ fn augmentation_allocates_nothing_of_its_own() {
     let augment = [
         ImageAugment::random_resized_crop(),
         ImageAugment::HorizontalFlip { probability: 1.0 },
-        ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1 },
+        ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1, probability: 1.0 },
         ImageAugment::Rotation { degrees: 15.0, interpolation: ringfeed::images::Interpolation::Bilinear },
         ImageAugment::random_erasing(),
+        ImageAugment::random_crop(9),
+        ImageAugment::gaussian_blur(),
+        ImageAugment::Sharpness { factor: 2.0, probability: 1.0 },
+        ImageAugment::Equalise { probability: 1.0 },
+        ImageAugment::Autocontrast { probability: 1.0 },
     ];
     // The operations after the crop allocate nothing on top of decoding and resizing, which the crop alone does too.
     let count = |augment: &[ImageAugment]| {

@@ -232,7 +232,9 @@ fn no_decoder_takes_more_than_is_counted() {
     let native = ImageOptions::default();
     let small = ImageOptions { size: Some((64, 80)), ..ImageOptions::default() };
     let rotation = ImageAugment::Rotation { degrees: 9.0, interpolation: Default::default() };
-    let crop = ImageOptions { augment: vec![ImageAugment::random_resized_crop(), rotation.clone()], ..small.clone() };
+    let blur = ImageAugment::gaussian_blur();
+    let crop =
+        ImageOptions { augment: vec![ImageAugment::random_resized_crop(), rotation.clone(), blur], ..small.clone() };
     let grey = ImageOptions { colour: ImageColour::Grey, augment: vec![rotation], ..native.clone() };
     for (name, bytes) in &files {
         let folder = tempfile::tempdir().unwrap();

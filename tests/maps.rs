@@ -110,12 +110,21 @@ fn a_map_goes_the_way_of_its_picture() {
     let crop = ImageAugment::RandomResizedCrop { scale: (0.2, 1.0), ratio: (0.75, 1.34) };
     let flips = [ImageAugment::horizontal_flip(), ImageAugment::vertical_flip()];
     let rotation = ImageAugment::Rotation { degrees: 30.0, interpolation: Interpolation::Bilinear };
+    let affine = ImageAugment::Affine {
+        degrees: 20.0,
+        translate: (0.2, 0.3),
+        scale: (0.8, 1.3),
+        shear: (10.0, 15.0),
+        interpolation: Interpolation::Nearest,
+        fill: [0; 3],
+    };
     let stretch = (CropFit::Stretch, Some((37, 53)));
     for (name, (fit, size), augment) in [
         ("stretch", stretch, vec![]),
         ("centre", (CropFit::CenterCrop { shorter: 60 }, Some((37, 53))), flips.to_vec()),
         ("crop and flips", stretch, [std::slice::from_ref(&crop), &flips[..]].concat()),
         ("all", stretch, [&[crop], &flips[..], std::slice::from_ref(&rotation), &flips[..]].concat()),
+        ("affine", stretch, [vec![ImageAugment::random_crop(7), affine], flips.to_vec()].concat()),
         ("native", (CropFit::Stretch, None), [&[rotation], &flips[..]].concat()),
     ] {
         let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };
@@ -163,7 +172,7 @@ fn operations_on_colour_leave_a_map_as_it_is() {
     let path = fixture("maps/grey-16.png");
     let plain = values(&path, index(ImageOptions::default()));
     let augment = vec![
-        ImageAugment::ColourJitter { brightness: 0.9, contrast: 0.9, saturation: 0.9, hue: 0.5 },
+        ImageAugment::ColourJitter { brightness: 0.9, contrast: 0.9, saturation: 0.9, hue: 0.5, probability: 1.0 },
         ImageAugment::RandomErasing { probability: 1.0, scale: (0.3, 0.5), ratio: (1.0, 1.0), value: [1, 2, 3] },
     ];
     assert_eq!(values(&path, index(ImageOptions { augment, ..ImageOptions::default() })), plain);

@@ -42,8 +42,8 @@ _From = str | int | Sequence[str | int] | None
 class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
-    ``augment``: names or tables of operations, in their order. ``geometry``: pictures of a sample with the same name
-    are cut, flipped and turned alike.
+    ``augment``: names or tables of operations, in their order. ``resize``: ``"bilinear"``, ``"bicubic"`` or
+    ``"nearest"``. ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     """
 
     def __init__(
@@ -55,14 +55,15 @@ class Image(Field):
         dtype: str | None = None,
         order: str | None = None,
         fit: str | Mapping[str, Any] | None = None,
+        resize: str | None = None,
         colour: str | None = None,
         geometry: str | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
-        options = {"augment": augment, "dtype": dtype, "order": order, "fit": fit, "colour": colour}
-        self.table = {"image": [height, width], **options, "geometry": geometry}
+        options = {"augment": augment, "dtype": dtype, "order": order, "fit": fit, "resize": resize}
+        self.table = {"image": [height, width], **options, "colour": colour, "geometry": geometry}
         self.table |= {"from": from_, "file": file, "role": role}
 
 

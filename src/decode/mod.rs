@@ -12,7 +12,8 @@ pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
 pub(crate) use image::{Rows, write_rounded};
 
 pub use image::{
-    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+    CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
+    ResizeFilter,
 };
 pub(crate) use numbers::converts;
 pub use numbers::write_numbers;

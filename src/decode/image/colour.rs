@@ -1,6 +1,8 @@
 //! Colour jitter on 8-bit RGB pixels, as Pillow's `ImageEnhance` and torchvision's `adjust_hue` of Pillow images do it.
 
 use super::boxes::uniform;
+use super::change::Change;
+use super::tone::blend_with;
 use crate::random::RandomKey;
 
 /// Half the width of each factor's range; 0 leaves it out.
@@ -12,17 +14,18 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    /// Draws order and factors under `key`, and changes `pixels`.
+    /// Draws order and factors under `key`.
     ///
     /// Counters 0 to 3 give the factors of brightness, contrast, saturation and hue, 4 to 6 the order.
-    pub(super) fn apply(&self, pixels: &mut [u8], key: RandomKey) {
-        let around_one = |range: f64, counter: u64| uniform(((1.0 - range).max(0.0), 1.0 + range), key.unit(counter));
+    pub(super) fn draw(&self, key: RandomKey, visit: &mut impl FnMut(Change)) {
+        let around_one =
+            |range: f64, counter: u64| uniform(((1.0 - range).max(0.0), 1.0 + range), key.unit(counter)) as f32;
         for operation in order(key) {
             match operation {
-                0 if self.brightness > 0.0 => adjust_brightness(pixels, around_one(self.brightness, 0) as f32),
-                1 if self.contrast > 0.0 => adjust_contrast(pixels, around_one(self.contrast, 1) as f32),
-                2 if self.saturation > 0.0 => adjust_saturation(pixels, around_one(self.saturation, 2) as f32),
-                3 if self.hue > 0.0 => adjust_hue(pixels, uniform((-self.hue, self.hue), key.unit(3))),
+                0 if self.brightness > 0.0 => visit(Change::Brightness(around_one(self.brightness, 0))),
+                1 if self.contrast > 0.0 => visit(Change::Contrast(around_one(self.contrast, 1))),
+                2 if self.saturation > 0.0 => visit(Change::Saturation(around_one(self.saturation, 2))),
+                3 if self.hue > 0.0 => visit(Change::Hue(uniform((-self.hue, self.hue), key.unit(3)))),
                 _ => {}
             }
         }
@@ -40,29 +43,24 @@ fn order(key: RandomKey) -> [usize; 4] {
 }
 
 /// Between two values, or beyond the second, rounded down: Pillow's `Image.blend`.
-fn blend(from: u8, to: u8, factor: f32) -> u8 {
+pub(super) fn blend(from: u8, to: u8, factor: f32) -> u8 {
     // The cast rounds down what is positive, and clips.
     (f32::from(from) + factor * (f32::from(to) - f32::from(from))) as u8
 }
 
-/// Blends every value with the same grey.
-fn blend_all(pixels: &mut [u8], grey: u8, factor: f32) {
-    let table: [u8; 256] = std::array::from_fn(|value| blend(grey, value as u8, factor));
-    pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+pub(super) fn adjust_brightness(pixels: &mut [u8], factor: f32) {
+    blend_with(pixels, |value| blend(0, value, factor));
 }
 
-fn adjust_brightness(pixels: &mut [u8], factor: f32) {
-    blend_all(pixels, 0, factor);
-}
-
-fn adjust_contrast(pixels: &mut [u8], factor: f32) {
+pub(super) fn adjust_contrast(pixels: &mut [u8], factor: f32) {
     let (pixels_of_three, _) = pixels.as_chunks::<3>();
     let sum: u64 = pixels_of_three.iter().map(|pixel| u64::from(grey(*pixel))).sum();
     let mean = sum as f64 / pixels_of_three.len().max(1) as f64;
-    blend_all(pixels, (mean + 0.5) as u8, factor);
+    let mean = (mean + 0.5) as u8;
+    blend_with(pixels, |value| blend(mean, value, factor));
 }
 
-fn adjust_saturation(pixels: &mut [u8], factor: f32) {
+pub(super) fn adjust_saturation(pixels: &mut [u8], factor: f32) {
     for pixel in pixels.as_chunks_mut::<3>().0 {
         let grey = grey(*pixel);
         *pixel = pixel.map(|value| blend(grey, value, factor));
@@ -70,7 +68,7 @@ fn adjust_saturation(pixels: &mut [u8], factor: f32) {
 }
 
 /// Turns the hue by `shift` of the circle, in steps of 1/256.
-fn adjust_hue(pixels: &mut [u8], shift: f64) {
+pub(super) fn adjust_hue(pixels: &mut [u8], shift: f64) {
     // Rounded towards 0, then modulo 256, as torchvision does.
     let shift = (shift * 255.0) as i32 as u8;
     for pixel in pixels.as_chunks_mut::<3>().0 {

@@ -30,11 +30,11 @@ pub(super) fn copy_region(from: &[u8], width: u32, region: Region, into: &mut [u
 }
 
 /// Makes `buffer` `len` long without promising anything about what it holds.
-pub(super) fn resize_buffer(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+pub(super) fn resize_buffer<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {
         // Given back first, so that both are never held at once, and no longer than asked for.
         *buffer = Vec::new();
-        *buffer = vec![0; len];
+        *buffer = vec![T::default(); len];
     }
     &mut buffer[..len]
 }

@@ -1,8 +1,9 @@
 //! Segmentation maps: numbers that stand for classes, one a pixel. They are moved, never mixed.
 
 use super::augment::ImageAugment;
-use super::augment::{happens, keyed};
-use super::boxes::{crop_box, uniform};
+use super::augment::keyed;
+use super::boxes::crop_box;
+use super::change::Change;
 use super::options::{CropFit, ImageOptions};
 use super::resize::{Centre, centre};
 use super::rotate::rotate_nearest;
@@ -80,27 +81,34 @@ impl Map {
     ) -> Result<(usize, usize)> {
         let (width, height) = self.resize(header, options, key);
         for (operation, key) in keyed(&options.augment, key) {
-            match *operation {
-                ImageAugment::HorizontalFlip { probability } if happens(probability, key) => {
-                    self.values.chunks_exact_mut(width).for_each(<[u16]>::reverse);
-                }
-                ImageAugment::VerticalFlip { probability } if happens(probability, key) => {
-                    for y in 0..height / 2 {
-                        let (above, below) = self.values.split_at_mut((height - 1 - y) * width);
-                        above[y * width..][..width].swap_with_slice(&mut below[..width]);
-                    }
-                }
-                ImageAugment::Rotation { degrees, .. } => {
-                    self.spare.resize(self.values.len(), 0);
-                    let angle = uniform((-degrees, degrees), key.unit(0));
-                    rotate_nearest(&self.values, (width, height), angle, &mut self.spare);
-                    std::mem::swap(&mut self.values, &mut self.spare);
-                }
-                _ => {}
-            }
+            operation.draw(key, (width as u32, height as u32), &mut |change| self.apply(change, (width, height)));
         }
         self.write_values((width, height), tensor)?;
         Ok((width, height))
+    }
+
+    /// Carries a change out, if it moves pixels; zeros come in from outside.
+    fn apply(&mut self, change: Change, size: (usize, usize)) {
+        let (width, height) = size;
+        match change {
+            Change::Mirror => self.values.chunks_exact_mut(width).for_each(<[u16]>::reverse),
+            Change::UpsideDown => {
+                for y in 0..height / 2 {
+                    let (above, below) = self.values.split_at_mut((height - 1 - y) * width);
+                    above[y * width..][..width].swap_with_slice(&mut below[..width]);
+                }
+            }
+            Change::Rotate(degrees, _) => self.redraw(|from, into| rotate_nearest(from, size, degrees, into)),
+            Change::Warp(warp) => self.redraw(|from, into| warp.nearest(from, size, 0, into)),
+            Change::Shift(shift) => self.redraw(|from, into| shift.apply(from, size, 0, into)),
+            _ => {}
+        }
+    }
+
+    fn redraw(&mut self, draw: impl FnOnce(&[u16], &mut [u16])) {
+        self.spare.resize(self.values.len(), 0);
+        draw(&self.values, &mut self.spare);
+        std::mem::swap(&mut self.values, &mut self.spare);
     }
 
     /// Takes the upright values that are wanted out of what is stored.

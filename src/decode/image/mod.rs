@@ -3,8 +3,8 @@
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header ([`stored`]) and
 //! checks that the file is whole; [`jpeg`] (with [`baseline`] and
 //! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`]
-//! bring them to the wanted size and order; [`augment`] names the random operations, which [`boxes`], [`colour`] and
-//! [`rotate`] carry out; [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and
+//! bring them to the wanted size and order; [`augment`] names the random operations, [`change`] draws what they do, and
+//! [`picture`] and [`map`] do it, by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]; [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and
 //! what tells an image file from others; all else is an error.
 
 #[cfg(not(feature = "images"))]
@@ -18,6 +18,8 @@ mod bmp;
 #[cfg(feature = "images")]
 mod boxes;
 #[cfg(feature = "images")]
+mod change;
+#[cfg(feature = "images")]
 mod colour;
 #[cfg(feature = "images")]
 mod complete;
@@ -30,6 +32,8 @@ mod decoder;
 #[cfg(feature = "images")]
 mod decoders;
 #[cfg(feature = "images")]
+mod filter;
+#[cfg(feature = "images")]
 mod gif;
 #[cfg(feature = "images")]
 mod jpeg;
@@ -40,6 +44,8 @@ mod map;
 mod options;
 #[cfg(feature = "images")]
 mod other;
+#[cfg(feature = "images")]
+mod picture;
 #[cfg(feature = "images")]
 mod pixels;
 #[cfg(feature = "images")]
@@ -57,17 +63,21 @@ mod samples;
 mod stored;
 #[cfg(feature = "images")]
 mod tiff;
+#[cfg(feature = "images")]
+mod tone;
 #[cfg(feature = "turbojpeg")]
 mod turbojpeg;
+#[cfg(feature = "images")]
+mod warp;
 #[cfg(feature = "images")]
 mod work;
 
 #[cfg(not(feature = "images"))]
 pub(crate) use absent::{ImageWork, header, write_image};
-pub use augment::{ImageAugment, Interpolation};
+pub use augment::{Edge, ImageAugment, Interpolation};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
-pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder};
+pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};
 pub(crate) use rows::{Rows, write_rounded};
 pub(crate) use stored::ImageFormat;
 #[cfg(feature = "images")]

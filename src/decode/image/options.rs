@@ -68,6 +68,22 @@ pub enum CropFit {
     },
 }
 
+/// How a picture's pixels are found when it is resized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ResizeFilter {
+    /// Weighted by distance, over all pixels that a new one covers: Pillow's `BILINEAR`, and torchvision's with `antialias`. The
+    /// default.
+    #[default]
+    Bilinear,
+    /// By a cubic filter over twice that: sharper, and about half as fast. Pillow's `BICUBIC`, and torchvision's with
+    /// `antialias`.
+    Bicubic,
+    /// The pixel that the middle of the new one lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    Nearest,
+}
+
 /// What decodes JPEG files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -150,12 +166,14 @@ pub enum LabelFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageOptions {
-    /// Height and width that every image is resized to, by bilinear interpolation with antialiasing. `None` keeps each
+    /// Height and width that every image is resized to, as [`resize`](Self::resize) says. `None` keeps each
     /// image's own size: a batch is then padded with zeros at the bottom and the right, and has a mask tensor
     /// `[height, width]` of `u8` that is 1 on the image.
     pub size: Option<(u32, u32)>,
     /// What becomes of images of another shape than `size`.
     pub fit: CropFit,
+    /// How pixels are found when images are resized; of segmentation maps it is always the nearest.
+    pub resize: ResizeFilter,
     /// `u8` (the default), `f32`, `f16` or `bf16`; in the latter three, values stay 0 to 255 unless a normaliser scales them.
     pub dtype: DType,
     /// Order of the dimensions.
@@ -202,6 +220,7 @@ impl Default for ImageOptions {
         Self {
             size: None,
             fit: CropFit::Stretch,
+            resize: ResizeFilter::Bilinear,
             dtype: DType::U8,
             order: PixelOrder::Nchw,
             colour: ImageColour::Rgb,

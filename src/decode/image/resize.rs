@@ -2,7 +2,7 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3};
 use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
-use super::options::CropFit;
+use super::options::{CropFit, ResizeFilter};
 use super::stored::{Header, Region};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -14,13 +14,14 @@ pub(super) struct Plan {
     pub(super) height: u32,
     /// The part of the stored image that is taken: left, top, width and height in its pixels. `None` takes all of it.
     taken: Option<[f64; 4]>,
+    filter: ResizeFilter,
 }
 
 impl Plan {
     /// For `size` = (height, width) of the upright image; `None` keeps the image's own.
-    pub(super) fn new(header: &Header, size: Option<(u32, u32)>, fit: CropFit) -> Self {
+    pub(super) fn new(header: &Header, size: Option<(u32, u32)>, fit: CropFit, filter: ResizeFilter) -> Self {
         let Some((height, width)) = size else {
-            return Self { width: header.width, height: header.height, taken: None };
+            return Self { width: header.width, height: header.height, taken: None, filter };
         };
         let orientation = header.orientation;
         let (result_width, result_height) = orientation.turn((width, height));
@@ -49,7 +50,7 @@ impl Plan {
                 Some([left, top, taken_width, taken_height])
             }
         };
-        Self { width: result_width, height: result_height, taken }
+        Self { width: result_width, height: result_height, taken, filter }
     }
 
     /// Width and height of what is taken of an image of `size`.
@@ -68,8 +69,10 @@ impl Plan {
         let Some([left, top, width, height]) = self.taken else {
             return (Region { x: 0, y: 0, width: size.0, height: size.1 }, self);
         };
-        let (x, right) = reach(left, width, self.width, size.0);
-        let (y, bottom) = reach(top, height, self.height, size.1);
+        // How many steps around its middle a new pixel is made of.
+        let steps = if self.filter == ResizeFilter::Bicubic { 2.0 } else { 1.0 };
+        let (x, right) = reach(left, width, self.width, size.0, steps);
+        let (y, bottom) = reach(top, height, self.height, size.1, steps);
         let taken = Some([left - f64::from(x), top - f64::from(y), width, height]);
         (Region { x, y, width: right - x, height: bottom - y }, Self { taken, ..self })
     }
@@ -124,33 +127,46 @@ pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u3
 }
 
 /// From where to where the filter reads to make `result` pixels of the `length` behind `start`, on a side of `side`.
-fn reach(start: f64, length: f64, result: u32, side: u32) -> (u32, u32) {
-    // A pixel is the mean of those nearer than a step of the result, or than one of the source where it grows.
-    let support = (length / f64::from(result)).max(1.0) + 1.0;
+fn reach(start: f64, length: f64, result: u32, side: u32, steps: f64) -> (u32, u32) {
+    // A pixel is the mean of those nearer than so many steps of the result, or of the source where it grows.
+    let support = (length / f64::from(result)).max(1.0) * steps + 1.0;
     let end = (start + length + support).ceil().min(side.into());
     ((start - support).floor().max(0.0) as u32, end as u32)
 }
 
-/// Bilinear interpolation with antialiasing, within one level of Pillow's `resize(.., BILINEAR)`.
+/// Resizing with antialiasing, within one level of Pillow's `resize`, or by the nearest pixel.
 #[derive(Default)]
-pub(super) struct Bilinear {
+pub(super) struct Resampler {
     resizer: Resizer,
 }
 
-impl Bilinear {
+impl Resampler {
     /// Resizes the RGB pixels `from` to `into`.
     ///
     /// With a cut, the filter reads beyond its edges, as it does when the whole image is resized and then cut.
     pub(super) fn resize(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
-        self.resize_as::<U8x3>(header, from, plan, into)
+        match filter_of(plan.filter) {
+            Some(filter) => self.resize_as::<U8x3>(header, from, plan, filter, into),
+            None => take_nearest::<3>(header, from, plan, into),
+        }
     }
 
     /// The same with pixels of one byte.
     pub(super) fn resize_grey(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
-        self.resize_as::<U8>(header, from, plan, into)
+        match filter_of(plan.filter) {
+            Some(filter) => self.resize_as::<U8>(header, from, plan, filter, into),
+            None => take_nearest::<1>(header, from, plan, into),
+        }
     }
 
-    fn resize_as<P: PixelTrait>(&mut self, header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
+    fn resize_as<P: PixelTrait>(
+        &mut self,
+        header: &Header,
+        from: &[u8],
+        plan: &Plan,
+        filter: FilterType,
+        into: &mut [u8],
+    ) -> Result<()> {
         let wrong = |error: &dyn std::fmt::Display| {
             let message = format!(
                 "{} x {} pixels do not resize to {} x {}: {error}",
@@ -160,13 +176,40 @@ impl Bilinear {
         };
         let from = TypedImageRef::<P>::from_buffer(header.width, header.height, from).map_err(|e| wrong(&e))?;
         let mut into = TypedImage::<P>::from_buffer(plan.width, plan.height, into).map_err(|e| wrong(&e))?;
-        let mut options =
-            ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
+        let mut options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
         if let Some([left, top, width, height]) = plan.taken {
             options = options.crop(left, top, width, height);
         }
         self.resizer.resize_typed(&from, &mut into, &options).map_err(|e| wrong(&e))
     }
+}
+
+fn filter_of(filter: ResizeFilter) -> Option<FilterType> {
+    match filter {
+        ResizeFilter::Bilinear => Some(FilterType::Bilinear),
+        ResizeFilter::Bicubic => Some(FilterType::CatmullRom),
+        ResizeFilter::Nearest => None,
+    }
+}
+
+/// Takes for each pixel of `N` bytes the one that its middle lies in.
+fn take_nearest<const N: usize>(header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
+    let [left, top, width, height] = plan.taken.unwrap_or([0.0, 0.0, header.width.into(), header.height.into()]);
+    // A middle on the border between two pixels belongs to the second, whatever the rounding: borders lie further apart.
+    const ROUNDING: f64 = 1e-7;
+    let place = |at: usize, start: f64, step: f64, side: u32| {
+        ((start + (at as f64 + 0.5) * step + ROUNDING) as usize).min(side as usize - 1)
+    };
+    let (step_x, step_y) = (width / f64::from(plan.width), height / f64::from(plan.height));
+    let (from, _) = from.as_chunks::<N>();
+    let (into, _) = into.as_chunks_mut::<N>();
+    for (y, row) in into.chunks_exact_mut(plan.width as usize).enumerate() {
+        let was = &from[place(y, top, step_y, header.height) * header.width as usize..][..header.width as usize];
+        for (x, pixel) in row.iter_mut().enumerate() {
+            *pixel = was[place(x, left, step_x, header.width)];
+        }
+    }
+    Ok(())
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -195,16 +238,17 @@ mod tests {
                 in_scans: false,
             };
             let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
-            let plan = Plan::new(&header, Some(size), CropFit::CenterCrop { shorter });
+            let filter = [ResizeFilter::Bilinear, ResizeFilter::Bicubic, ResizeFilter::Nearest][case as usize % 3];
+            let plan = Plan::new(&header, Some(size), CropFit::CenterCrop { shorter }, filter);
             let mut whole = vec![0; plan.bytes()];
-            Bilinear::default().resize(&header, &from, &plan, &mut whole).unwrap();
+            Resampler::default().resize(&header, &from, &plan, &mut whole).unwrap();
 
             let (region, narrowed) = plan.narrowed((width, height));
             let mut part = vec![0; region.bytes()];
             crate::decode::image::decoder::copy_region(&from, width, region, &mut part);
             let header = Header { width: region.width, height: region.height, ..header };
             let mut cut = vec![0; plan.bytes()];
-            Bilinear::default().resize(&header, &part, &narrowed, &mut cut).unwrap();
+            Resampler::default().resize(&header, &part, &narrowed, &mut cut).unwrap();
             // A fraction of a pixel is rounded at another place: a weight may differ by its last bit.
             let most = whole.iter().zip(&cut).map(|(a, b)| a.abs_diff(*b)).max();
             assert!(most <= Some(1), "{width} x {height} to {size:?} of {shorter}: {most:?}");
@@ -218,20 +262,52 @@ mod tests {
         let header = Header { format: ImageFormat::Png, width, height, channels: 3, orientation, in_scans: false };
         let key = RandomKey::new(4);
         let from: Vec<u8> = (0..u64::from(width * height * 3)).map(|i| key.bits(i) as u8).collect();
-        for size in [(64, 64), (20, 190), (300, 301), (149, 1)] {
-            let plan = Plan::new(&header, Some(size), CropFit::Stretch);
+        let sizes = [(64, 64), (20, 190), (300, 301), (149, 1)].into_iter();
+        let filters = [ResizeFilter::Bilinear, ResizeFilter::Bicubic];
+        for (size, filter) in sizes.flat_map(|size| filters.map(|filter| (size, filter))) {
+            let plan = Plan::new(&header, Some(size), CropFit::Stretch, filter);
             let mut results = Vec::new();
             for extensions in [CpuExtensions::None, CpuExtensions::Sse4_1, CpuExtensions::Avx2] {
                 if extensions.is_supported() {
-                    let mut bilinear = Bilinear::default();
+                    let mut resampler = Resampler::default();
                     // SAFETY: the processor was just asked for these instructions.
-                    unsafe { bilinear.resizer.set_cpu_extensions(extensions) };
+                    unsafe { resampler.resizer.set_cpu_extensions(extensions) };
                     let mut into = vec![0; plan.bytes()];
-                    bilinear.resize(&header, &from, &plan, &mut into).unwrap();
+                    resampler.resize(&header, &from, &plan, &mut into).unwrap();
                     results.push(into);
                 }
             }
-            assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{size:?}");
+            assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{size:?}, {filter:?}");
+        }
+    }
+
+    #[test]
+    fn pixels_are_those_of_pillow() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let from = std::fs::read(root.join("images/rgb-50x37-pillow.rgb")).unwrap();
+        let expected = std::fs::read(root.join("augment/expected.json")).unwrap();
+        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+        let orientation = Orientation::default();
+        let header =
+            Header { format: ImageFormat::Png, width: 50, height: 37, channels: 3, orientation, in_scans: false };
+        for case in expected["resized"].as_array().unwrap() {
+            let filter: ResizeFilter = serde_json::from_value(case["filter"].clone()).unwrap();
+            let size: (u32, u32) = serde_json::from_value(case["size"].clone()).unwrap();
+            let shorter = case["shorter"].as_u64();
+            let fit = shorter.map_or(CropFit::Stretch, |shorter| CropFit::CenterCrop { shorter: shorter as u32 });
+            let plan = Plan::new(&header, Some(size), fit, filter);
+            let mut found = vec![0; plan.bytes()];
+            Resampler::default().resize(&header, &from, &plan, &mut found).unwrap();
+            let digits = case["pixels"].as_str().unwrap();
+            let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap();
+            assert_eq!(digits.len(), 2 * found.len());
+            let most = found.iter().enumerate().map(|(at, value)| value.abs_diff(byte(at))).max();
+            assert!(most <= Some(u8::from(filter != ResizeFilter::Nearest)), "{filter:?}, {size:?}, {fit:?}: {most:?}");
+            let (grey, three): (Vec<u8>, Vec<u8>) =
+                (from.iter().step_by(3).copied().collect(), found.iter().step_by(3).copied().collect());
+            let mut found = vec![0; plan.bytes() / 3];
+            Resampler::default().resize_grey(&header, &grey, &plan, &mut found).unwrap();
+            assert_eq!(found, three, "one channel is resized as each of three");
         }
     }
 }

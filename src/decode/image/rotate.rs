@@ -53,7 +53,7 @@ fn rotate_with<P: Copy + Default>(
 }
 
 /// The colour at a place between the middles of four pixels; the outermost pixels reach out to the edge.
-fn between(from: &[[u8; 3]], (width, height): (usize, usize), x: f64, y: f64) -> [u8; 3] {
+pub(super) fn between(from: &[[u8; 3]], (width, height): (usize, usize), x: f64, y: f64) -> [u8; 3] {
     // A cast and a comparison are faster than a call of `floor`.
     let floor = |x: f64| x as i64 as f64 - f64::from(u8::from(x < x as i64 as f64));
     let (left, top) = (floor(x), floor(y));

@@ -1,17 +1,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::augment::ImageAugment;
-use super::augment::{happens, keyed};
-use super::boxes::{crop_box, erase_box, uniform};
-use super::colour::Jitter;
+use super::augment::keyed;
+use super::boxes::crop_box;
 use super::container::{check_whole, header};
 use super::decoder::resize_buffer;
 use super::decoders::Decoders;
+use super::filter::Blur;
 use super::map::Map;
 use super::options::{ImageColour, ImageOptions, PixelOrder};
-use super::pixels::{fill, to_grey, turn_upright, write_mirrored, write_pixels};
-use super::resize::{Bilinear, Plan};
-use super::rotate::rotate;
+use super::picture::{Picture, Spare, turned};
+use super::pixels::{to_grey, turn_upright, write_mirrored, write_pixels};
+use super::resize::{Plan, Resampler};
 use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use crate::counters::{Damage, Damages};
 use crate::dtype::DType;
@@ -54,7 +54,7 @@ impl Wanted {
     fn new(stored: Header, options: &ImageOptions, key: RandomKey) -> Result<Self> {
         let taken = taken(&stored, options, key);
         let picture = Header { width: taken.width, height: taken.height, ..stored };
-        let plan = Plan::new(&picture, options.size, options.fit);
+        let plan = Plan::new(&picture, options.size, options.fit, options.resize);
         let may_scale = options.dct_scaling && Decoders::can_scale(stored.format, options.jpeg);
         let (scale, region, plan) = to_decode(&stored, taken, plan, may_scale);
         plan.check(&Header { width: region.width, height: region.height, ..stored }, options.max_pixels)?;
@@ -70,7 +70,10 @@ impl Wanted {
         }
         // Pixels as decoded, as resized, between both, and once more to change places or colour.
         let between = u64::from(self.region.width) * u64::from(self.plan.height) * 3;
-        decoder + self.region.bytes() as u64 + between + 3 * result
+        let (width, _) = self.stored.orientation.turn((self.plan.width, self.plan.height));
+        let blurs = options.augment.iter().any(|operation| matches!(operation, ImageAugment::GaussianBlur { .. }));
+        let filter = if blurs { Blur::memory(width.into()) } else { 0 };
+        decoder + self.region.bytes() as u64 + between + 3 * result + filter
     }
 }
 
@@ -78,11 +81,10 @@ impl Wanted {
 #[derive(Default)]
 pub(crate) struct ImageWork {
     decoders: Decoders,
-    resizer: Bilinear,
+    resizer: Resampler,
     decoded: Vec<u8>,
     resized: Vec<u8>,
-    /// What pixels move to when they change places.
-    moved: Vec<u8>,
+    spare: Spare,
     grey: Vec<u8>,
     map: Map,
     /// What is wrong with the image that was decoded last, although it was loaded.
@@ -118,10 +120,12 @@ impl ImageWork {
         }
         // From here on, what was taken is the picture.
         let header = Header { width: region.width, height: region.height, ..stored };
+        let upright = header.orientation.turn((plan.width, plan.height));
+        let only_turned = only_turned(header.orientation, upright, options, key);
         if options.colour == ImageColour::Grey
             && stored.channels == 1
             && scale == Scale::FULL
-            && let Some(orientation) = only_turned(header.orientation, options, key)
+            && let Some(orientation) = only_turned
             && self.decode_grey(bytes, &stored, region, options)
         {
             return self.write_grey(&header, &plan, orientation, options, tensor);
@@ -129,10 +133,9 @@ impl ImageWork {
         let decoded;
         (decoded, self.damages) =
             decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options)?;
-        let (width, height) = header.orientation.turn((plan.width, plan.height));
-        let (width, height) = (width as usize, height as usize);
+        let (width, height) = (upright.0 as usize, upright.1 as usize);
 
-        let turned = only_turned(header.orientation, options, key).filter(|_| options.colour == ImageColour::Rgb);
+        let turned = only_turned.filter(|_| options.colour == ImageColour::Rgb);
         let is_final = turned.is_some_and(Orientation::is_upright)
             && options.order == PixelOrder::Nhwc
             && tensor.dtype() == DType::U8
@@ -155,16 +158,16 @@ impl ImageWork {
             return Ok((width, height));
         }
         let size = (plan.width, plan.height);
-        let mut picture = Picture { pixels, spare: &mut self.moved, size, orientation: header.orientation };
+        let mut picture = Picture { pixels, spare: &mut self.spare, size, orientation: header.orientation };
         for (operation, key) in keyed(&options.augment, key) {
-            picture.augment(operation, key);
+            operation.draw(key, upright, &mut |change| picture.apply(change));
         }
-        let upright = picture.upright();
+        let pixels = picture.upright();
         let pixels = match options.colour {
-            ImageColour::Rgb => upright,
+            ImageColour::Rgb => pixels,
             ImageColour::Grey | ImageColour::Index => {
                 let grey = resize_buffer(&mut self.grey, width * height);
-                to_grey(upright, grey);
+                to_grey(pixels, grey);
                 grey
             }
         };
@@ -196,9 +199,9 @@ impl ImageWork {
             std::mem::swap(&mut self.decoded, &mut self.resized);
         }
         if !orientation.is_upright() {
-            let turned = resize_buffer(&mut self.moved, bytes);
+            let turned = resize_buffer(&mut self.spare.moved, bytes);
             turn_upright::<1>(&self.decoded[..bytes], plan.width as usize, orientation, turned);
-            std::mem::swap(&mut self.decoded, &mut self.moved);
+            std::mem::swap(&mut self.decoded, &mut self.spare.moved);
         }
         let (width, height) = orientation.turn((plan.width, plan.height));
         let size = (width as usize, height as usize);
@@ -207,85 +210,18 @@ impl ImageWork {
     }
 }
 
-/// An image between its operations.
-struct Picture<'a> {
-    pixels: &'a mut Vec<u8>,
-    spare: &'a mut Vec<u8>,
-    /// Width and height of the pixels as they lie.
-    size: (u32, u32),
-    /// How they are still to be turned: flips wait here and go with the turning upright.
+/// How the picture, whose upright size this is, is turned after all operations, if they do nothing else to its pixels.
+fn only_turned(
     orientation: Orientation,
-}
-
-impl Picture<'_> {
-    /// Carries out one operation. (The crop was chosen before decoding.)
-    fn augment(&mut self, operation: &ImageAugment, key: RandomKey) {
-        match *operation {
-            ImageAugment::HorizontalFlip { .. } | ImageAugment::VerticalFlip { .. } => {
-                self.orientation = flipped(self.orientation, operation, key);
-            }
-            ImageAugment::ColourJitter { brightness, contrast, saturation, hue } => {
-                let bytes = self.bytes();
-                Jitter { brightness, contrast, saturation, hue }.apply(&mut self.pixels[..bytes], key);
-            }
-            ImageAugment::RandomErasing { probability, scale, ratio, value } if happens(probability, key) => {
-                self.upright();
-                if let Some(region) = erase_box(self.size, scale, ratio, key) {
-                    let bytes = self.bytes();
-                    fill(&mut self.pixels[..bytes], self.size.0 as usize, region, value);
-                }
-            }
-            ImageAugment::Rotation { degrees, interpolation } => {
-                let angle = uniform((-degrees, degrees), key.unit(0));
-                self.upright();
-                let size = (self.size.0 as usize, self.size.1 as usize);
-                self.redraw(|from, into| rotate(from, size, angle, interpolation, into));
-            }
-            _ => {}
-        }
+    size: (u32, u32),
+    options: &ImageOptions,
+    key: RandomKey,
+) -> Option<Orientation> {
+    let mut all = Some(orientation);
+    for (operation, key) in keyed(&options.augment, key) {
+        operation.draw(key, size, &mut |change| all = all.and_then(|orientation| turned(orientation, change)));
     }
-
-    /// Turns the pixels upright, if they are not.
-    fn upright(&mut self) -> &[u8] {
-        let orientation = std::mem::take(&mut self.orientation);
-        if !orientation.is_upright() {
-            let width = self.size.0 as usize;
-            self.redraw(|from, into| turn_upright::<3>(from, width, orientation, into));
-            self.size = orientation.turn(self.size);
-        }
-        &self.pixels[..self.bytes()]
-    }
-
-    /// Makes new pixels from the present ones.
-    fn redraw(&mut self, draw: impl FnOnce(&[u8], &mut [u8])) {
-        let bytes = self.bytes();
-        draw(&self.pixels[..bytes], resize_buffer(self.spare, bytes));
-        std::mem::swap(&mut self.pixels, &mut self.spare);
-    }
-
-    fn bytes(&self) -> usize {
-        self.size.0 as usize * self.size.1 as usize * 3
-    }
-}
-
-/// The orientation after a flip, if `operation` is one and happens.
-fn flipped(orientation: Orientation, operation: &ImageAugment, key: RandomKey) -> Orientation {
-    match *operation {
-        ImageAugment::HorizontalFlip { probability } if happens(probability, key) => orientation.mirrored(),
-        ImageAugment::VerticalFlip { probability } if happens(probability, key) => orientation.upside_down(),
-        _ => orientation,
-    }
-}
-
-/// How the picture is turned after all operations, if they do nothing else to its pixels.
-fn only_turned(orientation: Orientation, options: &ImageOptions, key: RandomKey) -> Option<Orientation> {
-    keyed(&options.augment, key).try_fold(orientation, |orientation, (operation, key)| match operation {
-        ImageAugment::RandomResizedCrop { .. } => Some(orientation),
-        ImageAugment::HorizontalFlip { .. } | ImageAugment::VerticalFlip { .. } => {
-            Some(flipped(orientation, operation, key))
-        }
-        _ => None,
-    })
+    all
 }
 
 /// What of the stored image is decoded to carry `plan` out on its box `taken`: the scale, a box of the image at that

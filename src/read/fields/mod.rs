@@ -2,7 +2,7 @@
 
 mod written;
 
-use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder};
+use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
 use crate::schema::Role;
 
@@ -200,6 +200,13 @@ impl Image {
     #[must_use]
     pub fn fit(mut self, fit: CropFit) -> Self {
         self.0.fit = fit;
+        self
+    }
+
+    /// How pixels are found when images are resized.
+    #[must_use]
+    pub fn resize(mut self, filter: ResizeFilter) -> Self {
+        self.0.resize = filter;
         self
     }
 

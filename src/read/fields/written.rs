@@ -5,7 +5,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::decode::{CropFit, ImageAugment, ImageColour, PixelOrder};
+use crate::decode::{CropFit, ImageAugment, ImageColour, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
@@ -46,6 +46,8 @@ struct Written {
     dtype: Option<DType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fit: Option<CropFit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resize: Option<ResizeFilter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<PixelOrder>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +145,7 @@ impl Written {
                 options.geometry = self.geometry;
                 options.dtype = self.dtype.unwrap_or(options.dtype);
                 options.fit = self.fit.unwrap_or(options.fit);
+                options.resize = self.resize.unwrap_or(options.resize);
                 options.order = self.order.unwrap_or(options.order);
                 options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
                 Codec::Image(Image(options))
@@ -178,10 +181,11 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const NUMBERS: &[&str] = &["numbers", "tokens"];
-        let keys: [(&str, bool, &[&str]); 13] = [
+        let keys: [(&str, bool, &[&str]); 14] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), IMAGES),
             ("fit", self.fit.is_some(), IMAGES),
+            ("resize", self.resize.is_some(), &["image"]),
             ("order", self.order.is_some(), IMAGES),
             ("colour", self.colour.is_some(), IMAGES),
             ("dtype", self.dtype.is_some(), &["image", "index_map", "array"]),
@@ -211,6 +215,7 @@ impl Written {
                 written.geometry.clone_from(&options.geometry);
                 written.dtype = (options.dtype != base.dtype).then_some(options.dtype);
                 written.fit = (options.fit != base.fit).then_some(options.fit);
+                written.resize = (options.resize != base.resize).then_some(options.resize);
                 written.order = (options.order != base.order).then_some(options.order);
                 written.colour = (options.colour != base.colour).then_some(options.colour);
             }

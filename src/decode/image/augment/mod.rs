@@ -1,3 +1,5 @@
+pub(super) mod check;
+
 use serde::{Deserialize, Serialize};
 
 use crate::random::RandomKey;
@@ -67,6 +69,9 @@ pub enum ImageAugment {
         /// The shift is uniform between `-hue` and `hue`; 1 is once around the circle of colours, 0.5 the most.
         #[serde(default)]
         hue: f64,
+        /// How often.
+        #[serde(default = "always")]
+        probability: f64,
     },
     /// Fills a random box with one colour: torchvision's `RandomErasing`.
     RandomErasing {
@@ -93,6 +98,130 @@ pub enum ImageAugment {
         #[serde(default)]
         interpolation: Interpolation,
     },
+    /// Pads the image on all sides and cuts a random box of its old size out, as is usual for CIFAR: torchvision's `RandomCrop`
+    /// of the image's size with `padding`.
+    RandomCrop {
+        /// Pixels on each side.
+        padding: u32,
+        /// What comes in from outside.
+        #[serde(default)]
+        edge: Edge,
+        /// Red, green and blue of [`Edge::Constant`], before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// Turns, moves, scales and shears about the middle, and keeps the size: torchvision's `RandomAffine` on Pillow images, to
+    /// the bit.
+    #[doc(alias = "RandomAffine")]
+    Affine {
+        /// The angle, clockwise, is uniform between `-degrees` and `degrees`.
+        #[serde(default)]
+        degrees: f64,
+        /// Most shares of width and height that it is moved by, either way; whole pixels.
+        #[serde(default)]
+        translate: (f64, f64),
+        /// The factor is uniform from the first to the second.
+        #[serde(default = "same_scale")]
+        scale: (f64, f64),
+        /// Most degrees that it is sheared by along x and y, either way.
+        #[serde(default)]
+        shear: (f64, f64),
+        /// How pixels between pixels are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+        /// Red, green and blue of what comes in from outside, before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// Blurs by a Gaussian filter: torchvision's `GaussianBlur`, within one level. It costs as many multiplications per value
+    /// as the filter has taps across and down: of all operations the dearest.
+    GaussianBlur {
+        /// Taps of the filter across and down, an odd number up to 255. By default a tenth of the shorter side, as in SimCLR.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kernel: Option<u32>,
+        /// The standard deviation in pixels is uniform from the first to the second.
+        #[serde(default = "blur_sigma")]
+        sigma: (f64, f64),
+        /// How often.
+        #[serde(default = "always")]
+        probability: f64,
+    },
+    /// Takes the colour away and keeps three equal channels: torchvision's `RandomGrayscale`.
+    #[doc(alias = "RandomGrayscale")]
+    RandomGrey {
+        /// How often.
+        #[serde(default = "tenth")]
+        probability: f64,
+    },
+    /// Inverts what is at or above a threshold: torchvision's `RandomSolarize`.
+    #[doc(alias = "RandomSolarize")]
+    #[serde(alias = "solarize")]
+    Solarise {
+        /// The smallest value that is inverted, 0 to 255.
+        #[serde(default = "middle")]
+        threshold: u8,
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+    /// Keeps the upper bits of each value alone: torchvision's `RandomPosterize`.
+    #[doc(alias = "RandomPosterize")]
+    #[serde(alias = "posterize")]
+    Posterise {
+        /// How many bits stay, 1 to 8.
+        bits: u8,
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+    /// Spreads the values of each channel so that all are about equally frequent: torchvision's `RandomEqualize` on Pillow
+    /// images.
+    #[doc(alias = "RandomEqualize")]
+    #[serde(alias = "equalize")]
+    Equalise {
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+    /// Stretches the values of each channel to all from 0 to 255: torchvision's `RandomAutocontrast` on Pillow images.
+    #[doc(alias = "RandomAutocontrast")]
+    Autocontrast {
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+    /// Subtracts every value from 255: torchvision's `RandomInvert`.
+    #[doc(alias = "RandomInvert")]
+    Invert {
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+    /// Sharpens or smooths: torchvision's `RandomAdjustSharpness` on Pillow images.
+    #[doc(alias = "RandomAdjustSharpness")]
+    Sharpness {
+        /// 0 is smoothed, 1 changes nothing, 2 is twice as sharp.
+        factor: f64,
+        /// How often.
+        #[serde(default = "half")]
+        probability: f64,
+    },
+}
+
+/// What lies beyond the edge of an image, where an operation looks there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Edge {
+    /// One colour. The default.
+    #[default]
+    Constant,
+    /// The pixel at the edge.
+    Edge,
+    /// The image mirrored at its outermost pixels, which are not repeated.
+    Reflect,
+    /// The image mirrored at its edge: the outermost pixels come twice.
+    Symmetric,
 }
 
 /// How pixels between pixels are found.
@@ -119,6 +248,26 @@ fn half() -> f64 {
     0.5
 }
 
+fn always() -> f64 {
+    1.0
+}
+
+fn tenth() -> f64 {
+    0.1
+}
+
+fn middle() -> u8 {
+    128
+}
+
+fn same_scale() -> (f64, f64) {
+    (1.0, 1.0)
+}
+
+fn blur_sigma() -> (f64, f64) {
+    (0.1, 2.0)
+}
+
 fn erasing_scale() -> (f64, f64) {
     (0.02, 0.33)
 }
@@ -143,76 +292,24 @@ impl ImageAugment {
         Self::VerticalFlip { probability: half() }
     }
 
+    /// A random crop after black padding of so many pixels.
+    pub fn random_crop(padding: u32) -> Self {
+        Self::RandomCrop { padding, edge: Edge::Constant, fill: [0; 3] }
+    }
+
+    /// Brightness, contrast, saturation and hue of every image.
+    pub fn colour_jitter(brightness: f64, contrast: f64, saturation: f64, hue: f64) -> Self {
+        Self::ColourJitter { brightness, contrast, saturation, hue, probability: always() }
+    }
+
+    /// A blur of every image by 0.1 to 2 pixels.
+    pub fn gaussian_blur() -> Self {
+        Self::GaussianBlur { kernel: None, sigma: blur_sigma(), probability: always() }
+    }
+
     /// A black box over 2 to 33 % of the area of every second image.
     pub fn random_erasing() -> Self {
         Self::RandomErasing { probability: half(), scale: erasing_scale(), ratio: erasing_ratio(), value: [0; 3] }
-    }
-
-    /// The number under which it draws. These never change: stored results depend on them.
-    fn number(&self) -> u64 {
-        match self {
-            Self::RandomResizedCrop { .. } => 1,
-            Self::HorizontalFlip { .. } => 2,
-            Self::VerticalFlip { .. } => 3,
-            Self::ColourJitter { .. } => 4,
-            Self::RandomErasing { .. } => 5,
-            Self::Rotation { .. } => 6,
-        }
-    }
-
-    pub(super) fn faults(&self, faults: &mut Vec<String>) {
-        let mut fault = |fault: &str| faults.push(format!("{}: {fault}", self.name()));
-        let share = |share: f64| (0.0..=1.0).contains(&share);
-        match *self {
-            Self::RandomResizedCrop { scale, ratio } => check_box(scale, ratio, &mut fault),
-            Self::HorizontalFlip { probability } | Self::VerticalFlip { probability } => {
-                if !share(probability) {
-                    fault(&format!("a probability of {probability}; it is between 0 and 1"));
-                }
-            }
-            Self::ColourJitter { brightness, contrast, saturation, hue } => {
-                for (name, value) in [("brightness", brightness), ("contrast", contrast), ("saturation", saturation)] {
-                    if !(0.0..=1e6).contains(&value) {
-                        fault(&format!("{name} = {value}; it is 0 or more"));
-                    }
-                }
-                if !(0.0..=0.5).contains(&hue) {
-                    fault(&format!("hue = {hue}; it is between 0 and 0.5"));
-                }
-            }
-            Self::RandomErasing { probability, scale, ratio, .. } => {
-                if !share(probability) {
-                    fault(&format!("a probability of {probability}; it is between 0 and 1"));
-                }
-                check_box(scale, ratio, &mut fault);
-            }
-            Self::Rotation { degrees, .. } => {
-                if !(0.0..=360.0).contains(&degrees) {
-                    fault(&format!("degrees = {degrees}; they are between 0 and 360"));
-                }
-            }
-        }
-    }
-
-    /// What it is called in a configuration.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::RandomResizedCrop { .. } => "random_resized_crop",
-            Self::HorizontalFlip { .. } => "horizontal_flip",
-            Self::VerticalFlip { .. } => "vertical_flip",
-            Self::ColourJitter { .. } => "colour_jitter",
-            Self::RandomErasing { .. } => "random_erasing",
-            Self::Rotation { .. } => "rotation",
-        }
-    }
-}
-
-fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str)) {
-    if !(0.0 < scale.0 && scale.0 <= scale.1 && scale.1 <= 1.0) {
-        fault(&format!("a scale from {} to {}; shares of the area rise from above 0 up to 1", scale.0, scale.1));
-    }
-    if !(0.0 < ratio.0 && ratio.0 <= ratio.1 && ratio.1.is_finite()) {
-        fault(&format!("a ratio from {} to {}; ratios rise from above 0", ratio.0, ratio.1));
     }
 }
 

@@ -1,0 +1,155 @@
+//! What operations are called, the numbers that they draw under, and what is wrong with their settings.
+
+use super::ImageAugment;
+use crate::decode::image::stored::MAX_SIDE;
+
+/// Most taps of a filter.
+pub(in crate::decode::image) const MAX_KERNEL: u32 = 255;
+
+impl ImageAugment {
+    /// The number under which it draws. These never change: stored results depend on them.
+    pub(super) fn number(&self) -> u64 {
+        match self {
+            Self::RandomResizedCrop { .. } => 1,
+            Self::HorizontalFlip { .. } => 2,
+            Self::VerticalFlip { .. } => 3,
+            Self::ColourJitter { .. } => 4,
+            Self::RandomErasing { .. } => 5,
+            Self::Rotation { .. } => 6,
+            Self::RandomCrop { .. } => 7,
+            Self::Affine { .. } => 8,
+            Self::GaussianBlur { .. } => 9,
+            Self::RandomGrey { .. } => 10,
+            Self::Solarise { .. } => 11,
+            Self::Posterise { .. } => 12,
+            Self::Equalise { .. } => 13,
+            Self::Autocontrast { .. } => 14,
+            Self::Invert { .. } => 15,
+            Self::Sharpness { .. } => 16,
+        }
+    }
+
+    /// How often it is carried out, where that is a setting.
+    fn probability(&self) -> Option<f64> {
+        match *self {
+            Self::HorizontalFlip { probability }
+            | Self::VerticalFlip { probability }
+            | Self::ColourJitter { probability, .. }
+            | Self::RandomErasing { probability, .. }
+            | Self::GaussianBlur { probability, .. }
+            | Self::RandomGrey { probability }
+            | Self::Solarise { probability, .. }
+            | Self::Posterise { probability, .. }
+            | Self::Equalise { probability }
+            | Self::Autocontrast { probability }
+            | Self::Invert { probability }
+            | Self::Sharpness { probability, .. } => Some(probability),
+            Self::RandomResizedCrop { .. } | Self::Rotation { .. } | Self::RandomCrop { .. } | Self::Affine { .. } => {
+                None
+            }
+        }
+    }
+
+    /// Adds everything that is wrong with it.
+    pub(in crate::decode::image) fn faults(&self, faults: &mut Vec<String>) {
+        let mut fault = |fault: &str| faults.push(format!("{}: {fault}", self.name()));
+        if let Some(probability) = self.probability().filter(|probability| !(0.0..=1.0).contains(probability)) {
+            fault(&format!("a probability of {probability}; it is between 0 and 1"));
+        }
+        match *self {
+            Self::RandomResizedCrop { scale, ratio } | Self::RandomErasing { scale, ratio, .. } => {
+                check_box(scale, ratio, &mut fault);
+            }
+            Self::ColourJitter { brightness, contrast, saturation, hue, .. } => {
+                for (name, value) in [("brightness", brightness), ("contrast", contrast), ("saturation", saturation)] {
+                    if !(0.0..=1e6).contains(&value) {
+                        fault(&format!("{name} = {value}; it is 0 or more"));
+                    }
+                }
+                if !(0.0..=0.5).contains(&hue) {
+                    fault(&format!("hue = {hue}; it is between 0 and 0.5"));
+                }
+            }
+            Self::Rotation { degrees, .. } => check_degrees("degrees", degrees, 360.0, &mut fault),
+            Self::RandomCrop { padding, .. } => {
+                if padding > MAX_SIDE {
+                    fault(&format!("padding = {padding}; it is at most {MAX_SIDE} pixels"));
+                }
+            }
+            Self::Affine { degrees, translate, scale, shear, .. } => {
+                check_degrees("degrees", degrees, 360.0, &mut fault);
+                check_degrees("shear", shear.0, 89.0, &mut fault);
+                check_degrees("shear", shear.1, 89.0, &mut fault);
+                if !(0.0..=1.0).contains(&translate.0) || !(0.0..=1.0).contains(&translate.1) {
+                    let (x, y) = translate;
+                    fault(&format!("translate = [{x}, {y}]; shares of width and height are between 0 and 1"));
+                }
+                if !(1e-3 <= scale.0 && scale.0 <= scale.1 && scale.1 <= 1e3) {
+                    fault(&format!("a scale from {} to {}; factors rise from 0.001 up to 1000", scale.0, scale.1));
+                }
+            }
+            Self::GaussianBlur { kernel, sigma, .. } => {
+                if let Some(kernel) = kernel.filter(|kernel| kernel % 2 == 0 || *kernel > MAX_KERNEL) {
+                    fault(&format!("kernel = {kernel}; it is an odd number of pixels, at most {MAX_KERNEL}"));
+                }
+                if !(0.0 < sigma.0 && sigma.0 <= sigma.1 && sigma.1 <= 1e3) {
+                    fault(&format!("a sigma from {} to {}; deviations rise from above 0 pixels", sigma.0, sigma.1));
+                }
+            }
+            Self::Posterise { bits, .. } => {
+                if !(1..=8).contains(&bits) {
+                    fault(&format!("bits = {bits}; 1 to 8 of them stay"));
+                }
+            }
+            Self::Sharpness { factor, .. } => {
+                if !(0.0..=1e6).contains(&factor) {
+                    fault(&format!("factor = {factor}; it is 0 or more"));
+                }
+            }
+            Self::HorizontalFlip { .. }
+            | Self::VerticalFlip { .. }
+            | Self::RandomGrey { .. }
+            | Self::Solarise { .. }
+            | Self::Equalise { .. }
+            | Self::Autocontrast { .. }
+            | Self::Invert { .. } => {}
+        }
+    }
+
+    /// What it is called in a configuration.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::RandomResizedCrop { .. } => "random_resized_crop",
+            Self::HorizontalFlip { .. } => "horizontal_flip",
+            Self::VerticalFlip { .. } => "vertical_flip",
+            Self::ColourJitter { .. } => "colour_jitter",
+            Self::RandomErasing { .. } => "random_erasing",
+            Self::Rotation { .. } => "rotation",
+            Self::RandomCrop { .. } => "random_crop",
+            Self::Affine { .. } => "affine",
+            Self::GaussianBlur { .. } => "gaussian_blur",
+            Self::RandomGrey { .. } => "random_grey",
+            Self::Solarise { .. } => "solarise",
+            Self::Posterise { .. } => "posterise",
+            Self::Equalise { .. } => "equalise",
+            Self::Autocontrast { .. } => "autocontrast",
+            Self::Invert { .. } => "invert",
+            Self::Sharpness { .. } => "sharpness",
+        }
+    }
+}
+
+fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str)) {
+    if !(0.0 < scale.0 && scale.0 <= scale.1 && scale.1 <= 1.0) {
+        fault(&format!("a scale from {} to {}; shares of the area rise from above 0 up to 1", scale.0, scale.1));
+    }
+    if !(0.0 < ratio.0 && ratio.0 <= ratio.1 && ratio.1.is_finite()) {
+        fault(&format!("a ratio from {} to {}; ratios rise from above 0", ratio.0, ratio.1));
+    }
+}
+
+fn check_degrees(name: &str, degrees: f64, most: f64, fault: &mut impl FnMut(&str)) {
+    if !(0.0..=most).contains(&degrees) {
+        fault(&format!("{name} = {degrees}; they are between 0 and {most}"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Changes of each value by itself, or by what the picture's values are: Pillow's `ImageOps`.
+
+use super::colour::grey;
+
+type Table = [u8; 256];
+
+fn by_table(pixels: &mut [u8], table: &Table) {
+    pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+}
+
+/// A table for each channel, made of how often its values are there.
+fn by_tables(pixels: &mut [u8], table: impl Fn(&[u64; 256]) -> Table) {
+    let mut counts = [[0; 256]; 3];
+    let (pixels, _) = pixels.as_chunks_mut::<3>();
+    for pixel in &*pixels {
+        (0..3).for_each(|c| counts[c][usize::from(pixel[c])] += 1);
+    }
+    let tables = counts.each_ref().map(table);
+    for pixel in pixels {
+        *pixel = std::array::from_fn(|c| tables[c][usize::from(pixel[c])]);
+    }
+}
+
+fn unchanged() -> Table {
+    std::array::from_fn(|value| value as u8)
+}
+
+pub(super) fn take_colour_away(pixels: &mut [u8]) {
+    pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [grey(*pixel); 3]);
+}
+
+pub(super) fn invert(pixels: &mut [u8]) {
+    pixels.iter_mut().for_each(|value| *value = 255 - *value);
+}
+
+pub(super) fn posterise(pixels: &mut [u8], bits: u8) {
+    let mask = (0xff00u16 >> bits.min(8)) as u8;
+    pixels.iter_mut().for_each(|value| *value &= mask);
+}
+
+pub(super) fn solarise(pixels: &mut [u8], threshold: u8) {
+    pixels.iter_mut().filter(|value| **value >= threshold).for_each(|value| *value = 255 - *value);
+}
+
+pub(super) fn autocontrast(pixels: &mut [u8]) {
+    by_tables(pixels, |counts| {
+        let low = counts.iter().position(|count| *count > 0).unwrap_or(0);
+        let high = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
+        if high <= low {
+            return unchanged();
+        }
+        let scale = 255.0 / (high - low) as f64;
+        let offset = -(low as f64) * scale;
+        // The cast clips, and rounds towards 0 as Pillow does.
+        std::array::from_fn(|value| (value as f64 * scale + offset) as u8)
+    });
+}
+
+pub(super) fn equalise(pixels: &mut [u8]) {
+    by_tables(pixels, |counts| {
+        let last = counts.iter().rfind(|count| **count > 0).copied().unwrap_or(0);
+        let step = (counts.iter().sum::<u64>() - last) / 255;
+        if step == 0 {
+            return unchanged();
+        }
+        let mut sum = step / 2;
+        std::array::from_fn(|value| {
+            let level = (sum / step).min(255) as u8;
+            sum += counts[value];
+            level
+        })
+    });
+}
+
+/// One table for all channels.
+pub(super) fn blend_with(pixels: &mut [u8], blended: impl Fn(u8) -> u8) {
+    by_table(pixels, &std::array::from_fn(|value| blended(value as u8)));
+}
