@@ -498,8 +498,6 @@ fn augmented_pictures_never_change_between_versions() {
 
 #[test]
 fn operations_happen_as_often_as_they_should() {
-    let path = fixture("images/rgb.png");
-    let original = Studio::new(&path, None, &[]).picture(RandomKey::new(0));
     for operation in [
         ImageAugment::ColourJitter { brightness: 0.9, contrast: 0.0, saturation: 0.0, hue: 0.0, probability: 0.25 },
         ImageAugment::GaussianBlur { kernel: Some(3), sigma: (1.0, 2.0), probability: 0.25 },
@@ -511,6 +509,10 @@ fn operations_happen_as_often_as_they_should() {
         ImageAugment::Invert { probability: 0.25 },
         ImageAugment::Sharpness { factor: 9.0, probability: 0.25 },
     ] {
+        // Filters change nothing about a ramp, and the other picture has no contrast to gain.
+        let of_neighbours = matches!(operation, ImageAugment::Sharpness { .. } | ImageAugment::GaussianBlur { .. });
+        let path = fixture(if of_neighbours { "jpeg/rgb.jpg" } else { "images/rgb.png" });
+        let original = Studio::new(&path, None, &[]).picture(RandomKey::new(0));
         let mut studio = Studio::new(&path, None, std::slice::from_ref(&operation));
         let changed = keys(1000).filter(|key| studio.picture(*key) != original).count();
         // 250 expected; the deviation of a binomial distribution is 14.

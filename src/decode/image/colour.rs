@@ -1,51 +1,19 @@
 //! Colour jitter on 8-bit RGB pixels, as Pillow's `ImageEnhance` and torchvision's `adjust_hue` of Pillow images do it.
 
-use super::boxes::uniform;
-use super::change::Change;
-use super::tone::blend_with;
-use crate::random::RandomKey;
-
-/// Half the width of each factor's range; 0 leaves it out.
-pub(super) struct Jitter {
-    pub(super) brightness: f64,
-    pub(super) contrast: f64,
-    pub(super) saturation: f64,
-    pub(super) hue: f64,
-}
-
-impl Jitter {
-    /// Draws order and factors under `key`.
-    ///
-    /// Counters 0 to 3 give the factors of brightness, contrast, saturation and hue, 4 to 6 the order.
-    pub(super) fn draw(&self, key: RandomKey, visit: &mut impl FnMut(Change)) {
-        let around_one =
-            |range: f64, counter: u64| uniform(((1.0 - range).max(0.0), 1.0 + range), key.unit(counter)) as f32;
-        for operation in order(key) {
-            match operation {
-                0 if self.brightness > 0.0 => visit(Change::Brightness(around_one(self.brightness, 0))),
-                1 if self.contrast > 0.0 => visit(Change::Contrast(around_one(self.contrast, 1))),
-                2 if self.saturation > 0.0 => visit(Change::Saturation(around_one(self.saturation, 2))),
-                3 if self.hue > 0.0 => visit(Change::Hue(uniform((-self.hue, self.hue), key.unit(3)))),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// The four operations by random order: Fisher and Yates, so that each of the 24 orders is equally likely.
-fn order(key: RandomKey) -> [usize; 4] {
-    let mut order = [0, 1, 2, 3];
-    for last in (1..4).rev() {
-        let other = (key.unit(3 + last as u64) * (last + 1) as f64) as usize;
-        order.swap(last, other);
-    }
-    order
-}
-
 /// Between two values, or beyond the second, rounded down: Pillow's `Image.blend`.
 pub(super) fn blend(from: u8, to: u8, factor: f32) -> u8 {
     // The cast rounds down what is positive, and clips.
     (f32::from(from) + factor * (f32::from(to) - f32::from(from))) as u8
+}
+
+/// Blends every value by one table.
+fn blend_with(pixels: &mut [u8], blended: impl Fn(u8) -> u8) {
+    let table: [u8; 256] = std::array::from_fn(|value| blended(value as u8));
+    pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+}
+
+pub(super) fn take_colour_away(pixels: &mut [u8]) {
+    pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [grey(*pixel); 3]);
 }
 
 pub(super) fn adjust_brightness(pixels: &mut [u8], factor: f32) {
@@ -177,17 +145,6 @@ mod tests {
         ] {
             assert_eq!(hash(|pixels| adjust_hue(pixels, shift)), expected, "hue {shift}");
         }
-    }
-
-    #[test]
-    fn each_order_is_equally_likely() {
-        let mut counts = std::collections::BTreeMap::new();
-        for sample in 0..24_000 {
-            *counts.entry(order(RandomKey::new(sample))).or_insert(0) += 1;
-        }
-        assert_eq!(counts.len(), 24);
-        // The deviation of each count is 31.
-        assert!(counts.values().all(|count| (860..1140).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header ([`stored`]) and
 //! checks that the file is whole; [`jpeg`] (with [`baseline`] and
 //! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`]
-//! bring them to the wanted size and order; [`augment`] names the random operations, [`change`] draws what they do, and
-//! [`picture`] and [`map`] do it, by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]; [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and
-//! what tells an image file from others; all else is an error.
+//! bring them to the wanted size and order; [`augment`] names the random operations, [`draw`] makes each a list of
+//! changes, which [`picture`] and [`map`] carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`];
+//! [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and what tells an
+//! image file from others; all else is an error.
 
 #[cfg(not(feature = "images"))]
 mod absent;
@@ -31,6 +32,10 @@ mod damage;
 mod decoder;
 #[cfg(feature = "images")]
 mod decoders;
+#[cfg(feature = "images")]
+mod draw;
+#[cfg(feature = "images")]
+mod edge;
 #[cfg(feature = "images")]
 mod filter;
 #[cfg(feature = "images")]

@@ -1,11 +1,11 @@
 use super::change::Change;
-use super::colour::{adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation};
+use super::colour::{adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation, take_colour_away};
 use super::decoder::resize_buffer;
 use super::filter::sharpen;
 use super::pixels::{fill, turn_upright};
 use super::rotate::rotate;
 use super::stored::Orientation;
-use super::tone::{autocontrast, equalise, invert, posterise, solarise, take_colour_away};
+use super::tone::{autocontrast, equalise, invert, posterise, solarise};
 
 /// What pixels move to when they change places, and what filters need; reused from image to image.
 #[derive(Default)]

@@ -1,12 +1,6 @@
 //! Changes of each value by itself, or by what the picture's values are: Pillow's `ImageOps`.
 
-use super::colour::grey;
-
 type Table = [u8; 256];
-
-fn by_table(pixels: &mut [u8], table: &Table) {
-    pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
-}
 
 /// A table for each channel, made of how often its values are there.
 fn by_tables(pixels: &mut [u8], table: impl Fn(&[u64; 256]) -> Table) {
@@ -23,10 +17,6 @@ fn by_tables(pixels: &mut [u8], table: impl Fn(&[u64; 256]) -> Table) {
 
 fn unchanged() -> Table {
     std::array::from_fn(|value| value as u8)
-}
-
-pub(super) fn take_colour_away(pixels: &mut [u8]) {
-    pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [grey(*pixel); 3]);
 }
 
 pub(super) fn invert(pixels: &mut [u8]) {
@@ -70,9 +60,4 @@ pub(super) fn equalise(pixels: &mut [u8]) {
             level
         })
     });
-}
-
-/// One table for all channels.
-pub(super) fn blend_with(pixels: &mut [u8], blended: impl Fn(u8) -> u8) {
-    by_table(pixels, &std::array::from_fn(|value| blended(value as u8)));
 }
