@@ -388,3 +388,16 @@ fn lists_without_a_bound_are_as_long_as_the_longest_of_the_batch() {
     );
     assert_eq!(batch.tensor("ids").unwrap().shape(), [3, 3]);
 }
+
+#[test]
+fn the_shards_of_a_folder_are_one_data_set() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["train-00000-of-00002", "train-00001-of-00002"] {
+        std::fs::copy(fixture(name), folder.path().join(name)).unwrap();
+    }
+    for path in [folder.path().to_owned(), folder.path().join("train-*")] {
+        let loader = Loader::open(path).unwrap().field("index", Class.from("image/class/label")).batch_size(8);
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.tensor("index").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 0, 1, 2, 0, 1]);
+    }
+}

@@ -19,7 +19,7 @@ const MEDIA: &str = "Ringfeed reads images, but neither sound nor film: write wh
 const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
 
 /// Beginning, whether text may begin so too, what it is, and what to do.
-const BEGINNINGS: [(&[u8], bool, &str, &str); 22] = [
+const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
     (b"PAR1", true, "a Parquet file", TABLE),
     (b"ARROW1", true, "an Arrow file", TABLE),
     (b"FEA1", true, "a Feather file", TABLE),
@@ -32,7 +32,6 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 22] = [
     (b"7z\xbc\xaf\x27\x1c", false, "a 7-Zip archive", UNPACK),
     (b"BZh", true, "a bzip2-compressed file", UNPACK),
     (b"\xfd7zXZ\0", false, "an xz-compressed file", UNPACK),
-    (b"\x28\xb5\x2f\xfd", false, "a Zstandard-compressed file", UNPACK),
     (b"\x04\x22\x4d\x18", false, "an LZ4-compressed file", UNPACK),
     (b"\x80\x02", false, "a Python pickle", TENSORS),
     (b"\x80\x03", false, "a Python pickle", TENSORS),
@@ -55,7 +54,7 @@ const NAMES: [(&str, &str, &str); 16] = [
     ("pkl pickle pt pth ckpt safetensors mat", "a file of saved tensors or objects", TENSORS),
     ("db sqlite sqlite3", "a database", TABLE),
     ("xls xlsx ods", "a spreadsheet", TABLE),
-    ("zip 7z rar bz2 xz zst lz4 tgz", "an archive or a compressed file", UNPACK),
+    ("zip 7z rar bz2 xz lz4 tgz", "an archive or a compressed file", UNPACK),
     ("json jsonl ndjson ipynb", "JSON", OBJECTS),
     ("svm svmlight libsvm", "an svmlight file", SPARSE),
     ("xml html htm svg", "XML or HTML", OBJECTS),

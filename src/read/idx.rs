@@ -18,7 +18,7 @@ use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, 
 use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
 use super::summary::FieldSummary;
-use crate::storage::{Access, Files, Input, Spool, inflate_error};
+use crate::storage::{Access, Files, Input, Packing, Spool, inflate_error};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl IdxOptions {
     }
 }
 
-/// The format of IDX files, MNIST's, plain or gzip-compressed, and of folders of them.
+/// The format of IDX files, MNIST's, plain or compressed, and of folders of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Idx;
 
@@ -79,10 +79,10 @@ impl Format for Idx {
     }
 
     fn title(&self) -> Option<&'static str> {
-        Some("IDX files (plain or .gz) and folders of them")
+        Some("IDX files (plain, .gz or .zst) and folders of them")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
+    fn packed_advice(&self) -> Option<&'static str> {
         None
     }
 
@@ -182,7 +182,7 @@ fn inspect_folder(folder: &Path) -> Result<Inspection> {
     })
 }
 
-/// Records of an IDX file, MNIST's format, plain or gzip-compressed: the first dimension counts records, the others are
+/// Records of an IDX file, MNIST's format, plain or compressed: the first dimension counts records, the others are
 /// a record's shape.
 ///
 /// Format: two zero bytes, the element type, the number of dimensions (1 to 4), the dimensions as big-endian 32-bit
@@ -225,11 +225,12 @@ impl IdxReader {
     /// As [`IdxReader::open_within`].
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &IdxOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
-        let packed = files.is_gzip(path)?;
+        let packing = files.packing(path)?;
+        let packed = packing.is_some();
         let (header, file_bytes) = header_of(files, path)?;
         let input = if packed {
             let packed_bytes = files.len(path)?;
-            if file_bytes > packed_bytes.saturating_mul(DEFLATE_RATIO) {
+            if packing == Some(Packing::Gzip) && file_bytes > packed_bytes.saturating_mul(DEFLATE_RATIO) {
                 let message = format!(
                     "the header promises {file_bytes} bytes, more than {packed_bytes} compressed bytes can hold"
                 );
@@ -254,7 +255,7 @@ impl IdxReader {
     /// held once the file is open.
     pub(crate) fn foretold(path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
         let (header, file_bytes) = header_of(&Files::local(), path)?;
-        let held = if Files::local().is_gzip(path)? { file_bytes } else { 0 };
+        let held = if Files::local().packing(path)?.is_some() { file_bytes } else { 0 };
         let tensor = options.wanted().tensor(header.stored.kind, &header.shape);
         Ok((header.records, tensor.map_err(|error| error.at_path(path))?, held))
     }

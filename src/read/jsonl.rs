@@ -54,7 +54,7 @@ impl Format for Jsonl {
         head.is_none() && !is_hidden(&name) && Format::has_name(self, &name)
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
+    fn packed_advice(&self) -> Option<&'static str> {
         None
     }
 

@@ -66,7 +66,7 @@ impl Format for TextLines {
 /// Changes a line, which is given, into what its record is to be.
 type Map = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// The lines of a file, plain or gzip-compressed, with the only field `line`. Blank lines are no records. Opening finds all of
+/// The lines of a file, plain or compressed, with the only field `line`. Blank lines are no records. Opening finds all of
 /// them with a thread for each core; they take about two bytes of memory each.
 pub struct Lines {
     rows: Rows,

@@ -5,10 +5,15 @@ use std::path::Path;
 /// How much of a file decides what it is.
 pub(super) const HEAD_BYTES: u64 = 64 << 10;
 
-/// The lower-case name without `.gz`.
+/// The lower-case name without `.gz` and `.zst`.
 pub(super) fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name)
+    without_packing(&name).to_owned()
+}
+
+/// A lower-case name without the ending that says that the file is compressed.
+pub(super) fn without_packing(name: &str) -> &str {
+    [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
 pub(super) fn is_idx_name(path: &Path) -> bool {

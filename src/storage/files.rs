@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 
 use super::ahead::{Ahead, AheadStats, Needs, Requested};
-use super::gzip::{Bytes, Inflater, inflate_error};
+use super::gzip::{Bytes, inflate_error};
 use super::handles::Handles;
 use super::input::read_at;
+use super::packing::Packing;
 use super::{Access, Entry, Input, Spool, Storage, check_bytes, open_file, read_file};
 
 /// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
@@ -84,27 +85,33 @@ impl Files {
         Some(ahead.storage().list(folder).map_err(|error| error.at_path(folder)))
     }
 
-    /// Whether a file starts with gzip's magic bytes.
-    pub(crate) fn is_gzip(&self, path: &Path) -> Result<bool> {
-        let mut magic = [0u8; 2];
-        match self.stream(path)?.read_exact(&mut magic) {
-            Ok(()) => Ok(magic == [0x1f, 0x8b]),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(inflate_error(path, 0, error)),
-        }
+    /// How a file is compressed; `None` if it is not.
+    pub(crate) fn packing(&self, path: &Path) -> Result<Option<Packing>> {
+        let mut begin = Vec::new();
+        let read = self.stream(path)?.take(4).read_to_end(&mut begin);
+        read.map_err(|error| inflate_error(path, 0, error)).map(|_| Packing::of(&begin))
     }
 
-    /// The bytes of a file, decompressed if it is gzip.
+    /// The bytes of a file, decompressed if it is compressed.
     pub(crate) fn inflated(&self, path: &Path) -> Result<Bytes> {
+        let packing = self.packing(path)?;
+        self.unpacked(path, packing)
+    }
+
+    /// The bytes of a file that is compressed so.
+    pub(crate) fn unpacked(&self, path: &Path, packing: Option<Packing>) -> Result<Bytes> {
         let bytes = self.stream(path)?;
-        Ok(if self.is_gzip(path)? { Box::new(Inflater::new(bytes)) } else { bytes })
+        match packing {
+            Some(packing) => packing.unpack(bytes).map_err(|error| error.at_path(path)),
+            None => Ok(bytes),
+        }
     }
 
     /// Opens a file, to be read at any place. One that is compressed is decompressed first, to at most `spool.limit_bytes`.
     pub(crate) fn open_unpacked(&self, path: &Path, access: Access, spool: &Spool) -> Result<Input> {
-        match self.is_gzip(path)? {
-            true => Input::spool(path, self.inflated(path)?, spool),
-            false => self.open(path, access),
+        match self.packing(path)? {
+            None => self.open(path, access),
+            packing => Input::spool(path, self.unpacked(path, packing)?, spool),
         }
     }
 

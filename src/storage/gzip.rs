@@ -62,10 +62,10 @@ pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Er
     };
     let (kind, message) = match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
-            (ErrorKind::Format, "the gzip data ends in the middle; the file is truncated".to_owned())
+            (ErrorKind::Format, "the compressed data ends in the middle; the file is truncated".to_owned())
         }
         std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData => {
-            (ErrorKind::Format, format!("corrupt gzip data: {error}"))
+            (ErrorKind::Format, format!("corrupt compressed data: {error}"))
         }
         _ => (ErrorKind::Io, error.to_string()),
     };

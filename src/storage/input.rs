@@ -361,7 +361,8 @@ mod tests {
         std::fs::write(&plain, &bytes).unwrap();
         let packed = folder.path().join("packed.gz");
         std::fs::write(&packed, gzip(&bytes)).unwrap();
-        assert!(Files::local().is_gzip(&packed).unwrap() && !Files::local().is_gzip(&plain).unwrap());
+        let packings = [&packed, &plain].map(|path| Files::local().packing(path).unwrap());
+        assert_eq!(packings, [Some(super::super::Packing::Gzip), None]);
         let small = Spool { memory_bytes: 1000, ..Spool::default() };
         for input in [
             Input::open(&plain, Access::Read, None).unwrap(),

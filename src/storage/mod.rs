@@ -13,6 +13,7 @@ mod gather;
 mod gzip;
 mod handles;
 mod input;
+mod packing;
 mod window;
 
 use std::ffi::OsString;
@@ -31,12 +32,13 @@ pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{check_bytes, read_file};
 pub use files::Files;
 pub(crate) use gather::Gathered;
-pub(crate) use gzip::{Bytes, Inflater, inflate_error};
+pub(crate) use gzip::{Bytes, inflate_error};
 #[cfg(test)]
 pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;
 pub use input::{Access, Mapping};
 pub(crate) use input::{Input, Spool, prefetch};
+pub(crate) use packing::Packing;
 
 /// A place that keeps files and takes its time to give them: an object store, a server.
 ///

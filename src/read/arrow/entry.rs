@@ -32,8 +32,8 @@ impl Format for Arrow {
         Some("Arrow files and streams, Feather")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed Arrow file; decompress it first")
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed Arrow file; decompress it first")
     }
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {

@@ -17,7 +17,7 @@ use super::{
     ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, foretold_tensors, looks_like_table,
 };
 
-/// The format of CSV and TSV files, plain or gzip-compressed.
+/// The format of CSV and TSV files, plain or compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Csv;
 
@@ -80,10 +80,10 @@ impl Format for Csv {
     }
 
     fn title(&self) -> Option<&'static str> {
-        Some("CSV and TSV files (plain or .gz)")
+        Some("CSV and TSV files (plain, .gz or .zst)")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
+    fn packed_advice(&self) -> Option<&'static str> {
         None
     }
 

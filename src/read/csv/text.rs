@@ -6,7 +6,7 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::storage::{Files, Inflater, Input, Spool, inflate_error};
+use crate::storage::{Files, Input, Packing, Spool, inflate_error};
 
 use super::encoding::encoding_named;
 use super::options::CsvOptions;
@@ -16,7 +16,7 @@ use super::options::CsvOptions;
 pub(crate) struct Text {
     files: Files,
     path: PathBuf,
-    gzip: bool,
+    packing: Option<Packing>,
     /// `None` is UTF-8.
     encoding: Option<&'static Encoding>,
 }
@@ -35,8 +35,8 @@ impl Text {
     /// As [`open`](Self::open), one of these files.
     pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
         let given = encoding.map(encoding_named).transpose()?;
-        let gzip = files.is_gzip(path)?;
-        let mut text = Self { files: files.clone(), path: path.to_owned(), gzip, encoding: None };
+        let packing = files.packing(path)?;
+        let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None };
         let mut start = Vec::new();
         text.unpacked()?.take(3).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
         let marked = Encoding::for_bom(&start).map(|(encoding, _)| encoding);
@@ -52,7 +52,7 @@ impl Text {
 
     /// The name of a file that could not be opened.
     pub(crate) fn unopened(path: &Path) -> Self {
-        Self { files: Files::local(), path: path.to_owned(), gzip: false, encoding: None }
+        Self { files: Files::local(), path: path.to_owned(), packing: None, encoding: None }
     }
 
     /// Whether it is a file of this machine, whose time of modification is known.
@@ -66,7 +66,7 @@ impl Text {
 
     /// Whether its text differs from the file's bytes: compressed, or in another encoding.
     pub(crate) fn is_packed(&self) -> bool {
-        self.gzip || self.encoding.is_some()
+        self.packing.is_some() || self.encoding.is_some()
     }
 
     /// The encoding's name.
@@ -75,8 +75,7 @@ impl Text {
     }
 
     fn unpacked(&self) -> Result<Box<dyn Read + Send>> {
-        let bytes = self.files.stream(&self.path)?;
-        Ok(if self.gzip { Box::new(Inflater::new(bytes)) } else { bytes })
+        self.files.unpacked(&self.path, self.packing)
     }
 
     /// The text from its beginning.

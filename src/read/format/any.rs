@@ -88,7 +88,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn has_name(&self, name: &str) -> bool;
     fn kind(&self, path: &Path) -> &'static str;
     fn title(&self) -> Option<&'static str>;
-    fn gzip_advice(&self) -> Option<&'static str>;
+    fn packed_advice(&self) -> Option<&'static str>;
     fn is_folder(&self, path: &Path) -> Result<bool>;
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool;
     fn has_small_samples(&self) -> bool;
@@ -135,8 +135,8 @@ impl<F: Format> Erased for F {
         Format::title(self)
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Format::gzip_advice(self)
+    fn packed_advice(&self) -> Option<&'static str> {
+        Format::packed_advice(self)
     }
 
     fn is_folder(&self, path: &Path) -> Result<bool> {

@@ -45,12 +45,13 @@ pub(super) fn detect(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
     Ok(format)
 }
 
-/// The beginning of a file, decompressed if it is gzip, and whether it is.
+/// The beginning of a file, decompressed if it is compressed, and whether it is.
 fn head_of(path: &Path) -> Result<(Vec<u8>, bool)> {
-    let is_packed = Files::local().is_gzip(path)?;
+    let packing = Files::local().packing(path)?;
+    let is_packed = packing.is_some();
     let mut head = Vec::new();
     if is_packed {
-        let bytes = Files::local().inflated(path)?.take(HEAD_BYTES).read_to_end(&mut head);
+        let bytes = Files::local().unpacked(path, packing)?.take(HEAD_BYTES).read_to_end(&mut head);
         bytes.map_err(|error| inflate_error(path, head.len() as u64, error))?;
     } else {
         open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
@@ -65,7 +66,7 @@ fn file(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
     let others = || formats.iter().filter(|format| !format.is::<Csv>());
     let by_content = others().find(|format| format.sniff(&head, path));
     if let Some(format) = by_content.or_else(|| others().find(|format| format.has_name(&name))) {
-        return match format.gzip_advice().filter(|_| is_packed) {
+        return match format.packed_advice().filter(|_| is_packed) {
             Some(advice) => Err(Error::new(ErrorKind::Format, advice).at_path(path)),
             None => Ok(format.clone()),
         };

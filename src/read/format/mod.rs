@@ -76,12 +76,12 @@ pub trait Format: Send + Sync + 'static {
     /// How it is read: plain data, every part of it with a default.
     type Options: FormatOptions;
 
-    /// Whether a file is of this format that begins with `head` (up to 64 KiB, decompressed if it is gzip) and lies at `path`.
+    /// Whether a file is of this format that begins with `head` (up to 64 KiB, decompressed if it is compressed) and lies at `path`.
     /// Go by what it holds; for names there is [`has_name`](Self::has_name).
     fn sniff(&self, head: &[u8], path: &Path) -> bool;
 
     /// Whether a file is called like one of this format: asked where no content tells. `name` is in lower case and without
-    /// `.gz`.
+    /// `.gz` and `.zst`.
     fn has_name(&self, name: &str) -> bool {
         let _ = name;
         false
@@ -122,9 +122,9 @@ pub trait Format: Send + Sync + 'static {
         Some(Self::NAME)
     }
 
-    /// Why a gzip-compressed file can't be read, and what to do; `None` if it can.
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed file of a format that is read uncompressed; decompress it first")
+    /// Why a file that is compressed as a whole (by gzip or Zstandard) can't be read, and what to do; `None` if it can.
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed file of a format that is read uncompressed; decompress it first")
     }
 
     /// Whether a folder is a data set of this format by how it is laid out.

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::RecordReader;
 use crate::read::fields::{self, Field};
+use crate::read::names::without_packing;
 use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
 use crate::storage::{Access, Files};
@@ -163,10 +164,8 @@ impl SourceConfig {
 
     /// Whether a file of this name, in lower case, is one of the format by its name.
     fn is_named(&self, name: &str) -> bool {
-        match name.strip_suffix(".gz") {
-            Some(plain) => self.format.gzip_advice().is_none() && self.format.has_name(plain),
-            None => self.format.has_name(name),
-        }
+        let plain = without_packing(name);
+        (plain == name || self.format.packed_advice().is_none()) && self.format.has_name(plain)
     }
 
     fn opened(&self, at: &Open<'_>) -> Result<Opened> {

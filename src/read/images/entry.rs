@@ -127,8 +127,8 @@ impl Format for Images {
         Some("images (JPEG, PNG, WebP, BMP, GIF, TIFF) and folders of them")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed image; decompress it first")
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed image; decompress it first")
     }
 
     fn is_folder(&self, path: &Path) -> Result<bool> {

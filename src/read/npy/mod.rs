@@ -70,8 +70,8 @@ impl Format for Npy {
         Some("NPY files")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed NPY file; decompress it first")
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed NPY file; decompress it first")
     }
 
     format_has!(small_samples, access);

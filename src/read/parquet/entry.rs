@@ -32,8 +32,8 @@ impl Format for Parquet {
         Some("Parquet files")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed Parquet file; decompress it first, Parquet compresses by itself")
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed Parquet file; decompress it first, Parquet compresses by itself")
     }
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {

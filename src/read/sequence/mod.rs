@@ -55,7 +55,7 @@ pub struct CsvSequenceReader {
 }
 
 impl CsvSequenceReader {
-    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz`) in a folder is a sequence, in the byte order of their
+    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz` or `.zst`) in a folder is a sequence, in the byte order of their
     /// names.
     ///
     /// # Errors

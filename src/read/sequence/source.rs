@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Location, Result, missing_path};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
+use crate::read::names::without_packing;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::inflate_error;
@@ -74,7 +75,7 @@ impl SequenceScratch {
 /// Whether a file of this name counts as CSV among others.
 pub(crate) fn is_csv_name(name: &str) -> bool {
     let name = name.to_lowercase();
-    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = without_packing(&name);
     !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end))
 }
 
@@ -94,7 +95,7 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if paths.is_empty() {
-        let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz)";
+        let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz or .zst)";
         return Err(Error::new(ErrorKind::NotFound, message).at_path(folder));
     }
     paths.sort();

@@ -85,8 +85,8 @@ impl Format for Tar {
         Some("tar archives of samples and folders of them")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
-        Some("a gzip-compressed tar archive: its samples can't be read at random; decompress it first")
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed tar archive: its samples can't be read at random; decompress it first")
     }
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {

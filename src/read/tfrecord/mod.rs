@@ -19,6 +19,8 @@ use crate::storage::{Access, Files, Needs, Spool};
 use super::container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
 use super::csv::CsvOptions;
 use super::format::{Format, Open, Opened, format_has};
+use super::names::plain_name;
+use super::paths::is_hidden;
 use super::records::{RecordBytes, RecordIndex, Records};
 use super::saved::{Kept, SavedIndex};
 use super::{ColumnRef, Fingerprint, Scratch, check_record, parallel};
@@ -76,14 +78,19 @@ impl Format for TfRecord {
     }
 
     fn has_name(&self, name: &str) -> bool {
-        [".tfrecord", ".tfrecords", ".tfrec"].iter().any(|ending| name.ends_with(ending))
+        [".tfrecord", ".tfrecords", ".tfrec"].iter().any(|ending| name.ends_with(ending)) || is_shard(name)
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        let name = plain_name(path);
+        head.is_none() && !is_hidden(&name) && Format::has_name(self, &name)
     }
 
     fn title(&self) -> Option<&'static str> {
         Some("TFRecord")
     }
 
-    fn gzip_advice(&self) -> Option<&'static str> {
+    fn packed_advice(&self) -> Option<&'static str> {
         None
     }
 
@@ -94,7 +101,14 @@ impl Format for TfRecord {
     }
 }
 
-/// The records of a TFRecord file, plain or gzip-compressed: each a `tf.train.Example` or a `tf.train.SequenceExample`.
+/// Whether a name is one such as `train-00000-of-00010`, as TensorFlow's own tools call their files.
+fn is_shard(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = name.rsplit_once("-of-").and_then(|(begin, count)| Some((begin.rsplit_once('-')?.1, count)));
+    parts.is_some_and(|(nth, count)| is_number(nth) && is_number(count))
+}
+
+/// The records of a TFRecord file, plain or compressed: each a `tf.train.Example` or a `tf.train.SequenceExample`.
 ///
 /// A field is the feature of that key. A feature with one value is that value, one with several a list; one without values is
 /// a missing value. Feature lists are lists, those of their steps one behind the other. Where a key stands for a feature and for
