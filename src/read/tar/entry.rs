@@ -10,7 +10,9 @@ use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, form
 use crate::read::{ColumnRef, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options};
 
 use super::container::{Member, TarMembers};
-use super::{ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name, paths::is_tar};
+use super::{
+    ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name, paths::archives, paths::is_tar,
+};
 
 /// The format of samples in tar archives, as WebDataset packs them.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +79,11 @@ impl Format for Tar {
         head.get(257..262) == Some(b"ustar") || is_tar_name(path)
     }
 
+    /// What a path stands for is found out here, so that `inspect` and the saved index are those of all archives.
+    fn takes_whole(&self, _: &Path) -> bool {
+        true
+    }
+
     fn has_name(&self, name: &str) -> bool {
         is_tar(name)
     }
@@ -113,7 +120,8 @@ impl Format for Tar {
     }
 
     fn open_many(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let open = |options| TarReader::open_all(at.files, at.path, paths.to_vec(), options, at.budget);
+        let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();
+        let open = |options| TarReader::open_all(at.files, at.path, archives.clone(), options, at.budget);
         if at.fields.is_empty() {
             return Ok(Opened::reader(open(options)?));
         }
@@ -124,7 +132,7 @@ impl Format for Tar {
         }
         if !others.is_empty() {
             let wanted: Vec<ColumnRef> = others.iter().flat_map(|(name, field)| field.columns(name)).collect();
-            let members = TarMembers::open(at.files, at.path, paths.to_vec(), options, &wanted, at.budget)?;
+            let members = TarMembers::open(at.files, at.path, archives.clone(), options, &wanted, at.budget)?;
             readers.extend(FieldReader::with_files(Box::new(members), &others, at.files, at.budget)?);
         }
         Ok(Opened::Readers(readers))
