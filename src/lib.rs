@@ -146,7 +146,7 @@ pub mod guide {
 
 /// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
 pub mod settings {
-    pub use crate::loader::{MemoryConfig, MemoryKind, SourcePath};
+    pub use crate::loader::{MemoryConfig, MemoryKind, OnlySource, SourcePath};
     pub use crate::normalise::NormaliserConfig;
     pub use crate::read::format::SourceConfig;
     pub use crate::read::paths::Paths;

@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Class, Numbers, Text};
-use ringfeed::formats::{Csv, Format, Formats, Open, Opened};
+use ringfeed::formats::{Csv, Format, Formats, Open, Opened, Streamed};
 use ringfeed::inspect::{Entry, verify_with};
-use ringfeed::read::{Container, FieldInfo, FieldKind, Lines, Scratch, Value, Visit};
+use ringfeed::read::{
+    Container, FieldInfo, FieldKind, Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch, Value, Visit,
+};
 use ringfeed::settings::SourceConfig;
-use ringfeed::{DataSet, Error, ErrorKind, Loader, LoaderConfig, Location, Result, Shard};
+use ringfeed::{DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Location, Result, Role, Shard, TensorSpec};
 use serde::{Deserialize, Serialize};
 
 /// Lines that are shouted.
@@ -106,8 +108,72 @@ impl Container for Pairs {
     }
 }
 
+/// Pairs that are read one after another, in which case there is one tensor: how long each line is.
+struct Streaming;
+
+struct LineLengths {
+    lines: Vec<String>,
+    read: u64,
+    tensors: [TensorSpec; 1],
+}
+
+impl Format for Streaming {
+    const NAME: &'static str = "streaming";
+    type Options = ();
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let options = PairOptions::default();
+        let opened: Opened = PairFormat.open(&options, at)?.into();
+        Ok(opened)
+    }
+
+    fn stream(&self, _: &(), at: &Open<'_>, _: bool) -> Result<Option<Streamed>> {
+        let lines: Vec<_> = std::fs::read_to_string(at.path).unwrap().lines().map(str::to_owned).collect();
+        let lengths = || LineLengths {
+            lines: lines.clone(),
+            read: 0,
+            tensors: [TensorSpec::new("length", Role::Feature, DType::I64, &[])],
+        };
+        Ok(Some(Streamed { stream: Box::new(lengths()), decoder: Box::new(lengths()) }))
+    }
+}
+
+impl RecordStream for LineLengths {
+    fn read(&mut self, record: &mut Record) -> Result<bool> {
+        let Some(line) = self.lines.get(self.read as usize) else { return Ok(false) };
+        record.parts.clear();
+        record.parts.push(line.clone().into());
+        self.read += 1;
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.read = 0;
+        Ok(())
+    }
+}
+
+impl RecordDecoder for LineLengths {
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn decode(&self, _: Sample, record: &Record, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        row.tensor(0).i64()?[0] = record.parts[0].len() as i64;
+        Ok(())
+    }
+
+    fn place(&self, _: &Record) -> Location {
+        Location::default()
+    }
+}
+
 fn formats() -> Formats {
-    Formats::new().with(Shouting).with(PairFormat)
+    Formats::new().with(Shouting).with(PairFormat).with(Streaming)
 }
 
 fn folder() -> tempfile::TempDir {
@@ -164,6 +230,10 @@ fn settings_name_it_and_its_options_and_say_what_is_wrong_with_them() -> Result<
     let fault = |text: &str| settings(folder.path(), text).unwrap_err().to_string();
     let found = fault("[[sources]]\nformat = \"pair\"\npath = \"x\"");
     assert!(found.contains("did you mean \"pairs\"?") && found.contains("\"shouting\""), "{found}");
+    let found = fault("[source]\npath = \"x\"\nformat = \"pairs\"\n\noptions.bse = 3");
+    assert!(found.contains(":5: source.options.bse") && found.contains("did you mean \"base\"?"), "{found}");
+    let found = fault("source = { pth = \"x\" }");
+    assert!(found.contains(":1: source.pth") && found.contains("did you mean \"path\"?"), "{found}");
     let found = fault("[[sources]]\nformat = \"pairs\"\npath = \"x\"\noptions = {\n  bse = 3 }");
     assert!(found.contains(":5: sources[0].options.bse") && found.contains("did you mean \"base\"?"), "{found}");
     let found = fault("[[sources]]\nformat = \"pairs\"\npath = \"x\"\nbase = 3");
@@ -229,6 +299,22 @@ fn lines_of_text_are_records_where_settings_say_so() -> Result<()> {
     let batch = Loader::from(settings(folder.path(), text)?).build()?.next().unwrap()?;
     assert_eq!(batch.tensor("line")?.bytes(), b"one, two\0 three \0\0four\0\0\0\0\0");
     assert_eq!(batch.tensor("line_len")?.as_slice::<i64>()?, [8, 7, 4]);
+    Ok(())
+}
+
+#[test]
+fn a_stream_is_taken_only_if_it_gives_what_is_asked_for() -> Result<()> {
+    let folder = folder();
+    std::fs::write(folder.path().join("few"), "a=1\nbee=22\n").unwrap();
+    let source = "source = { path = \"few\", format = \"streaming\" }\n";
+    let all = |text: &str, tensor: &str| -> Result<Vec<i64>> {
+        let batch = Loader::from(settings(folder.path(), text)?).build()?.next().unwrap()?;
+        Ok(batch.tensor(tensor)?.as_slice::<i64>()?.to_vec())
+    };
+    assert_eq!(all(source, "length")?, [3, 6]);
+    let pairs = settings(folder.path(), "source = { path = \"none\", format = \"pairs\" }")?;
+    assert!(Loader::from(pairs).faults()[0].contains("none"));
+    assert_eq!(all(&format!("{source}fields = {{ value = {{ numbers = \"i64\" }} }}\n"), "value")?, [1, 22]);
     Ok(())
 }
 

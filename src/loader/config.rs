@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
 use crate::device::DeviceName;
@@ -17,6 +18,7 @@ use crate::read::{Formats, Paths, SourceConfig, is_pattern};
 use crate::ring::Overflow;
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
+use crate::tree::{Node, Told};
 
 use super::own::Own;
 use super::settings::{self, Language};
@@ -57,9 +59,10 @@ pub struct LoaderConfig {
     /// whoever loads it.
     #[serde(default)]
     pub sources: Vec<SourceConfig>,
-    /// What is read, by its path alone: the format is detected. Instead of `sources`.
+    /// What is read, where there is one source: by its path alone, in which case the format is detected, or as one of `sources`
+    /// is written. Instead of `sources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<SourcePath>,
+    pub source: Option<OnlySource>,
     /// The tensors of a sample by name, and what each is made of. Without any, what the source gives by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::read::fields::by_name")]
     pub fields: Vec<(String, Field)>,
@@ -140,6 +143,30 @@ fn default_batch_size() -> usize {
 
 fn default_across_epochs() -> bool {
     true
+}
+
+/// A source that there is no other beside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum OnlySource {
+    /// Its format is detected.
+    Path(SourcePath),
+    /// With its format and options.
+    Named(SourceConfig),
+}
+
+impl<'de> Deserialize<'de> for OnlySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let node = Node::deserialize(deserializer)?;
+        let source = match &node {
+            Node::Table(entries) if entries.iter().any(|(key, _)| key == "format" || key == "options") => {
+                SourceConfig::deserialize(&node).map(Self::Named)
+            }
+            _ => SourcePath::deserialize(&node).map(Self::Path),
+        };
+        source.map_err(|fault| D::Error::custom(Told(&fault)))
+    }
 }
 
 /// A source by its path, or paths, alone.
@@ -318,8 +345,13 @@ impl LoaderConfig {
         });
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
-        let source = self.source.iter_mut().flat_map(|source| source.path.iter_mut());
-        self.sources.iter_mut().flat_map(SourceConfig::paths_mut).chain(source).chain(files)
+        let (path, named) = match &mut self.source {
+            Some(OnlySource::Path(source)) => (Some(&mut source.path), None),
+            Some(OnlySource::Named(source)) => (None, Some(source)),
+            None => (None, None),
+        };
+        let sources = self.sources.iter_mut().chain(named);
+        sources.flat_map(SourceConfig::paths_mut).chain(path.into_iter().flat_map(Paths::iter_mut)).chain(files)
     }
 
     /// Whether samples come as a source has them: all of them, in its order.

@@ -33,7 +33,7 @@ use crate::transform::Transforms;
 
 use own::Own;
 
-pub use config::{LoaderConfig, MemoryConfig, MemoryKind, SourcePath};
+pub use config::{LoaderConfig, MemoryConfig, MemoryKind, OnlySource, SourcePath};
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::{verify, verify_with};
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::Formats;
 use crate::storage::Files;
 
-use super::config::LoaderConfig;
+use super::config::{LoaderConfig, OnlySource};
 use super::own::Own;
 
 impl LoaderConfig {
@@ -24,7 +24,8 @@ impl LoaderConfig {
     ///
     /// As [`resolved`](Self::resolved).
     pub fn resolved_with(mut self, formats: &Formats) -> Result<Self> {
-        if let Some(source) = self.source.take() {
+        self = self.with_only();
+        if let Some(OnlySource::Path(source)) = self.source.take() {
             self.sources = formats.detect_all(&source.path)?;
         }
         let mut named = self.with_prepared()?;
@@ -37,6 +38,15 @@ impl LoaderConfig {
             source.fields = fields;
         }
         Ok(named)
+    }
+
+    /// The same with an only source among the [sources](Self::sources), if its format is named.
+    fn with_only(mut self) -> Self {
+        match self.source.take() {
+            Some(OnlySource::Named(source)) if self.sources.is_empty() => self.sources.push(source),
+            other => self.source = other,
+        }
+        self
     }
 
     /// The same with what was [prepared](Self::prepared) as the first of the fields.
@@ -56,7 +66,7 @@ impl LoaderConfig {
 
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
     pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
-        let mut named = self.clone();
+        let mut named = self.clone().with_only();
         if let ([source], [_, ..]) = (named.sources.as_mut_slice(), self.fields.as_slice()) {
             source.fields.clone_from(&self.fields);
         }

@@ -201,7 +201,8 @@ pub trait Format: Send + Sync + 'static {
     }
 
     /// The records one after another, where they are better read so if that is all that is wanted; `always` if they are read so
-    /// wherever that is possible. By default never.
+    /// wherever that is possible. By default never. A stream whose decoder does not give all tensors that `at` asks for is
+    /// not used.
     ///
     /// # Errors
     ///

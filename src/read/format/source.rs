@@ -201,10 +201,14 @@ impl SourceConfig {
     }
 
     pub(crate) fn stream(&self, files: &Files, budget: &MemoryBudget, always: bool) -> Result<Option<Streamed>> {
-        if !self.fields.is_empty() && !self.is::<crate::read::Csv>() || self.found(files)?.is_some() {
+        if self.found(files)?.is_some() {
             return Ok(None);
         }
-        self.format.stream(&*self.options, &self.at(files, budget), always)
+        let streamed = self.format.stream(&*self.options, &self.at(files, budget), always)?;
+        Ok(streamed.filter(|streamed| {
+            let tensors = streamed.decoder.tensors();
+            self.fields.iter().all(|(name, _)| tensors.iter().any(|tensor| tensor.name == *name))
+        }))
     }
 
     pub(crate) fn foretell(&self, files: &Files) -> Result<Foretold> {
