@@ -114,9 +114,8 @@ impl FittedScale {
         match self {
             Self::Standardise { mean, deviation } => (number - mean) / unit(*deviation),
             Self::Robust { median, distance } => (number - median) / unit(*distance),
-            Self::MinMax { smallest, largest, low, .. } if smallest == largest => number - smallest + low,
             Self::MinMax { smallest, largest, low, high } => {
-                (number - smallest) / (largest - smallest) * (high - low) + low
+                (number - smallest) / unit(largest - smallest) * (high - low) + low
             }
             Self::Quantile { quantiles } => share_below(quantiles, number),
         }
