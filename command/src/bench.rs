@@ -8,16 +8,16 @@ use ringfeed::csv::Missing;
 use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
 use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
-use ringfeed::stats::{DamageStats, RingStats, StageStats};
+use ringfeed::stats::{DamageStats, QueueStats, RingStats, SlowSample, StageStats, TrainerStats, Verdict, WorkerStats};
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
 use crate::loader::loader;
-use crate::output::{Report, lossy, while_working};
+use crate::output::{Report, lossy, plain, while_working};
 use crate::progress::style;
-use crate::table::{Column, Table, count, damages, figure, one_line, things};
+use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
 
 /// How fast a data set was read, and what limited it.
@@ -39,8 +39,15 @@ pub(crate) struct Measurement {
     skipped: u64,
     damaged: u64,
     damage: Vec<DamageStats>,
+    verdict: Verdict,
+    trainer: TrainerStats,
     stages: Vec<StageStats>,
-    bottleneck: &'static str,
+    worker_threads: WorkerStats,
+    queue: QueueStats,
+    slowest: Vec<SlowSample>,
+    /// All figures for a person.
+    #[serde(skip)]
+    table: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<UploadMeasurement>,
     ring: RingStats,
@@ -91,11 +98,6 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     };
     let seconds = elapsed.as_secs_f64();
     let upload = batches.uploaded(elapsed)?;
-    let bottleneck = match (stats.bottleneck(elapsed), &upload) {
-        // The trainer waits, but the loader is never late.
-        (late, Some(upload)) if late != "trainer" && upload.load_wait_seconds < 0.05 * seconds => "upload",
-        (late, _) => late,
-    };
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
@@ -112,10 +114,15 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         trainer_wait_seconds: stats.trainer.wait_seconds,
         skipped: stats.skipped,
         damaged: stats.damaged,
-        damage: stats.damage,
-        bottleneck,
+        damage: stats.damage.clone(),
         upload,
-        stages: stats.stages,
+        verdict: stats.verdict(),
+        trainer: stats.trainer.clone(),
+        stages: stats.stages.clone(),
+        worker_threads: stats.workers.clone(),
+        queue: stats.queue.clone(),
+        slowest: stats.slowest.clone(),
+        table: stats.to_string(),
         ring: stats.ring,
         memory_bytes: stats.memory_bytes,
         peak_rss_bytes: peak_rss_bytes(),
@@ -281,7 +288,7 @@ fn peak_rss_bytes() -> Option<u64> {
 }
 
 impl Report for Measurement {
-    fn text(&self, width: usize) -> String {
+    fn text(&self, _: usize) -> String {
         let mode = match self.shield {
             true => "shielded".to_owned(),
             false => format!("{} workers, prefetch {}", self.workers, self.prefetch),
@@ -293,7 +300,6 @@ impl Report for Measurement {
         line("time", format!("{} s", figure(self.seconds)));
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
         line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
-        line("trainer waited", format!("{:.1} % of the time", 100.0 * self.waited()));
         if let Some(UploadMeasurement { device, bytes_per_second, plain_bytes_per_second, .. }) = &self.upload {
             let (uploaded, plain) = (bytes(*bytes_per_second), bytes(*plain_bytes_per_second));
             line("upload", format!("to {device}, {uploaded}/s; plain copies of that size reach {plain}/s"));
@@ -311,57 +317,14 @@ impl Report for Measurement {
         if let Some(peak) = self.peak_rss_bytes {
             line("peak memory", bytes(peak as f64));
         }
-        let mut table = Table::new(&[
-            Column::Text("stage"),
-            Column::Number("threads"),
-            Column::Number("busy s"),
-            Column::Number("could do samples/s"),
-        ]);
-        for stage in &self.stages {
-            table.row([
-                stage.name.to_owned(),
-                stage.threads.to_string(),
-                format!("{:.3}", stage.busy_seconds),
-                rate(stage.samples_per_second),
-            ]);
-        }
-        format!("{text}\n{}\n{}\n", table.render(width), self.verdict())
+        let sentence = self.verdict.to_string();
+        format!("{text}\n{}\n{}\n", plain(&self.table), plain(&sentence))
     }
 }
 
 impl Measurement {
     fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.seconds
-    }
-
-    /// Which share of the time the trainer waited for data.
-    fn waited(&self) -> f64 {
-        self.trainer_wait_seconds / self.seconds
-    }
-
-    /// What limits, and what to do about it.
-    fn verdict(&self) -> String {
-        let waited = format!("{:.1} %", 100.0 * self.waited());
-        if self.bottleneck == "trainer" {
-            return format!(
-                "The bottleneck is the trainer, which waited for data only {waited} of the time: a faster loader would \
-                 not help."
-            );
-        }
-        let todo = match self.bottleneck {
-            _ if self.shield => "leave --shield out, so that batches are made ahead on threads of their own".to_owned(),
-            "plan" => "one thread plans and reads what can only be read in order: decompress the file if it is \
-                       compressed, or make batches larger"
-                .to_owned(),
-            "upload" => "copying takes the time: send images as bytes and convert them on the device, or use a faster \
-                         link"
-                .to_owned(),
-            "read" => format!("use faster storage, or raise --workers (now {}) if it can serve more", self.workers),
-            _ if self.workers < cores() => format!("raise --workers (now {} of {} cores)", self.workers, cores()),
-            _ => "every core has a worker already: make samples smaller or cheaper to decode, or use more cores"
-                .to_owned(),
-        };
-        format!("The bottleneck is {}, for which the trainer waited {waited} of the time; {todo}.", self.bottleneck)
     }
 }
 

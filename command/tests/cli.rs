@@ -466,15 +466,21 @@ fn bench_reports_everything_that_it_promises() {
         // Prefetch runs on into the next epoch, as far as the ring reaches.
         assert!(stage["samples"].as_u64().unwrap() > 0, "of the counted epoch and what runs on: {stage}");
     }
-    assert!(names.contains(&found["bottleneck"].as_str().unwrap()) || found["bottleneck"] == json!("trainer"));
+    let verdict = &found["verdict"];
+    assert!(
+        verdict["limit"].is_string() && verdict["evidence"].is_string() && verdict["waited"].is_number(),
+        "{verdict}"
+    );
+    assert_eq!((&found["trainer"]["batches"], &found["worker_threads"]["threads"]), (&json!(15), &json!(3)));
+    assert_eq!(found["queue"]["prefetch"], json!(4));
     let ring = &found["ring"];
     assert_eq!((&ring["slots"], &ring["regrown"], &ring["spilled"]), (&json!(6), &json!(0), &json!(0)));
     assert!(ring["slot_bytes"].as_u64().unwrap() >= 32 * 5 * 4);
     let peak = &found["peak_rss_bytes"];
     assert_eq!(peak.is_u64(), cfg!(target_os = "linux"), "{peak}");
-    let text = String::from_utf8(run(&["bench", &fixture("iris.csv")]).stdout).unwrap();
+    let text = String::from_utf8(run(&["bench", &fixture("iris.csv"), "--epochs", "200"]).stdout).unwrap();
     let last = text.lines().last().unwrap();
-    assert!(last.starts_with("The bottleneck is ") && last.ends_with('.'), "{text}");
+    assert!(last.contains(": the trainer waited "), "{text}");
 }
 
 #[test]
@@ -482,10 +488,10 @@ fn a_slow_trainer_is_named_as_the_bottleneck() {
     let iris = fixture("iris.csv");
     let args = [iris.as_str(), "--step-ms", "300", "--batch-size", "50", "--warmup-epochs", "0"];
     let found = bench(&args);
-    assert_eq!(found["bottleneck"], json!("trainer"), "{found}");
+    assert_eq!(found["verdict"]["limit"], json!("trainer"), "{found}");
     assert!(found["seconds"].as_f64().unwrap() >= 3.0 * 0.3, "each of three batches is held that long: {found}");
     let text = String::from_utf8(run(&[&["bench"], &args[..]].concat()).stdout).unwrap();
-    assert!(text.lines().last().unwrap().starts_with("The bottleneck is the trainer"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("trainer-bound: the trainer waited "), "{text}");
 }
 
 #[test]

@@ -240,8 +240,13 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied
-        because others were held, ``held`` those that are held now."""
+        because others were held, ``held`` those that are held now. ``verdict`` says what limits the run."""
         return self._engine.stats()
+
+    def verdict(self) -> str:
+        """What limits the run and what to do about it, in one sentence: the trainer, or which part of the loader.
+        ``stats()["verdict"]`` is the same for programs."""
+        return self._engine.verdict()
 
     def bad_records(self) -> list[dict[str, Any]]:
         """The first bad records that were left out or replaced, with their places."""

@@ -536,10 +536,19 @@ impl Engine {
         let mut turn = self.turn(py)?;
         let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
         drop(turn);
+        let verdict = stats.verdict();
         let stats = json(py, &stats)?;
+        stats.bind(py).set_item("verdict", json(py, &verdict)?)?;
         stats.bind(py).set_item("held", self.held.load(Ordering::Acquire))?;
         stats.bind(py).set_item("copied", self.copied.load(Ordering::Relaxed))?;
         Ok(stats)
+    }
+
+    /// What limits the run, in one sentence.
+    fn verdict(&self, py: Python<'_>) -> PyResult<String> {
+        let mut turn = self.turn(py)?;
+        let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
+        Ok(stats.verdict().to_string())
     }
 
     /// The first bad records that were left out or replaced: exceptions, with their places.

@@ -235,3 +235,11 @@ def test_shards_by_hand_and_by_launcher(numbers: Make, monkeypatch: pytest.Monke
         len(numbers(shard="auto"))
     with pytest.raises(ringfeed.ConfigError, match="shard 4 of 4"):
         len(numbers(shard=(4, 4)))
+
+
+def test_a_run_has_a_verdict_in_words_and_figures(numbers: Make) -> None:
+    loader = numbers()
+    for _ in range(3):
+        values(loader)
+    assert loader.stats()["trainer"]["batches"] == 30
+    assert loader.verdict() and isinstance(loader.stats()["verdict"]["limit"], str)

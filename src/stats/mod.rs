@@ -8,10 +8,10 @@ mod parts;
 mod show;
 mod times;
 mod upload;
+mod verdict;
 
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ pub use crate::ring::RingStats;
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
 pub use times::Times;
 pub use upload::UploadStats;
+pub use verdict::{Change, Limit, Verdict};
 
 /// The figures of an iterator since it was made: who worked, who waited, and for how long.
 ///
@@ -221,18 +222,6 @@ impl Stats {
                 .map(|(now, then)| less(now, then)),
             read_levels,
         }
-    }
-
-    /// What limited throughput over `elapsed`: `trainer` if it waited for less than a twentieth of the time, otherwise
-    /// the stage that was busiest for its threads.
-    pub fn bottleneck(&self, elapsed: Duration) -> &'static str {
-        if self.trainer.wait_seconds < 0.05 * elapsed.as_secs_f64() {
-            return "trainer";
-        }
-        let [plan, rest @ ..] = self.stages.as_slice() else { return "trainer" };
-        let busiest = rest.iter().max_by(|a, b| a.busy_seconds.total_cmp(&b.busy_seconds));
-        let workers = self.workers.busy_seconds / self.workers.threads.max(1) as f64;
-        busiest.filter(|_| plan.busy_seconds <= workers).map_or("plan", |stage| stage.name)
     }
 
     /// The stage of this name, such as `decode`, if there is one.

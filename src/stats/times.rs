@@ -15,7 +15,7 @@ pub struct Times {
     pub p99_seconds: f64,
     /// The buckets that hold any, with how many.
     #[serde(skip)]
-    buckets: Vec<(usize, u64)>,
+    pub(super) buckets: Vec<(usize, u64)>,
 }
 
 impl Times {

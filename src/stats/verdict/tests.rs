@@ -1,0 +1,263 @@
+//! The truth put into figures, and what the verdict makes of them.
+
+use super::super::{QueueStats, ReadStats, RingStats, SlowSample, Times, TrainerStats, UploadStats, WorkerStats};
+use super::*;
+
+/// Ten seconds of a trainer that was given 100 batches of 10 samples and waited `waited` seconds, by two workers on four
+/// cores that were busy for `busy` of their time: a tenth reading, the rest decoding.
+fn run(waited: f64, busy: f64) -> Stats {
+    let busy_seconds = busy * 20.0;
+    let stage = |name, threads, busy_seconds, on_core: f64| StageStats {
+        name,
+        threads,
+        busy_seconds,
+        cpu_seconds: Some(busy_seconds * on_core),
+        samples: 1000,
+        ..StageStats::default()
+    };
+    Stats {
+        batches: 100,
+        samples: 1000,
+        trainer: TrainerStats {
+            batches: 100,
+            ready: 50,
+            wait_seconds: waited,
+            busy_seconds: 10.0 - waited,
+            steps: Times { p50_seconds: 0.05, p90_seconds: 0.06, p99_seconds: 0.07, ..Times::default() },
+            ..TrainerStats::default()
+        },
+        stages: vec![
+            stage("plan", 1, 0.1, 1.0),
+            stage("read", 2, 0.1 * busy_seconds, 0.5),
+            stage("decode", 2, 0.9 * busy_seconds, 1.0),
+            stage("settle", 2, 0.0, 1.0),
+        ],
+        workers: WorkerStats {
+            threads: 2,
+            busy_seconds,
+            idle_seconds: 20.0 - busy_seconds,
+            cpu_seconds: Some(0.95 * busy_seconds),
+            queued_seconds: Some(0.0),
+        },
+        queue: QueueStats {
+            prefetch: 2,
+            seconds: 10.0,
+            ready_seconds: 3.0,
+            wait_fill_seconds: waited,
+            ..QueueStats::default()
+        },
+        ring: RingStats { slots: 4, held_seconds: 10.0, ..RingStats::default() },
+        cores: 4,
+        process_cpu_seconds: Some(busy_seconds),
+        ..Stats::default()
+    }
+}
+
+/// A run with something else in it.
+fn with(mut stats: Stats, change: impl FnOnce(&mut Stats)) -> Verdict {
+    change(&mut stats);
+    stats.verdict()
+}
+
+/// The workers read for nine tenths of their time, asleep.
+fn mostly_reads(stats: &mut Stats) {
+    let busy = stats.workers.busy_seconds;
+    (stats.stages[1].busy_seconds, stats.stages[1].cpu_seconds) = (0.9 * busy, Some(0.0));
+    (stats.stages[2].busy_seconds, stats.stages[2].cpu_seconds) = (0.1 * busy, Some(0.1 * busy));
+    stats.process_cpu_seconds = Some(0.1 * busy);
+}
+
+fn reads(levels: [(f64, f64); 2]) -> Vec<ReadStats> {
+    levels.map(|(jobs, sample_seconds)| ReadStats { jobs, samples: 500, sample_seconds }).to_vec()
+}
+
+#[test]
+fn slow_decoding_is_named_with_the_workers_that_it_needs() {
+    let verdict = run(5.0, 0.99).verdict();
+    assert_eq!((verdict.limit, verdict.stage), (Limit::Workers, Some("decode")));
+    assert_eq!(verdict.change, Some(Change { setting: "workers", value: 4 }));
+    let gain = verdict.gain.unwrap();
+    assert!((1.9..2.1).contains(&gain), "twice the cores, and a trainer that could go twice as fast: {gain}");
+    let sentence = verdict.to_string();
+    for part in
+        ["input-bound: the trainer waited 50 % of the time; decoding is the limit (2 workers 99 % busy: ", "4 workers"]
+    {
+        assert!(sentence.contains(part), "{sentence}");
+    }
+}
+
+#[test]
+fn the_gain_is_bounded_by_the_trainer_and_by_the_cores_that_it_uses_itself() {
+    let verdict = run(2.0, 0.99).verdict();
+    assert!((1.2..1.3).contains(&verdict.gain.unwrap()), "it waits a fifth of the time: {verdict}");
+    let verdict = with(run(8.0, 0.99), |stats| stats.process_cpu_seconds = Some(19.8 + 10.0));
+    assert_eq!(verdict.change.unwrap().value, 3, "one core is the trainer's: {verdict}");
+    assert!((1.4..1.6).contains(&verdict.gain.unwrap()), "{verdict}");
+}
+
+#[test]
+fn all_cores_at_work_are_no_reason_for_more_workers() {
+    let verdict = with(run(5.0, 0.99), |stats| stats.cores = 2);
+    assert_eq!((verdict.limit, verdict.stage, verdict.change), (Limit::Workers, Some("decode"), None));
+    assert!(verdict.advice.contains("more cores"), "{verdict}");
+    let more_than_cores = with(run(5.0, 0.99), |stats| {
+        stats.workers.threads = 8;
+        stats.workers.busy_seconds = 79.0;
+        stats.stages[2].busy_seconds = 79.0;
+        stats.stages[2].cpu_seconds = Some(39.0);
+        stats.workers.queued_seconds = Some(40.0);
+        stats.process_cpu_seconds = Some(39.5);
+    });
+    assert_eq!((more_than_cores.limit, more_than_cores.change), (Limit::Workers, None));
+    assert!(more_than_cores.advice.contains("more workers than cores"), "{more_than_cores}");
+}
+
+#[test]
+fn time_without_a_core_is_another_programs_and_not_work() {
+    let verdict = with(run(5.0, 0.99), |stats| {
+        stats.stages[2].cpu_seconds = Some(9.0);
+        stats.workers.queued_seconds = Some(9.0);
+        stats.process_cpu_seconds = Some(9.9);
+    });
+    assert_eq!(verdict.limit, Limit::MachineBusy, "{verdict}");
+    let woken_late = with(run(5.0, 0.3), |stats| stats.workers.queued_seconds = Some(8.0));
+    assert_eq!(woken_late.limit, Limit::MachineBusy, "{woken_late}");
+}
+
+#[test]
+fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_not() {
+    let late = with(run(5.0, 0.99), |stats| {
+        mostly_reads(stats);
+        stats.reads = reads([(1.0, 0.018), (2.0, 0.018)]);
+    });
+    assert_eq!((late.limit, late.stage), (Limit::Workers, Some("read")));
+    assert!(late.change.unwrap().value >= 4 && late.gain.unwrap() > 1.9, "{late}");
+    assert!(late.advice.contains("they mostly wait"), "{late}");
+    let narrow = with(run(5.0, 0.99), |stats| {
+        mostly_reads(stats);
+        stats.reads = reads([(1.0, 0.009), (2.0, 0.018)]);
+    });
+    assert_eq!((narrow.stage, narrow.change), (Some("read"), None), "{narrow}");
+    assert!(narrow.advice.contains("no more bytes a second"), "{narrow}");
+    let not_known = with(run(5.0, 0.99), mostly_reads);
+    assert!(not_known.advice.contains("up to"), "it was never otherwise: {not_known}");
+}
+
+#[test]
+fn transforms_are_called_the_users_code_and_no_stage_is_named_that_does_not_stand_out() {
+    let verdict = with(run(5.0, 0.99), |stats| {
+        let mut transform = stats.stages[2].clone();
+        stats.stages[2].busy_seconds = 1.0;
+        (transform.name, transform.busy_seconds) = ("transform", 17.0);
+        stats.stages.insert(3, transform);
+    });
+    assert_eq!(verdict.stage, Some("transform"));
+    assert!(verdict.evidence.contains("the transforms' code is the limit"), "{verdict}");
+    let even = with(run(5.0, 0.99), |stats| {
+        let mut transform = stats.stages[2].clone();
+        stats.stages.iter_mut().for_each(|stage| stage.busy_seconds = 6.0);
+        (transform.name, transform.busy_seconds) = ("transform", 6.0);
+        stats.stages.insert(3, transform);
+    });
+    assert_eq!((even.limit, even.stage), (Limit::Workers, None), "{even}");
+}
+
+#[test]
+fn a_trainer_that_does_not_wait_is_the_limit_or_well_balanced() {
+    let slow = run(0.1, 0.2).verdict();
+    assert_eq!((slow.limit, slow.change), (Limit::Trainer, None));
+    assert!(slow.to_string().starts_with("trainer-bound: the trainer waited 1 % of the time"), "{slow}");
+    let balanced = run(0.2, 0.9).verdict();
+    assert_eq!(balanced.limit, Limit::Balanced);
+    assert!(balanced.to_string().starts_with("well balanced: the trainer waited 2 % of the time"), "{balanced}");
+}
+
+#[test]
+fn bursts_and_too_few_batches_want_a_deeper_ring() {
+    let bursts = with(run(2.0, 0.4), |stats| {
+        stats.queue.planning_full_seconds = 5.0;
+        stats.trainer.steps = Times { p50_seconds: 1e-5, p90_seconds: 1e-5, p99_seconds: 0.5, ..Times::default() };
+    });
+    assert_eq!((bursts.limit, bursts.change), (Limit::ShallowRing, Some(Change { setting: "prefetch", value: 8 })));
+    assert!(bursts.evidence.contains("in bursts"), "{bursts}");
+    let few = with(run(5.0, 0.5), |stats| stats.queue.planning_full_seconds = 9.0);
+    assert_eq!((few.limit, few.change), (Limit::ShallowRing, Some(Change { setting: "prefetch", value: 4 })));
+    assert!(few.evidence.contains("too few batches"), "{few}");
+}
+
+#[test]
+fn one_slow_sample_is_named() {
+    let verdict = with(run(4.0, 0.5), |stats| {
+        (stats.queue.wait_fill_seconds, stats.queue.wait_behind_seconds) = (0.5, 3.5);
+        stats.queue.planning_full_seconds = 5.0;
+        stats.slowest = vec![SlowSample { name: "a/17.jpg".to_owned(), decode_seconds: 0.4, ..SlowSample::default() }];
+    });
+    assert_eq!(verdict.limit, Limit::SlowSamples);
+    assert!(verdict.evidence.contains("88 % of that") && verdict.evidence.contains("a/17.jpg"), "{verdict}");
+}
+
+#[test]
+fn held_batches_planning_and_the_shield_are_told_apart() {
+    let held = with(run(4.0, 0.3), |stats| {
+        stats.queue.planning_slot_seconds = 8.0;
+        stats.ring.held_seconds = 28.0;
+    });
+    assert_eq!((held.limit, held.change), (Limit::HeldBatches, Some(Change { setting: "hold", value: 3 })));
+    let names =
+        [(Planning::Order, "choosing samples"), (Planning::Stream, "in order"), (Planning::Iterator, "your own")];
+    for (planning, name) in names {
+        let verdict = with(run(4.0, 0.2), |stats| {
+            stats.planning = planning;
+            stats.stages[0].busy_seconds = 9.5;
+            (stats.queue.wait_fill_seconds, stats.queue.wait_plan_seconds) = (0.0, 4.0);
+        });
+        assert_eq!((verdict.limit, verdict.stage), (Limit::Planning, Some("plan")));
+        assert!(verdict.evidence.contains(name), "{verdict}");
+    }
+    let shield = with(run(6.0, 0.3), |stats| stats.workers.threads = 0);
+    assert_eq!((shield.limit, shield.stage), (Limit::Shield, Some("decode")));
+    assert!((1.6..1.7).contains(&shield.gain.unwrap()), "10 s, of which 6 are making batches: {shield}");
+}
+
+#[test]
+fn the_upload_is_named_only_if_the_loader_is_in_time() {
+    let upload = |copy, load, slot| UploadStats {
+        batches: 100,
+        bytes: 1 << 30,
+        copy_wait_seconds: copy,
+        load_wait_seconds: load,
+        slot_wait_seconds: slot,
+        ..UploadStats::default()
+    };
+    let copies = with(run(6.0, 0.3), |stats| stats.upload = Some(upload(9.0, 0.2, 0.1)));
+    assert!(copies.limit == Limit::Upload && copies.evidence.starts_with("copies"), "{copies}");
+    let computed = with(run(6.0, 0.3), |stats| stats.upload = Some(upload(0.5, 0.2, 8.0)));
+    assert!(computed.limit == Limit::Upload && computed.evidence.contains("computed on the device"), "{computed}");
+    let not_waited_for = with(run(0.0, 0.3), |stats| stats.upload = Some(upload(9.5, 0.1, 0.0)));
+    assert_eq!(not_waited_for.limit, Limit::Upload, "the device waits for it, and not the host");
+    let late = with(run(6.0, 0.99), |stats| stats.upload = Some(upload(1.0, 8.0, 0.1)));
+    assert_eq!((late.limit, late.stage), (Limit::Workers, Some("decode")));
+    let fast = with(run(0.0, 0.3), |stats| stats.upload = Some(upload(2.0, 0.0, 8.0)));
+    assert_eq!(fast.limit, Limit::Trainer);
+}
+
+#[test]
+fn what_the_figures_do_not_show_is_not_named() {
+    let unclear = run(5.0, 0.4).verdict();
+    assert_eq!((unclear.limit, unclear.stage, unclear.change, unclear.gain), (Limit::Unclear, None, None, None));
+    let short = with(run(5.0, 0.99), |stats| stats.trainer.batches = 2);
+    assert_eq!(short.limit, Limit::TooLittleSeen);
+    assert!(short.to_string().starts_with("too little seen"), "{short}");
+    assert_eq!(Stats::default().verdict().limit, Limit::TooLittleSeen);
+    let tiny = with(run(5.0, 0.4), |stats| {
+        stats.trainer.batches = 1_000_000;
+    });
+    assert_eq!(tiny.limit, Limit::HandOff, "{tiny}");
+}
+
+#[test]
+fn programs_read_the_same() {
+    let json = serde_json::to_value(run(5.0, 0.99).verdict()).unwrap();
+    assert_eq!((&json["limit"], &json["stage"]), (&"workers".into(), &"decode".into()));
+    assert_eq!(json["change"], serde_json::json!({"setting": "workers", "value": 4}));
+}

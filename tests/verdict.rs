@@ -1,0 +1,275 @@
+//! The truth put into real runs: whoever is slow is named. Sleeps are long against everything else, and a run that a busy
+//! machine spoilt is tried again.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::VecDeque;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ringfeed::device::{Conversion, FloatType, HostDevice, Upload};
+use ringfeed::read::{Array, MemoryReader, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::source::{StreamSource, Transformed};
+use ringfeed::stats::{Limit, Verdict};
+use ringfeed::transform::Transforms;
+use ringfeed::{
+    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Location, ReaderSource, Result, Role, Stats, TensorSpec,
+    Workspace, shield, wrap,
+};
+
+type Cost = fn(u64);
+
+/// Samples of one byte whose reading and decoding take as long as is said.
+struct Costs {
+    tensors: Vec<TensorSpec>,
+    samples: u64,
+    read: Cost,
+    decode: Cost,
+}
+
+impl RecordReader for Costs {
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+        (self.read)(samples[nth]);
+        Ok(())
+    }
+
+    fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        (self.decode)(sample.id);
+        row.tensor(0).as_mut_slice::<u8>()?.fill(1);
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), ..Location::default() }
+    }
+}
+
+const NOTHING: Cost = |_| ();
+
+fn source(samples: u64, read: Cost, decode: Cost) -> ReaderSource {
+    let tensors = vec![TensorSpec::new("x", Role::Feature, DType::U8, &[1])];
+    ReaderSource::new(Costs { tensors, samples, read, decode }).batch_size(4)
+}
+
+fn pause(milliseconds: u64) {
+    sleep(Duration::from_millis(milliseconds));
+}
+
+/// Work that needs a core.
+fn spin(milliseconds: u64) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(milliseconds) {
+        std::hint::spin_loop();
+    }
+}
+
+fn workspace(workers: usize, prefetch: usize) -> Workspace {
+    Workspace::builder().workers(workers).prefetch(prefetch).build().unwrap()
+}
+
+/// The figures of one epoch.
+fn epoch(mut iterator: impl DataSetIterator, mut step: impl FnMut(usize, DataSet)) -> Stats {
+    for (nth, batch) in iterator.by_ref().enumerate() {
+        step(nth, batch.unwrap());
+    }
+    iterator.stats()
+}
+
+fn ahead(source: ReaderSource, workers: usize, prefetch: usize) -> Stats {
+    epoch(AsyncDataSetIterator::new(source, &workspace(workers, prefetch)).unwrap(), |_, batch| drop(batch))
+}
+
+/// The first verdict of a few runs that is right; at last whatever it is.
+fn judged(run: impl Fn() -> Stats, is_right: impl Fn(&Verdict) -> bool) -> Verdict {
+    for _ in 0..7 {
+        let verdict = run().verdict();
+        if is_right(&verdict) {
+            return verdict;
+        }
+    }
+    let stats = run();
+    println!("{stats}");
+    stats.verdict()
+}
+
+fn of(limit: Limit) -> impl Fn(&Verdict) -> bool {
+    move |verdict| verdict.limit == limit
+}
+
+#[test]
+fn slow_reading_wants_more_workers() {
+    let run = || ahead(source(24, |_| pause(10), NOTHING), 1, 2);
+    let verdict = judged(run, |verdict| verdict.limit == Limit::Workers && verdict.change.is_some());
+    assert_eq!((verdict.limit, verdict.stage), (Limit::Workers, Some("read")), "{verdict}");
+    let change = verdict.change.unwrap();
+    assert!(change.setting == "workers" && change.value > 1 && verdict.gain.unwrap() > 1.5, "{verdict}");
+    // Made, such a change gives what was foretold; a busy machine may take some of it.
+    let rate = |stats: &Stats| stats.samples as f64 / stats.trainer.seconds();
+    let gains = (0..5).map(|_| rate(&ahead(source(48, |_| pause(10), NOTHING), change.value, 2)) / rate(&run()));
+    let nearest = gains.map(|gain| (gain / verdict.gain.unwrap() - 1.0).abs()).fold(f64::INFINITY, f64::min);
+    assert!(nearest <= 0.15, "{nearest} from what was foretold: {verdict}");
+}
+
+#[test]
+fn decoding_that_needs_the_processor_is_bounded_by_cores() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let verdict = judged(|| ahead(source(32, NOTHING, |_| spin(10)), 1, 2), of(Limit::Workers));
+    assert_eq!(verdict.stage, Some("decode"), "{verdict}");
+    assert!(verdict.change.is_none_or(|change| change.value <= cores), "{verdict}");
+    let verdict = judged(|| ahead(source(32, NOTHING, |_| spin(10)), 4 * cores, 2), of(Limit::Workers));
+    assert_eq!((verdict.stage, verdict.change), (Some("decode"), None), "{verdict}");
+}
+
+#[test]
+fn a_slow_closure_is_the_users_own_code() {
+    let run = || {
+        let spec = TensorSpec::new("y", Role::Feature, DType::U8, &[1]);
+        let list = Transforms::new().map(spec, |_, out, _| {
+            pause(10);
+            out.as_mut_slice::<u8>()?.fill(2);
+            Ok(())
+        });
+        let source = Transformed::new(source(24, NOTHING, NOTHING), list);
+        epoch(AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap(), |_, batch| drop(batch))
+    };
+    let verdict = judged(run, of(Limit::Workers));
+    assert_eq!((verdict.limit, verdict.stage), (Limit::Workers, Some("transform")), "{verdict}");
+}
+
+#[test]
+fn a_slow_iterator_is_the_users_own_too() {
+    let run = || {
+        let samples = (0..12u8).map(|value| {
+            pause(15);
+            Ok(vec![Array::from(vec![value])])
+        });
+        let spec = TensorSpec::new("x", Role::Feature, DType::U8, &[1]);
+        let source = StreamSource::from_samples(SampleStream::once(&[spec], samples).unwrap()).batch_size(2);
+        epoch(AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap(), |_, batch| drop(batch))
+    };
+    let verdict = judged(run, of(Limit::Planning));
+    assert_eq!(verdict.limit, Limit::Planning, "{verdict}");
+    assert!(verdict.evidence.contains("your own iterator"), "{verdict}");
+}
+
+#[test]
+fn a_slow_trainer_is_the_limit_itself() {
+    let run = || {
+        let iterator = AsyncDataSetIterator::new(source(32, |_| pause(1), NOTHING), &workspace(2, 2)).unwrap();
+        epoch(iterator, |_, batch| {
+            pause(40);
+            drop(batch);
+        })
+    };
+    let verdict = judged(run, of(Limit::Trainer));
+    assert_eq!((verdict.limit, verdict.change), (Limit::Trainer, None), "{verdict}");
+}
+
+#[test]
+fn who_keeps_step_with_the_trainer_is_well_balanced() {
+    let run = || {
+        let workspace = workspace(1, 4);
+        let mut iterator = AsyncDataSetIterator::new(source(80, |_| pause(10), NOTHING), &workspace).unwrap();
+        // The ring is full when the trainer begins.
+        pause(300);
+        let before = iterator.stats();
+        for batch in iterator.by_ref() {
+            drop(batch.unwrap());
+            pause(44);
+        }
+        iterator.stats().since(&before)
+    };
+    let verdict = judged(run, of(Limit::Balanced));
+    assert_eq!((verdict.limit, verdict.change), (Limit::Balanced, None), "{verdict}");
+}
+
+#[test]
+fn a_trainer_that_asks_in_bursts_wants_a_deeper_ring() {
+    let run = || {
+        let iterator = AsyncDataSetIterator::new(source(120, |_| pause(5), NOTHING), &workspace(2, 2)).unwrap();
+        epoch(iterator, |nth, batch| {
+            drop(batch);
+            if nth % 10 == 9 {
+                pause(400);
+            }
+        })
+    };
+    let verdict = judged(run, of(Limit::ShallowRing));
+    assert_eq!(verdict.limit, Limit::ShallowRing, "{verdict}");
+    assert!(verdict.evidence.contains("in bursts") && verdict.change.unwrap().value > 2, "{verdict}");
+}
+
+#[test]
+fn workers_without_a_batch_want_a_deeper_ring() {
+    let run = || ahead(source(40, |_| pause(20), NOTHING).batch_size(1), 6, 1);
+    let verdict = judged(run, of(Limit::ShallowRing));
+    assert_eq!(verdict.limit, Limit::ShallowRing, "{verdict}");
+    assert!(verdict.evidence.contains("too few batches"), "{verdict}");
+}
+
+#[test]
+fn one_slow_sample_in_fifty_is_named() {
+    let run = || {
+        let cost = |sample| pause(if sample % 50 == 25 { 300 } else { 2 });
+        ahead(source(200, NOTHING, cost), 2, 2)
+    };
+    let verdict = judged(run, of(Limit::SlowSamples));
+    assert_eq!(verdict.limit, Limit::SlowSamples, "{verdict}");
+    assert!(["record 25", "record 75", "record 125", "record 175"].iter().any(|name| verdict.evidence.contains(name)));
+}
+
+#[test]
+fn batches_that_are_held_leave_no_slot() {
+    let run = || {
+        let source = source(30, |_| pause(20), NOTHING).batch_size(1);
+        let mut held = VecDeque::new();
+        epoch(AsyncDataSetIterator::new(source, &workspace(3, 2)).unwrap(), |_, batch| {
+            held.push_back(batch);
+            // Three of four slots.
+            if held.len() > 2 {
+                held.pop_front();
+            }
+        })
+    };
+    let verdict = judged(run, of(Limit::HeldBatches));
+    assert_eq!(verdict.limit, Limit::HeldBatches, "{verdict}");
+    assert_eq!(verdict.change.unwrap().setting, "hold");
+}
+
+#[test]
+fn what_is_slow_on_the_device_is_the_upload() {
+    let run = || {
+        let values: std::sync::Arc<[u8]> = vec![7; 24 * 3 * 128 * 128].into();
+        let reader = MemoryReader::new("image", Role::Feature, &[3, 128, 128], values).unwrap();
+        let source = ReaderSource::new(reader).batch_size(1);
+        let mut upload = Upload::to(HostDevice::new());
+        upload = upload.convert("image", Conversion::image(FloatType::F16));
+        let mut on_device = upload.start(AsyncDataSetIterator::new(source, &workspace(1, 4)).unwrap()).unwrap();
+        for batch in on_device.epoch().unwrap() {
+            batch.unwrap().wait().unwrap();
+        }
+        on_device.stats()
+    };
+    let verdict = judged(run, of(Limit::Upload));
+    assert_eq!(verdict.limit, Limit::Upload, "{verdict}");
+}
+
+#[test]
+fn the_shield_is_named_where_it_costs() {
+    let run = || {
+        let iterator = wrap(shield(source(16, NOTHING, |_| pause(5))), &workspace(1, 2)).unwrap();
+        epoch(iterator, |_, batch| {
+            pause(20);
+            drop(batch);
+        })
+    };
+    let verdict = judged(run, of(Limit::Shield));
+    assert_eq!((verdict.limit, verdict.stage), (Limit::Shield, Some("decode")), "{verdict}");
+}
