@@ -27,7 +27,8 @@ mod tree;
 mod view;
 
 pub use dataset::{
-    BadLimits, BadRecords, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part, ReaderSource, Split, State,
+    BadLimits, BadRecords, Beyond, Buckets, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part,
+    ReaderSource, Split, State,
 };
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Location, Result};

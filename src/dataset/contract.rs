@@ -343,3 +343,11 @@ pub enum LastBatch {
     /// how many.
     Pad,
 }
+
+/// How many batches `samples` make.
+pub(crate) fn batches(samples: u64, batch_size: usize, last_batch: LastBatch) -> u64 {
+    match last_batch {
+        LastBatch::Drop => samples / batch_size as u64,
+        LastBatch::Keep | LastBatch::Pad => samples.div_ceil(batch_size as u64),
+    }
+}

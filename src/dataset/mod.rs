@@ -6,6 +6,7 @@
 //! code, so they give the same bytes.
 
 mod batch;
+mod buckets;
 mod choice;
 mod contract;
 mod fill;
@@ -25,6 +26,8 @@ mod verify;
 
 pub(crate) use batch::Batch;
 pub use batch::DataSet;
+pub use buckets::{Beyond, Buckets};
+pub(crate) use contract::batches;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 pub(crate) use fill::{
     Fetch, PlanTerms, caught, fetch_directly, fill_rows, measure_plan, measure_rows, most_rows, plan_batch,
@@ -33,7 +36,6 @@ pub use iterator::{AsDyn, ByEpoch, DataSetIterator, Epoch, Epochs};
 pub use labels::read_labels;
 pub use policy::{BadLimits, BadRecords};
 pub use reader_source::ReaderSource;
-pub(crate) use reader_source::batches;
 pub(crate) use replace::settle_batch;
 pub use settle::BadRecord;
 pub(crate) use settle::Settle;

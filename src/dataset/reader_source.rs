@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::order::{Deal, EpochOrder, FURTHEST, Order, Remainder, Shard};
+use crate::order::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 use crate::storage::Needs;
 
-use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
+use super::buckets::{BucketLength, BucketPlanner, Buckets};
+use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, batches};
 use super::fill::{caught, caught_each};
 use super::policy::BadRecords;
 use super::sampling::Sampling;
@@ -47,6 +48,7 @@ pub struct ReaderSource {
     shard: Shard,
     remainder: Remainder,
     pub(super) sampling: Sampling,
+    buckets: Option<Buckets>,
 }
 
 impl fmt::Debug for ReaderSource {
@@ -75,6 +77,7 @@ impl ReaderSource {
             shard: Shard::default(),
             remainder: Remainder::Pad,
             sampling: Sampling::default(),
+            buckets: None,
         }
     }
 
@@ -104,6 +107,13 @@ impl ReaderSource {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Has batches of samples of about one length each; see [`Buckets`].
+    #[must_use]
+    pub fn bucket(mut self, buckets: Buckets) -> Self {
+        self.buckets = Some(buckets);
         self
     }
 
@@ -168,6 +178,7 @@ impl ReaderSource {
                 return Err(Error::new(ErrorKind::Schema, message));
             }
             components.push(Component {
+                nth: components.len(),
                 reader: reader.clone(),
                 first: tensors.len(),
                 count: specs.len(),
@@ -200,14 +211,6 @@ impl ReaderSource {
     }
 }
 
-/// How many batches `samples` make.
-pub(crate) fn batches(samples: u64, batch_size: usize, last_batch: LastBatch) -> u64 {
-    match last_batch {
-        LastBatch::Drop => samples / batch_size as u64,
-        LastBatch::Keep | LastBatch::Pad => samples.div_ceil(batch_size as u64),
-    }
-}
-
 impl Source for ReaderSource {
     fn open(self: Box<Self>) -> Result<Opened> {
         if self.batch_size == 0 {
@@ -228,7 +231,39 @@ impl Source for ReaderSource {
         if let Some(choice) = self.sampling.hash(&order) {
             fingerprint.names = RandomKey::new(fingerprint.names).with(choice).bits(0);
         }
-        let filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone() };
+        let mut filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone(), length: None };
+        if let Some(buckets) = &self.buckets {
+            let Picks::Once(subset) = &order.picks else {
+                let message = "bucket: each sample comes once; leave out weights, balance, mixes and samples_per_epoch";
+                return Err(Error::new(ErrorKind::Config, message));
+            };
+            let length = BucketLength::find(buckets, &self.readers)?;
+            let bucketed =
+                caught(|| length.deal(&*self.readers[length.reader], subset, self.batch_size, self.last_batch))?;
+            let len = bucketed.batches().saturating_mul(bucketed.most_rows());
+            if len > FURTHEST {
+                let message = format!("an epoch of {len} positions; it has at most {FURTHEST}");
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            fingerprint.names = RandomKey::new(fingerprint.names).with(bucketed.hash()).bits(0);
+            let kept = bucketed.all();
+            filler.order = Order { len: kept.len(), picks: Picks::Once(kept), ..order };
+            filler.length = Some(length);
+            let samples = Some(bucketed.samples()).filter(|_| self.shard.count == 1);
+            let seed = self.shuffled.then_some(self.seed);
+            let planner = BucketPlanner::new(Arc::new(bucketed), seed, self.shard, self.remainder, self.last_batch);
+            return Ok(Opened {
+                batches: Some(planner.batches()),
+                planner: Box::new(planner),
+                filler: Arc::new(filler),
+                bad_records: self.bad_records,
+                samples,
+                repeatable: true,
+                seed: self.seed,
+                fingerprint,
+                runs_on: true,
+            });
+        }
         let planner = IndexPlanner {
             of_epoch: order.epoch(0),
             order,
@@ -317,6 +352,7 @@ impl Planner for IndexPlanner {
 
 /// One of the composed readers, and which tensors and extents are its own.
 struct Component {
+    nth: usize,
     reader: Arc<dyn RecordReader>,
     first: usize,
     count: usize,
@@ -328,6 +364,8 @@ struct ReaderFiller {
     schema: Arc<Schema>,
     components: Vec<Component>,
     order: Order,
+    /// The length by which batches are made, and what it is padded to.
+    length: Option<BucketLength>,
 }
 
 /// One scratch for each component.
@@ -355,7 +393,10 @@ impl Filler for ReaderFiller {
         let scratches = scratches(scratch, self.components.len());
         for (component, scratch) in self.components.iter().zip(scratches).filter(|(component, _)| component.extents > 0)
         {
-            let extents = component.reader.measure(plan.samples[row], scratch)?;
+            let mut extents = component.reader.measure(plan.samples[row], scratch)?;
+            if let Some(length) = self.length.as_ref().filter(|length| length.reader == component.nth) {
+                length.pad(&mut extents.0[..component.extents]);
+            }
             let range = component.first_extent..component.first_extent + component.extents;
             all.0[range].copy_from_slice(&extents.0[..component.extents]);
         }
@@ -431,7 +472,7 @@ impl Filler for ReaderFiller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::{Picks, Subset};
+    use crate::order::Subset;
 
     fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
         let order = Order { len, seed: 0, shuffled: false, picks: Picks::Once(Subset::all(len)) };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::dataset::{BadLimits, BadRecords, Folds, LastBatch, Split};
+use crate::dataset::{BadLimits, BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::device::DeviceName;
 use crate::error::{Error, Result, missing_path};
 use crate::files;
@@ -88,6 +88,9 @@ pub struct LoaderConfig {
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
     #[serde(default)]
     pub class_balanced: bool,
+    /// Batches of samples of about one length each, so that little of them is padding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<Buckets>,
     /// How many samples an epoch has, if not as many as there are to choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_epoch: Option<u64>,
@@ -245,6 +248,7 @@ impl Default for LoaderConfig {
             split: None,
             folds: None,
             class_balanced: false,
+            bucket: None,
             samples_per_epoch: None,
             shard: Shard::default(),
             remainder: Remainder::default(),
@@ -358,6 +362,7 @@ impl LoaderConfig {
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
+            && self.bucket.is_none()
             && self.shard.count == 1
             && self.last_batch != LastBatch::Pad
             && !matches!(self.bad_records, BadRecords::Replace(_))
@@ -373,7 +378,7 @@ impl LoaderConfig {
                 Some("fields: the samples of an iterator are tensors already")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
-                "shuffle, split, folds, class_balanced, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
+                "shuffle, split, folds, class_balanced, bucket, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
                  \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
             ),
             _ => None,
@@ -406,6 +411,10 @@ impl LoaderConfig {
         faults.extend(self.shard.fault().map(|fault| format!("shard: {fault}")));
         faults.extend(self.split.and_then(|split| split.fault()).map(|fault| format!("split: {fault}")));
         faults.extend(self.folds.and_then(|folds| folds.fault()).map(|fault| format!("folds: {fault}")));
+        faults.extend(self.bucket.as_ref().and_then(|bucket| bucket.fault()).map(|fault| format!("bucket.{fault}")));
+        if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
+            faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        }
         if self.class_balanced && self.shuffle.is_none() {
             faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
         }

@@ -14,7 +14,9 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::dataset::{BadRecords, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource};
+use crate::dataset::{
+    BadRecords, Buckets, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource,
+};
 use crate::decode::{ImageAugment, ImageColour, ImageOptions};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -329,6 +331,38 @@ impl Loader {
         self
     }
 
+    /// Has batches of samples of about one length each, by that of this tensor, padded to these bounds; see
+    /// [`Buckets`](crate::Buckets). Default: any samples together, padded to the longest of their batch.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    /// use ringfeed::field::Tokens;
+    ///
+    /// # let folder = tempfile::tempdir().expect("a folder");
+    /// # let path = folder.path().join("texts.jsonl");
+    /// # std::fs::write(&path, "{\"ids\": [5, 6, 7]}\n{\"ids\": [8]}\n").expect("a file");
+    /// let texts = Loader::open(path)?.field("ids", Tokens::from("/ids")).bucket("ids", [2, 4]).tokens_per_batch(8);
+    /// let shapes: Vec<_> = texts.build()?.flatten().map(|batch| batch.features().unwrap().shape().to_vec()).collect();
+    /// assert_eq!(shapes, [[1, 2], [1, 4]]);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bucket(mut self, tensor: impl Into<String>, bounds: impl IntoIterator<Item = u32>) -> Self {
+        self.config.bucket = Some(Buckets::new(tensor, bounds));
+        self
+    }
+
+    /// Has so many elements of the tensor in a batch, padding included, instead of a number of samples. For
+    /// [`bucket`](Self::bucket).
+    #[must_use]
+    pub fn tokens_per_batch(mut self, tokens: u64) -> Self {
+        match &mut self.config.bucket {
+            Some(bucket) => bucket.tokens_per_batch = Some(tokens),
+            None => self.faults.push("tokens_per_batch: say first by which tensor batches are made: bucket".to_owned()),
+        }
+        self
+    }
+
     /// Draws samples with replacement, so that each class is drawn equally often; needs [`shuffle`](Self::shuffle) for its
     /// seed. Default: each sample once.
     #[must_use]
@@ -581,6 +615,9 @@ impl Loader {
         }
         if let Some(samples) = self.samples_per_epoch_of(choice) {
             source = source.samples_per_epoch(samples);
+        }
+        if let Some(bucket) = &config.bucket {
+            source = source.bucket(bucket.clone());
         }
         if config.shorter {
             source = source.shorter();

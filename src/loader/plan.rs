@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::dataset::{BadRecords, LastBatch, batches};
+use crate::dataset::{BadRecords, Buckets, LastBatch, batches};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -36,6 +36,8 @@ pub struct RunPlan {
     pub last_batch: LastBatch,
     /// Batches of an epoch and shard.
     pub batches_per_epoch: Option<u64>,
+    /// How samples of about one length come together, if they do.
+    pub bucket: Option<Buckets>,
     /// Whether each epoch has an order of its own.
     pub shuffled: bool,
     /// The seed of those orders.
@@ -131,11 +133,17 @@ impl Loader {
         let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
-        let samples_per_shard = samples.map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
+        let samples_per_shard = samples
+            .filter(|_| config.bucket.is_none())
+            .map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
+        let batches_per_epoch = batches_per_epoch.filter(|_| config.bucket.is_none());
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
         if samples.is_none() && (config.split.is_some() || config.folds.is_some()) {
             unknown.push("samples: a split goes by the names of the samples, which only reading tells".into());
+        }
+        if config.bucket.is_some() {
+            unknown.push("batches: how many samples each bucket has, only their lengths tell".into());
         }
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
@@ -179,6 +187,7 @@ impl Loader {
             batch_size: config.batch_size,
             last_batch: config.last_batch,
             batches_per_epoch,
+            bucket: config.bucket.clone(),
             shuffled: config.shuffle.is_some(),
             seed: config.shuffle,
             bad_records: config.bad_records,

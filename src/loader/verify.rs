@@ -124,6 +124,7 @@ impl Loader {
         config.split = None;
         config.folds = None;
         config.class_balanced = false;
+        config.bucket = None;
         config.samples_per_epoch = None;
         config.shard = Default::default();
         config.last_batch = Default::default();

@@ -1,5 +1,6 @@
 //! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
 
+mod bucketed;
 mod mixture;
 pub(crate) mod permutation;
 mod shard;
@@ -8,6 +9,7 @@ mod weighted;
 
 use std::sync::Arc;
 
+pub(crate) use bucketed::{Bucket, BucketBatch, Bucketed, EpochBuckets};
 pub(crate) use mixture::Mixture;
 use mixture::Shuffles;
 pub use permutation::Permutation;

@@ -33,7 +33,7 @@ pub(crate) mod npy;
 mod one;
 mod outside;
 mod packed;
-mod parallel;
+pub(crate) mod parallel;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod paths;

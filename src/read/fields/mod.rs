@@ -336,6 +336,11 @@ impl Tokens {
     pub fn new(max_len: usize) -> Numbers {
         Numbers::i64().max_len(max_len)
     }
+
+    /// Lists of any length, from this field: as long as the longest of their batch, or as its bucket's bound.
+    pub fn from(field: impl Into<Origin>) -> Field {
+        Numbers::i64().from(field)
+    }
 }
 
 impl Array {

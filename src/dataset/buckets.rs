@@ -1,0 +1,270 @@
+//! Batches of samples of about one length.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
+use crate::read::{RecordReader, Scratch, parallel};
+use crate::schema::{Dim, TensorSpec};
+
+use super::contract::{BatchPlan, LastBatch, Planner, batches};
+use super::state::State;
+
+/// Samples that a thread measures before it takes the next ones.
+const MEASURED_AT_ONCE: u64 = 1024;
+
+/// Batches of samples of about one length, as plain data: little of a batch is padding then.
+///
+/// A sample belongs to the first bucket whose bound it does not exceed, a batch holds samples of one bucket and is padded to
+/// its bound, and the batches of all buckets are mixed. Each bucket's last batch may be short: `last_batch` says what becomes
+/// of these. Lengths come from an index or a header where a reader has one; otherwise all records are read once, when the
+/// source is opened.
+///
+/// A position of the epoch's order is that of a batch times the most samples of any batch, plus the row: a state goes on at
+/// once, with any number of shards, to which batches are dealt in turn. Shards have as many batches each, but not always as
+/// many samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buckets {
+    /// The tensor whose length counts.
+    pub by: String,
+    /// The longest samples of each bucket, ascending.
+    pub bounds: Vec<u32>,
+    /// Most elements of the tensor in a batch, padding included, instead of a number of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_batch: Option<u64>,
+    /// What becomes of samples that are longer than the last bound.
+    #[serde(default)]
+    pub longer: Beyond,
+}
+
+/// What becomes of samples that are longer than the last bucket's bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// The first is an error when the source is opened.
+    #[default]
+    Error,
+    /// They are left out.
+    LeaveOut,
+}
+
+impl Buckets {
+    /// Buckets by the length of this tensor, up to these bounds.
+    pub fn new(by: impl Into<String>, bounds: impl IntoIterator<Item = u32>) -> Self {
+        let bounds = bounds.into_iter().collect();
+        Self { by: by.into(), bounds, tokens_per_batch: None, longer: Beyond::Error }
+    }
+
+    /// The same with so many elements a batch, padding included, instead of a number of samples.
+    #[must_use]
+    pub fn tokens_per_batch(self, tokens: u64) -> Self {
+        Self { tokens_per_batch: Some(tokens), ..self }
+    }
+
+    /// The same without samples that are longer than the last bound.
+    #[must_use]
+    pub fn leave_out_longer(self) -> Self {
+        Self { longer: Beyond::LeaveOut, ..self }
+    }
+
+    pub(crate) fn fault(&self) -> Option<String> {
+        let Some(longest) = self.bounds.last() else { return Some("bounds: there is none".to_owned()) };
+        if self.bounds[0] == 0 || !self.bounds.is_sorted_by(|one, next| one < next) {
+            return Some(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));
+        }
+        let tokens = self.tokens_per_batch.filter(|tokens| *tokens < u64::from(*longest))?;
+        Some(format!("tokens_per_batch: {tokens} hold no sample of {longest}, the last bound"))
+    }
+
+    /// The bound of the bucket that a sample of this length is in.
+    fn bound(&self, length: u32) -> Option<usize> {
+        Some(self.bounds.partition_point(|bound| *bound < length)).filter(|bucket| *bucket < self.bounds.len())
+    }
+}
+
+/// Which reader's which length counts.
+#[derive(Clone, Debug)]
+pub(super) struct BucketLength {
+    pub(super) reader: usize,
+    extent: usize,
+    buckets: Buckets,
+}
+
+impl BucketLength {
+    /// The reader that gives the tensor, among these with their tensors.
+    pub(super) fn find(buckets: &Buckets, readers: &[Arc<dyn RecordReader>]) -> Result<Self> {
+        if let Some(fault) = buckets.fault() {
+            return Err(Error::new(ErrorKind::Config, format!("bucket: {fault}")));
+        }
+        let config = |message: String| Error::new(ErrorKind::Config, message);
+        let of_reader = |(at, reader): (usize, &Arc<dyn RecordReader>)| {
+            let spec = reader.tensors().iter().find(|spec| spec.name == buckets.by)?;
+            Some((at, spec.clone()))
+        };
+        let Some((reader, spec)) = readers.iter().enumerate().find_map(of_reader) else {
+            let names: Vec<String> =
+                readers.iter().flat_map(|reader| reader.tensors()).map(|spec| spec.name.clone()).collect();
+            return Err(config(format!("bucket: there is no tensor {:?}; there are {names:?}", buckets.by)));
+        };
+        match extent_of(&spec) {
+            Some(extent) => Ok(Self { reader, extent, buckets: buckets.clone() }),
+            None => Err(config(format!(
+                "bucket: tensor {:?} has the same length in every sample; leave out its max_len or shape",
+                buckets.by
+            ))),
+        }
+    }
+
+    /// What a length becomes: its bucket's bound.
+    pub(super) fn pad(&self, lengths: &mut [u32]) {
+        if let Some(length) = lengths.get_mut(self.extent)
+            && let Some(bucket) = self.buckets.bound(*length)
+        {
+            *length = self.buckets.bounds[bucket];
+        }
+    }
+
+    /// The samples of each bucket.
+    pub(super) fn deal(
+        &self,
+        reader: &dyn RecordReader,
+        subset: &Subset,
+        batch_size: usize,
+        last_batch: LastBatch,
+    ) -> Result<Bucketed> {
+        let mut samples: Vec<Vec<u64>> = vec![Vec::new(); self.buckets.bounds.len()];
+        let measure = |scratch: &mut Scratch, job: u64| {
+            let range = job * MEASURED_AT_ONCE..subset.len().min((job + 1) * MEASURED_AT_ONCE);
+            range.map(|index| self.measure(reader, subset.at(index), scratch)).collect::<Result<Vec<_>>>()
+        };
+        let threads = parallel::thread_count(None);
+        parallel::in_order(threads, subset.len().div_ceil(MEASURED_AT_ONCE), measure, |measured| {
+            for (sample, bucket) in measured {
+                if let Some(bucket) = bucket {
+                    samples[bucket].push(sample);
+                }
+            }
+            Ok(())
+        })?;
+        let bucket = |(samples, bound): (Vec<u64>, &u32)| {
+            let rows = self.buckets.tokens_per_batch.map_or(batch_size as u64, |tokens| tokens / u64::from(*bound));
+            let samples = Subset::listed(samples);
+            let batches = batches(samples.len(), usize::try_from(rows).unwrap_or(usize::MAX), last_batch);
+            Bucket { samples, rows, batches }
+        };
+        Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).map(bucket).collect()))
+    }
+
+    /// A sample and its bucket. What can't be measured is found to be bad when it is read, in the first bucket.
+    fn measure(&self, reader: &dyn RecordReader, sample: u64, scratch: &mut Scratch) -> Result<(u64, Option<usize>)> {
+        let length = match reader.measure(sample, scratch) {
+            Ok(extents) => extents.0[self.extent],
+            Err(error) if error.kind() == ErrorKind::Data => return Ok((sample, Some(0))),
+            Err(error) => return Err(error),
+        };
+        let bucket = self.buckets.bound(length);
+        if bucket.is_none() && self.buckets.longer == Beyond::Error {
+            let message = format!(
+                "the length of {:?} is {length}, beyond the last bucket; raise its bound, or set `longer` to \"leave_out\"",
+                self.buckets.by
+            );
+            let place = reader.place(sample);
+            return Err(Error::new(ErrorKind::Config, message).at(place).at_record(sample));
+        }
+        Ok((sample, bucket))
+    }
+}
+
+fn extent_of(spec: &TensorSpec) -> Option<usize> {
+    spec.shape.iter().find_map(|dim| match dim {
+        Dim::Extent(extent) => Some(*extent),
+        Dim::Fixed(_) => None,
+    })
+}
+
+/// Plans one batch of a bucket after another.
+pub(super) struct BucketPlanner {
+    pub(super) order: Arc<Bucketed>,
+    pub(super) seed: Option<u64>,
+    pub(super) shard: Shard,
+    pub(super) remainder: Remainder,
+    pub(super) last_batch: LastBatch,
+    epoch: u64,
+    of_epoch: EpochBuckets,
+    /// The batches that are left of the epoch.
+    deal: Deal,
+    dealt: u64,
+}
+
+impl BucketPlanner {
+    pub(super) fn new(
+        order: Arc<Bucketed>,
+        seed: Option<u64>,
+        shard: Shard,
+        remainder: Remainder,
+        last_batch: LastBatch,
+    ) -> Self {
+        let of_epoch = order.epoch(seed, 0);
+        let deal = Deal::new(shard, order.batches(), 0, remainder);
+        Self { order, seed, shard, remainder, last_batch, epoch: 0, of_epoch, deal, dealt: 0 }
+    }
+
+    /// Batches of an epoch and shard.
+    pub(super) fn batches(&self) -> u64 {
+        Deal::new(self.shard, self.order.batches(), 0, self.remainder).count()
+    }
+
+    fn go_to(&mut self, epoch: u64, batch: u64) {
+        self.epoch = epoch;
+        self.of_epoch = self.order.epoch(self.seed, epoch);
+        self.deal = Deal::new(self.shard, self.order.batches(), batch, self.remainder);
+        self.dealt = 0;
+    }
+}
+
+impl Planner for BucketPlanner {
+    fn plan(&mut self, into: &mut BatchPlan) -> Result<bool> {
+        if self.dealt == self.deal.count() {
+            return Ok(false);
+        }
+        let (batches, width) = (self.order.batches(), self.order.most_rows());
+        let number = self.deal.position(self.dealt);
+        let BucketBatch { bucket, first, rows } = self.order.batch(&self.of_epoch, number % batches);
+        let full = if self.last_batch == LastBatch::Pad { self.order.rows(bucket) } else { rows };
+        into.clear();
+        into.epoch = self.epoch;
+        into.index = self.deal.covered(self.dealt) / u64::from(self.shard.count);
+        into.reserve(usize::try_from(full).unwrap_or(usize::MAX))?;
+        let Range { start, end } = number * width..number * width + full;
+        into.positions.extend(start..end);
+        into.samples.extend((first..first + full).map(|nth| self.order.sample(&self.of_epoch, bucket, nth)));
+        // A shard that comes short has a batch of the epoch's first ones again.
+        into.padding = if number >= batches { into.samples.len() } else { (full - rows) as usize };
+        self.dealt += 1;
+        into.end = self.deal.covered(self.dealt) * width;
+        Ok(true)
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) -> Result<()> {
+        self.go_to(epoch, 0);
+        Ok(())
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        let width = self.order.most_rows();
+        let batch = state.position / width;
+        if batch > self.order.batches() {
+            return Err(state.is_beyond(self.order.batches() * width));
+        }
+        if !state.position.is_multiple_of(width) {
+            let message = format!("the state stands at position {}, within a batch of {width}", state.position);
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        self.go_to(state.epoch, batch);
+        Ok(())
+    }
+}
