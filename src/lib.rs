@@ -138,6 +138,9 @@ pub mod guide {
     #[doc = include_str!("guide/long_runs.md")]
     pub mod long_runs {}
 
+    #[doc = include_str!("guide/prepare.md")]
+    pub mod prepare {}
+
     #[doc = include_str!("guide/transforms.md")]
     pub mod transforms {}
 
@@ -149,6 +152,7 @@ pub mod guide {
 pub mod settings {
     pub use crate::loader::{MemoryConfig, MemoryKind, OnlySource, SourcePath};
     pub use crate::normalise::NormaliserConfig;
+    pub use crate::prepare::PreparedConfig;
     pub use crate::read::format::SourceConfig;
     pub use crate::read::paths::Paths;
     pub use crate::read::saved::SavedIndex;

@@ -12,9 +12,10 @@ use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions,
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
 use ringfeed::field::{self, Field};
 use ringfeed::memory::MemoryBudget;
+use ringfeed::prepare::{DatePart, Median, Recipe, category, date, hash, number};
 use ringfeed::read::{
     FieldReader, JsonLines, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch, TfRecordOptions,
-    TfRecords,
+    TfRecords, Value,
 };
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::source::{StreamSource, Transformed};
@@ -25,8 +26,8 @@ use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
 use ringfeed::transform::Transforms;
 use ringfeed::workspace::Overflow;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Location, ReaderSource,
-    Result, Role, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Location,
+    ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
 };
 
 struct Counting;
@@ -252,6 +253,48 @@ fn json_lines_allocate_nothing_per_batch() {
             let lines = JsonLines::open(&Files::local(), &path, &options, &budget).unwrap();
             ReaderSource::new(FieldReader::new(lines, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
         });
+    }
+}
+
+#[test]
+fn prepared_tables_allocate_nothing_per_batch_nor_per_served_record() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, jsonl) = (folder.path().join("table.csv"), folder.path().join("table.jsonl"));
+    let (mut lines, mut records) = ("age,city,day,agent\n".to_owned(), String::new());
+    for i in 0..2000 {
+        let (age, city, day) = (i % 83, ["Oslo", "Bergen", "\\u00e5 \\\"b\\\""][i % 3], i % 28 + 1);
+        lines += &format!("{age}.5,\"a, {}\",2024-05-{day:02},{i}\n", i % 3);
+        records += &format!(
+            "{{\"age\": {age}.5, \"city\": \"{city}\", \"day\": \"2024-05-{day:02}T10:00:00.5\", \"agent\": {i}}}\n"
+        );
+    }
+    std::fs::write(&csv, &lines).unwrap();
+    std::fs::write(&jsonl, &records).unwrap();
+    let recipe = Recipe::new()
+        .column("age", number().impute(Median).mask().standardise())
+        .column("city", category().one_hot().unknown())
+        .column("day", date().cyclic(DatePart::Weekday).part(DatePart::Epoch).robust())
+        .column("agent", hash(16));
+    for path in [&csv, &jsonl] {
+        let table = Loader::open(path).unwrap();
+        let prepared = recipe.fit(&table).unwrap();
+        let loader = table.prepare(&prepared).batch_size(16).shuffle(3);
+        for loader in [loader.clone().shield(), loader.workers(2)] {
+            assert!(comes_to_rest(&mut *loader.build().unwrap()), "{}", path.display());
+        }
+        let mut row = prepared.row();
+        let mut serve = || {
+            for (line, record) in lines.lines().skip(1).zip(records.lines()) {
+                prepared.apply_json(record, &mut row).unwrap();
+                prepared.apply_csv("age,city,day,agent", line, &mut row).unwrap();
+                prepared.apply([("age", Value::Missing), ("day", Value::Text("2024-05-01"))], &mut row).unwrap();
+            }
+        };
+        serve();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        serve();
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
     }
 }
 

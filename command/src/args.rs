@@ -25,6 +25,7 @@ Examples:
   ringfeed inspect iris.csv
   ringfeed verify photos/
   ringfeed plan loader.toml
+  ringfeed fit loader.toml
   ringfeed bench photos/ --size 224 --step-ms 20
   ringfeed help bench
 
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Say what a run will do, without decoding the data: samples, batches, memory
     Plan(PlanArgs),
+    /// Fit the recipe of a file of settings to its training data, and save it where they say
+    Fit(FitArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(BenchArgs),
     /// Print a script that completes this command's words in a shell
@@ -231,6 +234,33 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) shards: Option<u32>,
     /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const FIT_EXAMPLES: &str = "\
+Examples:
+  ringfeed fit loader.toml
+
+with a loader.toml such as
+
+  prepared = \"prepared.json\"
+  split = { train = 0.8, test = 0.2, part = \"train\" }
+  [source]
+  path = \"people.csv\"
+  [prepare.columns]
+  age = { number = { impute = \"median\", mask = true, scale = \"standardise\" } }
+  city = { category = { unknown = true } }
+
+reads the part of the data that the settings choose once, in whatever order, and writes prepared.json, by which loaders of the \
+same settings then make their tensors.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = FIT_EXAMPLES)]
+pub(crate) struct FitArgs {
+    /// Settings of a loader, as .toml or .json
+    pub(crate) config: PathBuf,
+    /// Print one JSON object instead of lines
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -75,7 +75,7 @@ impl RecipeFit {
         let config = LoaderConfig {
             sources,
             source,
-            fields: vec![(Counting::NUMBERS.to_owned(), counting.field())],
+            fields: vec![("prepare".to_owned(), counting.field())],
             batch_size: BATCH_SIZE,
             split,
             folds,

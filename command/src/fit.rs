@@ -1,0 +1,78 @@
+use std::path::PathBuf;
+
+use ringfeed::settings::PreparedConfig;
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
+use serde::Serialize;
+
+use crate::args::FitArgs;
+use crate::loader::loader;
+use crate::output::{Report, lossy, while_working};
+use crate::table::{Column, Table, count, one_line};
+
+/// What was fitted.
+#[derive(Serialize)]
+pub(crate) struct Fitted {
+    config: String,
+    /// Where it is saved.
+    prepared: String,
+    records: u64,
+    quantile_error: f64,
+    features: Vec<String>,
+    categories: Vec<Codes>,
+}
+
+/// A column of names, and how many codes it has.
+#[derive(Serialize)]
+struct Codes {
+    column: String,
+    codes: u64,
+}
+
+pub(crate) fn fit(args: &FitArgs) -> Result<Fitted> {
+    let mut config = LoaderConfig::load(&args.config)?;
+    let refused = |message: &str| Error::new(ErrorKind::Config, message.to_owned()).at_path(&args.config);
+    let Some(recipe) = config.prepare.take() else {
+        return Err(refused("prepare: there is no recipe; say in [prepare.columns] what becomes of each column"));
+    };
+    let path: PathBuf = match config.prepared.take() {
+        Some(PreparedConfig::File(path)) => path,
+        _ => return Err(refused("prepared: say in which file it is to be saved")),
+    };
+    // What the tensors are called and made of makes no difference.
+    config.fields.clear();
+    let prepared = while_working("fitting", || recipe.fit(&loader(config)))?;
+    prepared.save(&path)?;
+    let codes = |(column, codes): &(String, u64)| Codes { column: column.clone(), codes: *codes };
+    Ok(Fitted {
+        config: lossy(&args.config),
+        prepared: lossy(&path),
+        records: prepared.records(),
+        quantile_error: prepared.quantile_error(),
+        features: prepared.feature_names().to_vec(),
+        categories: prepared.code_counts().iter().map(codes).collect(),
+    })
+}
+
+impl Report for Fitted {
+    fn text(&self, width: usize) -> String {
+        let mut text = format!("{}\n\n", one_line(&self.config));
+        let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
+        line("fitted to", format!("{} records", count(self.records)));
+        line("saved in", one_line(&self.prepared));
+        if self.quantile_error > 0.0 {
+            line("quantiles", format!("within {:.0e} of themselves", self.quantile_error));
+        }
+        line("features", count(self.features.len() as u64));
+        let shown = self.features.iter().take(20).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
+        let more = if self.features.len() > 20 { ", ..." } else { "" };
+        line("", format!("{shown}{more}"));
+        if !self.categories.is_empty() {
+            let mut table = Table::new(&[Column::Text("category"), Column::Number("codes")]);
+            for Codes { column, codes } in &self.categories {
+                table.row([column.clone(), count(*codes)]);
+            }
+            text += &format!("\n{}", table.render(width));
+        }
+        text
+    }
+}
