@@ -19,10 +19,11 @@ type Model = [Vec<f32>; 3];
 
 fn main() -> Done<()> {
     match std::env::args().nth(1).as_deref() {
-        Some("train") => Ok(println!("{:.1} % of the test part are right", 100.0 * train(Path::new("."))?)),
-        Some("serve") => serve(&Server::http("127.0.0.1:8080")?, Path::new("."), usize::MAX),
-        _ => Err("say train or serve".into()),
+        Some("train") => println!("{:.1} % of the test part are right", 100.0 * train(Path::new("."))?),
+        Some("serve") => serve(&Server::http("127.0.0.1:8080")?, Path::new("."), usize::MAX)?,
+        _ => return Err("say train or serve".into()),
     }
+    Ok(())
 }
 
 fn train(folder: &Path) -> Done<f32> {

@@ -1,4 +1,5 @@
 //! Fitted preprocessing: what is fitted, saved and loaded, and that a server sees what training saw.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
 use ringfeed::field::Numbers;

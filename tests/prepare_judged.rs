@@ -1,4 +1,5 @@
 //! Fitted preprocessing beside scikit-learn and pandas, on columns of odd values: `fixtures/prepare/make.py`.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! `ringfeed fit`: what it writes is what loaders of the same settings read.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
