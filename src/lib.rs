@@ -162,7 +162,8 @@ pub mod settings {
 /// [`ReaderSource`] for readers.
 pub mod source {
     pub use crate::dataset::{
-        AsDyn, BatchPlan, ByEpoch, Filler, Opened, Planner, Source, StreamSource, Transformed, read_labels,
+        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Replay, Source, StreamSource, Transformed,
+        read_labels,
     };
 }
 

@@ -5,9 +5,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::{Headspace, Replay};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, Location, ReaderSource, Result,
-    Role, Stats, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Location,
+    ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace, shield, wrap,
 };
 
 /// Samples whose reading and decoding take as long as is said.
@@ -162,4 +163,43 @@ fn figures_are_written_for_people_and_for_programs() {
     assert_eq!((&json["trainer"]["batches"], &json["samples"]), (&3.into(), &150.into()));
     assert!(json["stages"][2]["times"]["p99_seconds"].is_f64(), "{json}");
     assert_eq!(json["planning"], "order");
+}
+
+#[test]
+fn a_replay_shows_how_fast_the_trainer_would_go() {
+    let mut loaded = AsyncDataSetIterator::new(slow(|_| ms(10), NONE), &workspace(1, 2)).unwrap();
+    let mut bytes = Vec::new();
+    for batch in loaded.epoch().unwrap() {
+        let batch = batch.unwrap();
+        sleep(ms(5));
+        bytes.push(batch.tensor("x").unwrap().as_slice::<u8>().unwrap().to_vec());
+    }
+    let stats = loaded.stats();
+    loaded.reset().unwrap();
+    let mut replay = Replay::new(&mut loaded, 3).unwrap();
+    drop(loaded);
+    let (mut given, mut held) = (0, Vec::new());
+    for epoch in replay.epochs(2) {
+        for batch in epoch.unwrap() {
+            let batch = batch.unwrap();
+            sleep(ms(5));
+            assert_eq!(
+                batch.tensor("x").unwrap().as_slice::<u8>().unwrap(),
+                bytes[given % 3],
+                "three of them, in turn"
+            );
+            given += 1;
+        }
+    }
+    assert_eq!(given, 20, "an epoch has as many batches as before");
+    let stats_of_replay = replay.stats();
+    replay.reset().unwrap();
+    held.extend((0..3).map(|_| replay.next().unwrap().unwrap()));
+    assert_eq!(replay.next().unwrap().unwrap_err().kind(), ErrorKind::Exhausted);
+    held.pop();
+    assert_eq!(replay.next().unwrap().unwrap().len(), 4);
+    assert_eq!(replay.seek(&State::new(0)).unwrap_err().kind(), ErrorKind::Unsupported);
+    let headspace = Headspace::of(&stats, &stats_of_replay);
+    assert!(headspace.factor > 2.0 && headspace.most_samples_per_second < 4.0 / 0.005, "{headspace}");
+    assert!(headspace.step_seconds >= 0.005 && headspace.undisturbed_step_seconds >= 0.005, "{headspace}");
 }

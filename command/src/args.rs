@@ -270,6 +270,7 @@ Examples:
   ringfeed bench iris.csv
   ringfeed bench photos/ --size 224 --dtype f32 --batch-size 64
   ringfeed bench photos/ --step-ms 20    # does the loader keep up with such a trainer?
+  ringfeed bench photos/ --step-ms 20 --headspace    # ... and how fast would it be with a loader that takes no time?
   ringfeed bench photos/ --shield        # without prefetch, to compare
   ringfeed bench photos/ --device cuda:0 --convert bf16
   ringfeed bench --config loader.toml --workers 8 --json
@@ -331,6 +332,9 @@ pub(crate) struct BenchArgs {
     /// The trainer's step: hold each batch for X milliseconds
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) step_ms: f64,
+    /// Then give batches that are loaded already, as an infinitely fast loader would: how fast would the trainer go?
+    #[arg(long, conflicts_with = "device")]
+    pub(crate) headspace: bool,
     /// Upload batches to this device, as a trainer there would have them: `host`, or `cuda:0` and so on
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<DeviceName>,

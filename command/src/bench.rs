@@ -8,6 +8,7 @@ use ringfeed::csv::Missing;
 use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
 use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
+use ringfeed::source::Headspace;
 use ringfeed::stats::{DamageStats, QueueStats, RingStats, SlowSample, StageStats, TrainerStats, Verdict, WorkerStats};
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
@@ -50,6 +51,8 @@ pub(crate) struct Measurement {
     table: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<UploadMeasurement>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headspace: Option<Headspace>,
     ring: RingStats,
     /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
     memory_bytes: u64,
@@ -98,6 +101,16 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     };
     let seconds = elapsed.as_secs_f64();
     let upload = batches.uploaded(elapsed)?;
+    let headspace = match args.headspace {
+        false => None,
+        true => {
+            let mut replay = batches.replay(stats.batches)?;
+            while let Some(stepped) = replay.step(&mut || wait(step)) {
+                stepped?;
+            }
+            Some(Headspace::of(&stats, &replay.stats()))
+        }
+    };
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
@@ -116,6 +129,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         damaged: stats.damaged,
         damage: stats.damage.clone(),
         upload,
+        headspace,
         verdict: stats.verdict(),
         trainer: stats.trainer.clone(),
         stages: stats.stages.clone(),
@@ -303,6 +317,9 @@ impl Report for Measurement {
         if let Some(UploadMeasurement { device, bytes_per_second, plain_bytes_per_second, .. }) = &self.upload {
             let (uploaded, plain) = (bytes(*bytes_per_second), bytes(*plain_bytes_per_second));
             line("upload", format!("to {device}, {uploaded}/s; plain copies of that size reach {plain}/s"));
+        }
+        if let Some(headspace) = &self.headspace {
+            line("headspace", headspace.to_string());
         }
         if self.skipped > 0 {
             line("skipped", things(self.skipped, "bad record"));

@@ -6,6 +6,7 @@ use ringfeed::device::{
     Conversion, Device, DeviceDataSetIterator, DeviceName, FloatType, HostDevice, Upload, UploadStats, copy_rate,
 };
 use ringfeed::settings::MemoryKind;
+use ringfeed::source::Replay;
 use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats};
 use serde::Serialize;
 
@@ -33,6 +34,13 @@ pub(crate) trait Batches {
     fn step(&mut self, step: &mut dyn FnMut()) -> Option<Result<()>>;
 
     fn batches_per_epoch(&self) -> Option<u64>;
+
+    /// `batches` batches that are loaded before they are asked for.
+    fn replay(&mut self, batches: u64) -> Result<Box<dyn Batches>> {
+        let message =
+            format!("{batches} batches can be given again only where they are not uploaded: leave --device out");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
 
     /// The figures so far.
     fn stats(&self) -> Stats;
@@ -87,6 +95,12 @@ impl Batches for OnHost {
 
     fn batches_per_epoch(&self) -> Option<u64> {
         self.0.batches_per_epoch()
+    }
+
+    fn replay(&mut self, batches: u64) -> Result<Box<dyn Batches>> {
+        /// Enough that the processor's caches do not hold them all.
+        const KEPT: usize = 8;
+        Ok(Box::new(OnHost(Box::new(Replay::new(&mut *self.0, KEPT)?.batches(batches)))))
     }
 
     fn stats(&self) -> Stats {

@@ -495,6 +495,18 @@ fn a_slow_trainer_is_named_as_the_bottleneck() {
 }
 
 #[test]
+fn headspace_is_what_the_trainer_could_do() {
+    let iris = fixture("iris.csv");
+    let args = [iris.as_str(), "--step-ms", "20", "--batch-size", "30", "--headspace"];
+    let headspace = &bench(&args)["headspace"];
+    let most = headspace["most_samples_per_second"].as_f64().unwrap();
+    assert!(most > 0.0 && most <= 30.0 / 0.02, "a step alone takes 20 ms: {headspace}");
+    assert!(headspace["undisturbed_step_seconds"].as_f64().unwrap() >= 0.02, "{headspace}");
+    let text = String::from_utf8(run(&[&["bench"], &args[..]].concat()).stdout).unwrap();
+    assert!(text.contains("headspace       with an infinitely fast loader: "), "{text}");
+}
+
+#[test]
 fn settings_come_from_a_file_and_flags_override_them() {
     let scratch = Scratch::new();
     scratch.write("data/iris.csv", std::fs::read(fixture("iris.csv")).unwrap());

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -95,6 +96,42 @@ pub struct DataSet {
 enum Memory {
     Leased(Lease<Batch>),
     Detached { batch: Box<Batch>, block: Block },
+    Replayed(Replayed),
+}
+
+/// Where batches wait that are given again and that nobody has in hand.
+pub(super) type Home = Mutex<VecDeque<Detached>>;
+
+/// A batch that goes home when it drops, to be given again.
+struct Replayed {
+    /// There until it drops.
+    batch: Option<Detached>,
+    home: Arc<Home>,
+}
+
+impl Replayed {
+    fn batch(&self) -> &Detached {
+        self.batch.as_ref().expect("a batch is there until it drops")
+    }
+}
+
+impl Drop for Replayed {
+    fn drop(&mut self) {
+        self.home.lock().extend(self.batch.take());
+    }
+}
+
+/// A batch in ordinary memory.
+pub(super) struct Detached(Box<DataSet>);
+
+impl Detached {
+    /// Gives it to the caller until it drops.
+    pub(super) fn lend(self, home: &Arc<Home>) -> DataSet {
+        let DataSet { schema, counters, bad_records, .. } = &*self.0;
+        let (schema, counters, bad_records) = (schema.clone(), counters.clone(), *bad_records);
+        let memory = Memory::Replayed(Replayed { batch: Some(self), home: home.clone() });
+        DataSet { memory, schema, counters, bad_records }
+    }
 }
 
 impl DataSet {
@@ -107,6 +144,7 @@ impl DataSet {
         match &self.memory {
             Memory::Leased(lease) => lease.payload(),
             Memory::Detached { batch, .. } => batch,
+            Memory::Replayed(replayed) => replayed.batch().0.batch(),
         }
     }
 
@@ -114,6 +152,7 @@ impl DataSet {
         match &self.memory {
             Memory::Leased(lease) => lease.bytes(),
             Memory::Detached { block, .. } => block.as_slice(),
+            Memory::Replayed(replayed) => replayed.batch().0.bytes(),
         }
     }
 
@@ -129,6 +168,7 @@ impl DataSet {
         match &mut self.memory {
             Memory::Leased(lease) => lease.start(),
             Memory::Detached { block, .. } => block.start(),
+            Memory::Replayed(replayed) => replayed.batch.as_mut().expect("a batch is there until it drops").0.start(),
         }
     }
 
@@ -245,9 +285,14 @@ impl DataSet {
     /// [`ErrorKind::Io`] if the operating system refuses the memory.
     pub fn detach(self) -> Result<Self> {
         match &self.memory {
-            Memory::Leased(_) => self.copy(),
+            Memory::Leased(_) | Memory::Replayed(_) => self.copy(),
             Memory::Detached { .. } => Ok(self),
         }
+    }
+
+    /// The same as something that can be lent.
+    pub(super) fn into_detached(self) -> Result<Detached> {
+        Ok(Detached(Box::new(self.detach()?)))
     }
 
     /// A copy in ordinary memory. Counted in the statistics, as detached.

@@ -1,0 +1,209 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::counters::{TrainerClock, TrainerCounter};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Schema;
+use crate::stats::{Stats, TrainerStats};
+use crate::sync::{Mutex, Ordering};
+
+use super::batch::{DataSet, Home};
+use super::iterator::DataSetIterator;
+use super::settle::BadRecord;
+use super::state::State;
+
+/// Batches that were loaded already, again and again, as if by a loader that is infinitely fast: how fast would the trainer go
+/// then?
+///
+/// Nothing is read or decoded, so the trainer has all cores to itself. [`Headspace`] compares it with a run that loads.
+///
+/// ```
+/// use ringfeed::source::{Headspace, Replay};
+/// use ringfeed::{DataSetIterator, Loader};
+///
+/// let mut step = |_batch| (); // the trainer
+/// let mut train = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(10).build()?;
+/// for batch in train.epoch()? {
+///     step(batch?);
+/// }
+/// let loaded = train.stats();
+/// let mut replay = Replay::new(&mut *train, 4)?;
+/// for batch in replay.epoch()? {
+///     step(batch?);
+/// }
+/// println!("{}", Headspace::of(&loaded, &replay.stats()));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct Replay {
+    schema: Arc<Schema>,
+    home: Arc<Home>,
+    batches_per_epoch: u64,
+    /// Of this epoch.
+    given: u64,
+    samples: u64,
+    bytes: u64,
+    trainer: TrainerCounter,
+    clock: TrainerClock,
+}
+
+impl Replay {
+    /// Takes up to `keep` batches of the epoch that `batches` is at, and copies them out of its ring. An epoch of the replay has as
+    /// many batches as one of `batches`, where that is known, and otherwise as many as were kept. Where they hold fewer
+    /// samples or none (the last batch of an epoch), so they are when they are given again.
+    ///
+    /// # Errors
+    ///
+    /// Those of `batches`; [`ErrorKind::Data`] if it gives no batch.
+    pub fn new(batches: &mut dyn DataSetIterator, keep: usize) -> Result<Self> {
+        batches.begin_epoch()?;
+        let mut kept = VecDeque::new();
+        while kept.len() < keep.max(1) {
+            match batches.next() {
+                Some(batch) => kept.push_back(batch?.into_detached()?),
+                None => break,
+            }
+        }
+        if kept.is_empty() {
+            return Err(Error::new(ErrorKind::Data, "there is no batch to be replayed"));
+        }
+        Ok(Self {
+            schema: batches.schema().clone(),
+            batches_per_epoch: batches.batches_per_epoch().unwrap_or(kept.len() as u64),
+            home: Arc::new(Mutex::new(kept)),
+            given: 0,
+            samples: 0,
+            bytes: 0,
+            trainer: TrainerCounter::new(),
+            clock: TrainerClock::default(),
+        })
+    }
+
+    /// How many batches an epoch has from now on.
+    #[must_use]
+    pub fn batches(mut self, count: u64) -> Self {
+        self.batches_per_epoch = count;
+        self
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("kept", &self.home.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.clock.enter(&self.trainer);
+        let next = (self.given < self.batches_per_epoch).then(|| {
+            let kept = self.home.lock().pop_front();
+            kept.map(|batch| batch.lend(&self.home)).ok_or_else(|| {
+                let message = "all batches that were kept are in the caller's hands; drop one, or keep more of them";
+                Error::exhausted(message.to_owned())
+            })
+        });
+        if let Some(Ok(batch)) = &next {
+            self.given += 1;
+            self.samples += batch.len() as u64;
+            self.bytes += batch.layout().tensor_bytes() as u64;
+        }
+        self.clock.leave(&self.trainer, matches!(next, Some(Ok(_))));
+        next
+    }
+}
+
+impl DataSetIterator for Replay {
+    fn begin_epoch(&mut self) -> Result<()> {
+        self.reset()
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.given = 0;
+        Ok(())
+    }
+
+    /// Is refused: a replay has no places.
+    fn seek(&mut self, _: &State) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "a replay has no places to go on from"))
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn state(&self) -> State {
+        State::new(0)
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        Some(self.batches_per_epoch)
+    }
+
+    /// The trainer's figures: nobody else works.
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        stats.trainer = TrainerStats::read(&self.trainer);
+        stats.batches = self.trainer.batches.load(Ordering::Relaxed);
+        (stats.samples, stats.bytes) = (self.samples, self.bytes);
+        stats
+    }
+
+    fn bad_records(&self) -> Vec<BadRecord> {
+        Vec::new()
+    }
+}
+
+/// How fast the trainer goes, and how fast it would go if it never waited and had the machine to itself. `Display` says it in a
+/// sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Headspace {
+    /// As it is.
+    pub samples_per_second: f64,
+    /// With an infinitely fast loader that uses no processor.
+    pub most_samples_per_second: f64,
+    /// How many times as fast that is.
+    pub factor: f64,
+    /// A step of the trainer while the loader works, in the mean, in seconds.
+    pub step_seconds: f64,
+    /// A step while no loader works, in the mean, in seconds.
+    pub undisturbed_step_seconds: f64,
+}
+
+impl Headspace {
+    /// Compares the figures of a run with those of a [`Replay`] through the same trainer.
+    pub fn of(loaded: &Stats, replayed: &Stats) -> Self {
+        let rate = |stats: &Stats| divided(stats.samples as f64, stats.trainer.seconds());
+        let step = |stats: &Stats| divided(stats.trainer.busy_seconds, stats.trainer.batches as f64);
+        let (samples_per_second, most_samples_per_second) = (rate(loaded), rate(replayed));
+        Self {
+            samples_per_second,
+            most_samples_per_second,
+            factor: divided(most_samples_per_second, samples_per_second),
+            step_seconds: step(loaded),
+            undisturbed_step_seconds: step(replayed),
+        }
+    }
+}
+
+impl fmt::Display for Headspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "with an infinitely fast loader: {:.0} samples/s, which is {:.2}x; a step takes {:.3} ms while the loader works and \
+             {:.3} ms without it",
+            self.most_samples_per_second,
+            self.factor,
+            1e3 * self.step_seconds,
+            1e3 * self.undisturbed_step_seconds
+        )
+    }
+}
+
+fn divided(number: f64, by: f64) -> f64 {
+    if by > 0.0 { number / by } else { 0.0 }
+}
