@@ -75,6 +75,7 @@ pub mod columns {
 
 /// Arrays in files: NPY, IDX, and raw numbers without a header.
 pub mod arrays {
+    pub use crate::read::arrays::ArraySetOptions;
     pub use crate::read::fixed::{Endian, StoredType};
     pub use crate::read::idx::{IdxFile, IdxOptions, IdxReader};
     pub use crate::read::npy::{NpyOptions, NpyReader};
@@ -115,7 +116,9 @@ pub mod formats {
     pub use crate::read::images::{FolderOptions, Images};
     pub use crate::read::jsonl::Jsonl;
     pub use crate::read::npy::Npy;
+    pub use crate::read::npz::Npz;
     pub use crate::read::raw::Raw;
+    pub use crate::read::safetensors::Safetensors;
     pub use crate::read::sequence::CsvSequences;
     pub use crate::read::tar::Tar;
     pub use crate::read::tfrecord::TfRecord;

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{MAPPED, Waves};
-use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::arrays::{
+    ArraySetOptions, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType,
+};
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
 use ringfeed::field::{self, Field};
+use ringfeed::formats::Safetensors;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, Median, Recipe, category, date, hash, number};
 use ringfeed::read::{
@@ -18,6 +21,7 @@ use ringfeed::read::{
     TfRecords, Value,
 };
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::settings::SourceConfig;
 use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarField, TarOptions, TarReader};
@@ -334,6 +338,33 @@ fn examples_of_tfrecord_files_allocate_nothing_per_batch() {
             let records = TfRecords::open(&Files::local(), &path, &options, &budget).unwrap();
             ReaderSource::new(FieldReader::new(records, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
         });
+    }
+}
+
+#[test]
+fn rows_of_several_arrays_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("arrays.safetensors");
+    let header = r#"{"x":{"dtype":"F32","shape":[10000,5],"data_offsets":[0,200000]},
+        "y":{"dtype":"I64","shape":[10000],"data_offsets":[200000,280000]}}"#;
+    let x = (0..50_000u16).flat_map(|n| f32::from(n).to_le_bytes());
+    let y = (0..10_000i64).flat_map(|n| (n % 7).to_le_bytes());
+    let begin = (header.len() as u64).to_le_bytes().into_iter().chain(header.bytes());
+    std::fs::write(&path, begin.chain(x).chain(y).collect::<Vec<u8>>()).unwrap();
+    // As they are, and through codecs.
+    let labels: [Field; 2] = [field::Numbers::i64().into(), field::Class.into()];
+    for label in &labels {
+        for access in [Access::Read, MAPPED] {
+            assert_none("arrays", || {
+                let options = ArraySetOptions { access, ..ArraySetOptions::default() };
+                let mut source = SourceConfig::new(Safetensors, &path, options);
+                source.fields = vec![("x".into(), field::Numbers::f32().into()), ("y".into(), label.clone())];
+                let mut readers = source.open(&Files::local(), &MemoryBudget::unlimited()).unwrap().into_iter();
+                let first = ReaderSource::new(readers.next().unwrap()).batch_size(64).shuffle(1);
+                readers.fold(first, ReaderSource::and)
+            });
+        }
     }
 }
 

@@ -96,7 +96,6 @@ fn numpy_s_files_hold_what_numpy_says() {
 fn what_an_array_of_numbers_is_not_is_refused_with_advice() {
     let refused = |name: &str| NpyReader::open(fixture(&format!("npy/bad-{name}.npy")), &NpyOptions::default());
     for (name, part) in [
-        ("fortran", "ascontiguousarray"),
         ("single", "a single number"),
         ("structured", "each field as an array of its own"),
         ("structured-unicode", "each field as an array of its own"),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::csv::CsvOptions;
-use ringfeed::formats::{CsvSequences, Idx, TfRecord};
+use ringfeed::formats::{CsvSequences, Idx, Npz, Safetensors, TfRecord};
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
@@ -163,6 +163,8 @@ fn data() -> tempfile::TempDir {
         [&len[..], &masked(&len), &record, &masked(&record)].concat()
     };
     std::fs::write(at("steps.tfrecord"), (0..500).flat_map(example).collect::<Vec<u8>>()).unwrap();
+    std::fs::copy(fixtures.join("npz/packed.npz"), at("packed.npz")).unwrap();
+    std::fs::copy(fixtures.join("safetensors/arrays.safetensors"), at("arrays.safetensors")).unwrap();
     let labels = "t10k-labels-idx1-ubyte.gz";
     std::fs::copy(fixtures.join("mnist").join(labels), at(labels)).unwrap();
     for name in ["wds-000.tar", "wds-001.tar"] {
@@ -196,6 +198,11 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         ("csv in order", Loader::csv_with(at("table.csv"), classes.clone())),
         ("packed csv", Loader::csv_with(at("table.csv.gz"), classes.clone())),
         ("packed csv, shuffled", Loader::csv_with(at("table.csv.gz"), classes).shuffle(6)),
+        ("npz", Loader::new(SourceConfig::new(Npz, at("packed.npz"), Default::default())).batch_size(2).shuffle(10)),
+        (
+            "safetensors",
+            Loader::new(SourceConfig::new(Safetensors, at("arrays.safetensors"), Default::default())).batch_size(2),
+        ),
         ("tfrecord", Loader::new(SourceConfig::new(TfRecord, at("steps.tfrecord"), Default::default())).shuffle(9)),
         ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),
         ("images", Loader::images_with(at("photos"), photos).batch_size(3).shuffle(7)),

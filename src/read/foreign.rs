@@ -28,7 +28,7 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
     (b"\x89HDF\r\n\x1a\n", false, "an HDF5 file", TENSORS),
     (b"SQLite format 3\0", false, "an SQLite database", TABLE),
     (b"MATLAB 5.0 MAT-file", true, "a MATLAB file", TENSORS),
-    (b"PK\x03\x04", false, "a zip archive (such as an NPZ file, a spreadsheet or saved tensors)", UNPACK),
+    (b"PK\x03\x04", false, "a zip archive (such as a spreadsheet or saved tensors)", UNPACK),
     (b"7z\xbc\xaf\x27\x1c", false, "a 7-Zip archive", UNPACK),
     (b"BZh", true, "a bzip2-compressed file", UNPACK),
     (b"\xfd7zXZ\0", false, "an xz-compressed file", UNPACK),
@@ -44,14 +44,13 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
 ];
 
 /// Endings of names, separated by blanks, what they say that a file is, and what to do.
-const NAMES: [(&str, &str, &str); 16] = [
+const NAMES: [(&str, &str, &str); 15] = [
     ("parquet pq", "a Parquet file", TABLE),
     ("arrow arrows feather ipc", "an Arrow file", TABLE),
     ("orc", "an ORC file", TABLE),
     ("avro", "an Avro file", TABLE),
     ("h5 hdf5 hdf nc", "an HDF5 file", TENSORS),
-    ("npz", "an NPZ archive", UNPACK),
-    ("pkl pickle pt pth ckpt safetensors mat", "a file of saved tensors or objects", TENSORS),
+    ("pkl pickle pt pth ckpt mat", "a file of saved tensors or objects", TENSORS),
     ("db sqlite sqlite3", "a database", TABLE),
     ("xls xlsx ods", "a spreadsheet", TABLE),
     ("zip 7z rar bz2 xz lz4 tgz", "an archive or a compressed file", UNPACK),
@@ -79,9 +78,6 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     }
     if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WAVE") || head.get(4..8) == Some(b"ftyp") {
         return Some(Foreign { what: "a sound or video file", advice: MEDIA });
-    }
-    if head.get(8..10) == Some(b"{\"") && !is_text {
-        return Some(Foreign { what: "a safetensors file", advice: TENSORS });
     }
     if head.starts_with(b"version https://git-lfs.github.com/") {
         let advice = "`git lfs pull` fetches the data";

@@ -330,6 +330,7 @@ fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
         records: dims[0].into(),
         shape: dims[1..rank].iter().map(|dim| *dim as usize).collect(),
         start: 4 + 4 * rank as u64,
+        is_fortran: false,
     };
     let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(4))?;
     Ok((header, file_bytes))

@@ -4,6 +4,7 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
 //! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
 
+pub(crate) mod arrays;
 #[cfg(feature = "parquet")]
 pub(crate) mod arrow;
 mod codec;
@@ -30,6 +31,7 @@ mod many;
 mod memory;
 mod names;
 pub(crate) mod npy;
+pub(crate) mod npz;
 mod one;
 mod outside;
 mod packed;
@@ -39,6 +41,7 @@ pub(crate) mod parquet;
 pub(crate) mod paths;
 pub(crate) mod raw;
 mod records;
+pub(crate) mod safetensors;
 mod samples;
 pub(crate) mod saved;
 pub(crate) mod sequence;
@@ -78,10 +81,12 @@ pub(crate) use jsonl::Jsonl;
 pub use lines::{LineOptions, Lines, TextLines};
 pub use memory::MemoryReader;
 pub(crate) use npy::{Npy, NpyOptions};
+pub(crate) use npz::Npz;
 pub(crate) use one::{JsonMemory, OneCsv, OneJson};
 pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_pattern};
 pub(crate) use raw::{Raw, RawOptions};
+pub(crate) use safetensors::Safetensors;
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
 pub(crate) use sequence::{CsvSequences, SequenceOptions};

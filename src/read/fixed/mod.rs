@@ -2,6 +2,7 @@
 
 mod entry;
 mod fetched;
+mod fortran;
 mod stored;
 mod summary;
 
@@ -9,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::decode::converts;
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{MAX_RANK, Role, TensorSpec};
@@ -20,6 +21,7 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{only_field, with_only_field};
 pub(crate) use fetched::Fetched;
+pub(crate) use fortran::in_c_order;
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
 pub use summary::ArraySummary;
@@ -45,6 +47,8 @@ pub(crate) struct ArrayHeader {
     pub(crate) shape: Vec<usize>,
     /// First byte of the first record.
     pub(crate) start: u64,
+    /// Whether the first dimension is the fastest, so that a record's elements do not lie together.
+    pub(crate) is_fortran: bool,
 }
 
 impl ArrayHeader {
@@ -55,7 +59,7 @@ impl ArrayHeader {
     /// [`ErrorKind::Format`].
     pub(crate) fn of_raw(stored: Stored, shape: Vec<usize>, start: u64, file_bytes: u64) -> Result<Self> {
         let format = |message: String| Error::new(ErrorKind::Format, message);
-        let mut header = Self { stored, records: 0, shape, start };
+        let mut header = Self { stored, records: 0, shape, start, is_fortran: false };
         let (record_bytes, _) = header.sizes()?;
         let Some(data_bytes) = file_bytes.checked_sub(start) else {
             return Err(format(format!("header_bytes are {start}, the file has {file_bytes}")).at_byte(file_bytes));
@@ -205,6 +209,28 @@ impl FixedRecords {
     pub(crate) fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         check_record(samples[nth], self.count).map_err(|error| error.at_path(self.path()))?;
         scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
+    }
+
+    /// As [`fetch`](Self::fetch), for who keeps the records of several files.
+    pub(crate) fn fetch_into(&self, fetched: &mut Fetched, samples: &[u64], nth: usize) -> Result<()> {
+        check_record(samples[nth], self.count).map_err(|error| error.at_path(self.path()))?;
+        fetched.fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
+    }
+
+    /// The numbers of a record that was [fetched](Self::fetch_into), in `room` if they can't be used as they lie.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a number that i64 does not hold.
+    pub(crate) fn numbers<'a>(
+        &self,
+        fetched: &mut Fetched,
+        sample: u64,
+        nth: usize,
+        room: &'a mut Vec<u64>,
+    ) -> Result<Numbers<'a>> {
+        let bytes = fetched.bytes(&self.input, self.record_bytes, sample, nth, |sample| self.bytes_of(sample));
+        self.stored.numbers(bytes, self.offset(sample), room)
     }
 
     /// Writes the record's values to the row's only tensor.

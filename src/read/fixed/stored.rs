@@ -1,12 +1,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bytemuck::{Zeroable, try_cast_slice};
+use bytemuck::{Zeroable, cast_slice_mut, try_cast_slice};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::write_numbers;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 
@@ -176,6 +176,32 @@ impl Stored {
         }
     }
 
+    /// The elements in `bytes`, which are the file's from `offset` on, in native order and aligned in `room`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a number that i64 does not hold, with its byte in the file.
+    pub(crate) fn numbers<'a>(self, bytes: &[u8], offset: u64, room: &'a mut Vec<u64>) -> Result<Numbers<'a>> {
+        room.resize(bytes.len().div_ceil(8), 0);
+        let room = &mut cast_slice_mut::<u64, u8>(room)[..bytes.len()];
+        room.copy_from_slice(bytes);
+        if self.endian != Endian::NATIVE && self.kind.bytes() > 1 {
+            room.chunks_exact_mut(self.kind.bytes()).for_each(<[u8]>::reverse);
+        }
+        let numbers = match self.kind {
+            StoredType::F16 => Numbers::of(DType::F16, room),
+            StoredType::Bf16 => Numbers::of(DType::Bf16, room),
+            other => Numbers::of(other.dtype(), room),
+        };
+        match (self.kind, numbers) {
+            (StoredType::U64, Numbers::I64(values)) => match values.iter().position(|value| *value < 0) {
+                Some(nth) => Err(too_large(values[nth] as u64, offset, nth)),
+                None => Ok(numbers),
+            },
+            _ => Ok(numbers),
+        }
+    }
+
     /// Gives every element of `bytes` to `visit`.
     pub(crate) fn visit(self, bytes: &[u8], mut visit: impl FnMut(f64)) {
         match self.kind {
@@ -213,8 +239,7 @@ impl Stored {
     fn write_long(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
         self.chunks::<i64, 8, _>(bytes, |at, values| {
             if let Some(nth) = values.iter().position(|value| *value < 0) {
-                let message = format!("{} is more than i64 holds, which u64 numbers become", values[nth] as u64);
-                return Err(Error::new(ErrorKind::Data, message).at_byte(offset + 8 * (at + nth) as u64));
+                return Err(too_large(values[nth] as u64, offset, at + nth));
             }
             write_numbers(tensor, at, i64::numbers(values))
         })
@@ -241,6 +266,12 @@ impl Stored {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn too_large(value: u64, offset: u64, nth: usize) -> Error {
+    let message = format!("{value} is more than i64 holds, which u64 numbers become");
+    Error::new(ErrorKind::Data, message).at_byte(offset + 8 * nth as u64)
 }
 
 /// A number of `N` bytes.

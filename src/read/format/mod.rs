@@ -34,6 +34,7 @@ pub use opened::{Open, Opened};
 pub use source::SourceConfig;
 pub use table::Formats;
 
+pub(in crate::read) use default_fields::default_fields;
 pub(in crate::read) use many::open as open_parts;
 pub(crate) use source::with_formats;
 

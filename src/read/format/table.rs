@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::read::{Csv, CsvSequences, Idx, Images, Jsonl, Npy, Raw, Tar, TextLines, TfRecord, Tokens};
+use crate::read::{
+    Csv, CsvSequences, Idx, Images, Jsonl, Npy, Npz, Raw, Safetensors, Tar, TextLines, TfRecord, Tokens,
+};
 
 use super::Format;
 use super::any::AnyFormat;
@@ -26,6 +28,8 @@ impl Formats {
             AnyFormat::new(CsvSequences),
             AnyFormat::new(Idx),
             AnyFormat::new(Npy),
+            AnyFormat::new(Npz),
+            AnyFormat::new(Safetensors),
             #[cfg(feature = "parquet")]
             AnyFormat::new(crate::read::Parquet),
             #[cfg(feature = "parquet")]

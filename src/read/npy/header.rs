@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fixed::{ArrayHeader, Endian, Stored, StoredType};
 use crate::storage::Input;
@@ -7,6 +9,12 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// More than any array of numbers needs. NumPy itself reads 10,000 bytes unless told otherwise.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 
+/// How much of a file begins an NPY file whatever it holds: magic, version, length of the header.
+const KNOWN_BYTES: u64 = 12;
+
+/// Most bytes that a header may have.
+pub(crate) const MOST_BYTES: u64 = KNOWN_BYTES + MAX_HEADER_BYTES;
+
 /// Whether a file that begins so is an NPY file.
 pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
@@ -14,24 +22,35 @@ pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
 
 /// What the header says. The file is as long as it says.
 pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
-    let header = parse(input)?;
-    let (_, file_bytes) = header.sizes().map_err(|error| error.at_byte(0))?;
-    if input.len() != file_bytes {
-        let message = format!("the header promises {file_bytes} bytes, the file has {}", input.len());
-        return Err(Error::new(ErrorKind::Format, message).at_byte(file_bytes.min(input.len())));
-    }
-    Ok(header)
+    header_within(input, 0..input.len())
 }
 
-fn parse(input: &Input) -> Result<ArrayHeader> {
-    let mut start = [0u8; 12];
-    let known = &mut start[..input.len().min(12) as usize];
-    input.read_at(0, known)?;
-    let (begin, len) = text_in(known, input.len())?;
-    let mut text = vec![0; len as usize];
-    input.read_at(begin, &mut text)?;
-    let header = Parser { text: &text, at: 0 }.header().map_err(|fault| located(fault, begin))?;
-    Ok(ArrayHeader { start: begin + len, ..header })
+/// The same of an array that fills this part of a file.
+pub(crate) fn header_within(input: &Input, part: Range<u64>) -> Result<ArrayHeader> {
+    let len = part.end - part.start;
+    let mut head = vec![0; len.min(KNOWN_BYTES) as usize];
+    input.read_at(part.start, &mut head)?;
+    if let Ok((begin, text)) = text_in(&head, len) {
+        head.resize((begin + text) as usize, 0);
+        input.read_at(part.start, &mut head)?;
+    }
+    let header = header_in(&head, len).map_err(|error| error.in_part_at(part.start))?;
+    Ok(ArrayHeader { start: part.start + header.start, ..header })
+}
+
+/// The same of a file of `len` bytes that begins with `head`, which has all of the header.
+pub(crate) fn header_in(head: &[u8], len: u64) -> Result<ArrayHeader> {
+    let (begin, text_len) = text_in(&head[..head.len().min(KNOWN_BYTES as usize)], len)?;
+    let text = head.get(begin as usize..(begin + text_len) as usize);
+    let text = text.ok_or_else(|| Error::new(ErrorKind::Format, "the file ends inside its NPY header").at_byte(len))?;
+    let header = Parser { text, at: 0 }.header().map_err(|fault| located(fault, begin))?;
+    let header = ArrayHeader { start: begin + text_len, ..header };
+    let (_, file_bytes) = header.sizes().map_err(|error| error.at_byte(0))?;
+    if len != file_bytes {
+        let message = format!("the header promises {file_bytes} bytes, the file has {len}");
+        return Err(Error::new(ErrorKind::Format, message).at_byte(file_bytes.min(len)));
+    }
+    Ok(header)
 }
 
 /// An array whose file is all of `bytes`: how its elements are stored, all its dimensions, and the elements' bytes.
@@ -42,7 +61,12 @@ fn parse(input: &Input) -> Result<ArrayHeader> {
 pub(crate) fn array_in(bytes: &[u8]) -> Result<(Stored, Vec<usize>, &[u8])> {
     let (begin, len) = text_in(&bytes[..bytes.len().min(12)], bytes.len() as u64)?;
     let (text, elements) = bytes[begin as usize..].split_at(len as usize);
-    let (stored, dims) = Parser { text, at: 0 }.array().map_err(|fault| located(fault, begin))?;
+    let mut parser = Parser { text, at: 0 };
+    let (stored, dims, is_fortran) = parser.array().map_err(|fault| located(fault, begin))?;
+    if is_fortran {
+        let message = "in Fortran order, where a record's array is in C order: save `numpy.ascontiguousarray(array)`";
+        return Err(Error::new(ErrorKind::Unsupported, message).at_byte(begin));
+    }
     let sizes = dims.iter().try_fold(stored.kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
     if sizes != Some(elements.len() as u64) {
         let message =
@@ -98,7 +122,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn header(mut self) -> Parsed<ArrayHeader> {
-        let (stored, dims) = self.array()?;
+        let (stored, dims, is_fortran) = self.array()?;
         let [records, shape @ ..] = dims.as_slice() else {
             let text = "a single number, which has no records: save an array of at least one dimension";
             return self.unsupported(text.to_owned());
@@ -106,11 +130,11 @@ impl<'a> Parser<'a> {
         let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
             return self.fault(format!("a shape of {dims:?}"));
         };
-        Ok(ArrayHeader { stored, records: *records, shape, start: 0 })
+        Ok(ArrayHeader { stored, records: *records, shape, start: 0, is_fortran })
     }
 
-    /// The type of the elements, and all dimensions.
-    fn array(&mut self) -> Parsed<(Stored, Vec<u64>)> {
+    /// The type of the elements, all dimensions, and whether the first of these is the fastest in a way that matters.
+    fn array(&mut self) -> Parsed<(Stored, Vec<u64>, bool)> {
         let (mut stored, mut is_fortran, mut dims) = (None, None, None);
         self.expect(b'{')?;
         while !self.take(b'}') {
@@ -136,12 +160,8 @@ impl<'a> Parser<'a> {
             return self.fault("an NPY header has `descr`, `fortran_order` and `shape`".to_owned());
         };
         // Of an array with at most one dimension longer than one, both orders are the same.
-        if is_fortran && dims.iter().filter(|dim| **dim != 1).count() > 1 {
-            let text = "in Fortran order, in which a record's numbers do not lie together: save \
-                        `numpy.ascontiguousarray(array)`";
-            return self.unsupported(text.to_owned());
-        }
-        Ok((stored, dims))
+        let is_fortran = is_fortran && dims.iter().filter(|dim| **dim != 1).count() > 1;
+        Ok((stored, dims, is_fortran))
     }
 
     /// A type's description, such as `'<f4'`: byte order, kind, bytes.

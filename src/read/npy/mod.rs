@@ -7,14 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::memory::MemoryBudget;
 use crate::schema::Role;
 
 use super::fields::Field;
-use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, only_field, read_fixed_records, with_only_field};
+use super::fixed::{
+    ArraySummary, FixedRecords, StoredType, Wanted, in_c_order, only_field, read_fixed_records, with_only_field,
+};
 use super::format::{Format, Inspection, Open, Opened, format_has};
-use crate::storage::{Access, Files};
+use crate::storage::{Access, Files, Spool};
 
-pub(super) use header::{array_in, begins_as_npy, header_of};
+pub(super) use header::{MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
 
 /// How an NPY file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +85,7 @@ impl Format for Npy {
 
     fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         let options = with_only_field!(options, at, Self::NAME);
-        Ok(Opened::Readers(vec![Arc::new(NpyReader::open_in(at.files, at.path, &options)?)]))
+        Ok(Opened::Readers(vec![Arc::new(NpyReader::open_within(at.files, at.path, &options, at.budget)?)]))
     }
 
     fn inspect(&self, options: &NpyOptions, at: &Open<'_>) -> Result<Inspection> {
@@ -108,7 +111,7 @@ impl NpyReader {
     ///
     /// [`NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`Format`](crate::ErrorKind::Format) for a wrong or
     /// truncated header, missing or trailing bytes; [`Unsupported`](crate::ErrorKind::Unsupported) for elements that are
-    /// no numbers and for Fortran order; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
+    /// no numbers; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, options)
     }
@@ -119,9 +122,25 @@ impl NpyReader {
     ///
     /// As [`NpyReader::open`].
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
+        Self::open_within(files, path, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`NpyReader::open_in`]; what is held of an array in Fortran order counts against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`NpyReader::open`], and [`Budget`](crate::ErrorKind::Budget).
+    pub fn open_within(
+        files: &Files,
+        path: impl AsRef<Path>,
+        options: &NpyOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let path = path.as_ref();
         let input = files.open(path, options.access)?;
         let header = header_of(&input).map_err(|error| error.at_path(path))?;
+        let spool = Spool { budget: budget.clone(), ..Spool::default() };
+        let (input, header) = in_c_order(input, header, &spool).map_err(|error| error.at_path(path))?;
         let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }

@@ -93,10 +93,10 @@ impl Room {
         let mut kind: Option<(u32, Part<'a>)> = None;
         let mut fields = Fields::of(feature);
         while let Some((number, value)) = fields.next()? {
-            if let (1..=3, Written::Part(list)) = (number, value) {
-                if kind.replace((number, list)).is_some() {
-                    return Err(Fault { what: "a feature with two lists of values", at: list.at });
-                }
+            if let (1..=3, Written::Part(list)) = (number, value)
+                && kind.replace((number, list)).is_some()
+            {
+                return Err(Fault { what: "a feature with two lists of values", at: list.at });
             }
         }
         Ok(match kind {

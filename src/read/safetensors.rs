@@ -1,0 +1,201 @@
+//! Safetensors files: tensors behind a header in JSON. [Format](https://github.com/huggingface/safetensors#format).
+
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Input;
+
+use super::arrays::{self, ArraySetOptions, Listed};
+use super::fixed::{ArrayHeader, Endian, Stored, StoredType};
+use super::format::{Format, Inspection, Open, Opened, format_has};
+
+/// Bytes before the header: its length.
+const PREFIX: u64 = 8;
+
+/// Most bytes of a header, as the format has it.
+const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// The format of safetensors files: each tensor is a field, its rows, by the first dimension, are the records.
+#[derive(Clone, Copy, Debug)]
+pub struct Safetensors;
+
+impl Format for Safetensors {
+    const NAME: &'static str = "safetensors";
+    type Options = ArraySetOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        let len = head.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+        (2..=MAX_HEADER_BYTES).contains(&len) && matches!(head.get(8..10), Some(b"{\"" | b"{}" | b"{ "))
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        name.ends_with(".safetensors")
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("safetensors files")
+    }
+
+    format_has!(small_samples, access);
+
+    fn open(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        with_tensors(options, at, |listed, load| arrays::open(listed, load, options, at))
+    }
+
+    fn inspect(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Inspection> {
+        let fields = with_tensors(options, at, |listed, load| arrays::open_fields(listed, load, options, at))?;
+        Inspection::of_opened(Self::NAME, fields, at)
+    }
+}
+
+/// Gives to `open` what the file lists, and how it is read.
+fn with_tensors(
+    options: &ArraySetOptions,
+    at: &Open<'_>,
+    open: impl FnOnce(Vec<Listed>, arrays::Load<'_>) -> Result<Opened>,
+) -> Result<Opened> {
+    let input = at.files.open(at.path, options.access)?;
+    let tensors = tensors(&input).map_err(|error| error.at_path(at.path))?;
+    drop(input);
+    let headers: Vec<Option<ArrayHeader>> = tensors.iter().map(|tensor| tensor.header.as_ref().ok().cloned()).collect();
+    open(tensors, &|number| {
+        let header = headers[number].clone();
+        let header = header.ok_or_else(|| Error::new(ErrorKind::Unsupported, "can't be read").at_path(at.path))?;
+        Ok((at.files.open(at.path, options.access)?, header))
+    })
+}
+
+/// What the header says of a tensor.
+#[derive(Deserialize)]
+struct Info {
+    dtype: String,
+    shape: Vec<u64>,
+    /// First and last byte behind the header.
+    data_offsets: [u64; 2],
+}
+
+/// The entries of the header in their order, those that come twice included.
+struct Entries(Vec<(String, serde_json::Value)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+
+        impl<'de> Visitor<'de> for All {
+            type Value = Entries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tensors")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(All)
+    }
+}
+
+/// The tensors of a file by their names; they fill it, one behind the other.
+fn tensors(input: &Input) -> Result<Vec<Listed>> {
+    let fault = |message: String, byte: u64| Err(Error::new(ErrorKind::Format, message).at_byte(byte));
+    let mut prefix = [0; PREFIX as usize];
+    if input.len() < PREFIX {
+        return fault("the file ends inside the length of its header".to_owned(), input.len());
+    }
+    input.read_at(0, &mut prefix)?;
+    let len = u64::from_le_bytes(prefix);
+    if len > MAX_HEADER_BYTES || len > input.len() - PREFIX {
+        let message = format!(
+            "the header is said to have {len} bytes, of a file of {}: it is truncated, or no such file",
+            input.len()
+        );
+        return fault(message, 0);
+    }
+    let mut text = vec![0; len as usize];
+    input.read_at(PREFIX, &mut text)?;
+    let Entries(entries) = match serde_json::from_slice(&text) {
+        Ok(entries) => entries,
+        Err(error) => return fault(format!("the header is no JSON as it should be: {error}"), PREFIX),
+    };
+    let start = PREFIX + len;
+    let mut named: Vec<(String, Info)> = Vec::with_capacity(entries.len());
+    for (name, value) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
+        match serde_json::from_value(value) {
+            Ok(info) => named.push((name, info)),
+            Err(error) => return fault(format!("tensor {name:?} in the header: {error}"), PREFIX),
+        }
+    }
+    named.sort_by_key(|(_, info)| info.data_offsets);
+    let mut end = 0;
+    let mut listed = Vec::with_capacity(named.len());
+    for (name, info) in named {
+        let [from, to] = info.data_offsets;
+        if from != end || to < from || to > input.len() - start {
+            let message = format!(
+                "tensor {name:?} is said to lie at {from} to {to} of {} bytes, where those before it end at {end}",
+                input.len() - start
+            );
+            return fault(message, PREFIX);
+        }
+        end = to;
+        let header = match header(&info, start) {
+            Err(error) if error.kind() == ErrorKind::Format => {
+                return fault(format!("tensor {name:?} in the header: {}", error.message()), PREFIX);
+            }
+            header => header,
+        };
+        listed.push(Listed { name, header });
+    }
+    if end != input.len() - start {
+        return fault(format!("{} bytes lie behind the last tensor", input.len() - start - end), start + end);
+    }
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    if let Some(twice) = listed.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return fault(format!("tensor {:?} is in the header twice", twice[0].name), PREFIX);
+    }
+    Ok(listed)
+}
+
+fn header(info: &Info, start: u64) -> Result<ArrayHeader> {
+    let unsupported = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
+    let kind = match info.dtype.as_str() {
+        "BOOL" | "U8" => StoredType::U8,
+        "I8" => StoredType::I8,
+        "U16" => StoredType::U16,
+        "I16" => StoredType::I16,
+        "U32" => StoredType::U32,
+        "I32" => StoredType::I32,
+        "U64" => StoredType::U64,
+        "I64" => StoredType::I64,
+        "F16" => StoredType::F16,
+        "BF16" => StoredType::Bf16,
+        "F32" => StoredType::F32,
+        "F64" => StoredType::F64,
+        other => return unsupported(format!("holds elements of type {other}, which are not read")),
+    };
+    let [from, to] = info.data_offsets;
+    let bytes = info.shape.iter().try_fold(kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
+    if bytes != Some(to - from) {
+        let message = format!("a shape of {:?} of {kind}, and {} bytes", info.shape, to - from);
+        return Err(Error::new(ErrorKind::Format, message));
+    }
+    let [records, shape @ ..] = info.shape.as_slice() else {
+        return unsupported("is a single number, which has no records".to_owned());
+    };
+    // They fit: as many bytes are there, unless there is nothing.
+    let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
+        return Err(Error::new(ErrorKind::Format, format!("a shape of {:?}", info.shape)));
+    };
+    let stored = Stored { kind, endian: Endian::Little };
+    Ok(ArrayHeader { stored, records: *records, shape, start: start + from, is_fortran: false })
+}
