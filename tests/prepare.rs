@@ -410,6 +410,28 @@ fn a_server_sees_what_training_saw() {
         merged.merge(&fit).unwrap();
     }
     assert_eq!(merged.records(), 500);
+    let counted = folder.path().join("counted.json");
+    merged.save(&counted).unwrap();
+    assert!(RecipeFit::load(&counted).unwrap().finish().unwrap() == prepared);
+    let text = std::fs::read_to_string(&counted).unwrap();
+    for (from, to) in [
+        ("\"version\":1", "\"version\":2"),
+        ("\"standardise\"", "\"robust\""),
+        ("\"records\"", "\"recordz\""),
+        ("\"positive\":[[", "\"positive\":[[99,1],["),
+        ("\"counts\":[[", "\"counts\":[[9218868437227405312,1],["),
+    ] {
+        std::fs::write(&counted, text.replacen(from, to, 1)).unwrap();
+        let error = RecipeFit::load(&counted).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(counted.as_path())), "{to}: {error}");
+    }
+    // Sums that are a lie are numbers all the same.
+    let lie = text.replace("\"negative\":[]", "\"negative\":[[33,18446744073709551615],[32,18446744073709551615]]");
+    assert_ne!(lie, text);
+    std::fs::write(&counted, lie.replacen("\"count\":", "\"count\":9", 1)).unwrap();
+    let mut lied = RecipeFit::load(&counted).unwrap();
+    lied.merge(&lied.clone()).unwrap();
+    let _ = lied.finish();
     assert!(merged.finish().unwrap() == prepared);
 }
 

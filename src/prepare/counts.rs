@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Most different numbers that are told apart.
 const MOST: usize = 1 << 18;
 
@@ -14,10 +16,42 @@ const MORE_DROPPED: u32 = 4;
 /// Where there are more than 2^18 different ones, they are counted in classes of neighbours that share their sign, exponent and
 /// first digits, as many digits as leave no more than 2^18 classes. What a class stands for is its middle, so that a quantile
 /// is off by at most [`error`](Self::error) of itself. Which digits count depends on the numbers alone, never on their order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Listed", try_from = "Listed")]
 pub(super) struct Counts {
     by_bits: HashMap<u64, u64>,
     dropped: u32,
+}
+
+/// The same as it is saved: numbers by their bits, in rising order.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    dropped: u32,
+    counts: Vec<(u64, u64)>,
+}
+
+impl From<Counts> for Listed {
+    fn from(counts: Counts) -> Self {
+        let mut listed: Vec<(u64, u64)> = counts.by_bits.into_iter().collect();
+        listed.sort_unstable();
+        Self { dropped: counts.dropped, counts: listed }
+    }
+}
+
+impl TryFrom<Listed> for Counts {
+    type Error = &'static str;
+
+    fn try_from(Listed { dropped, counts }: Listed) -> Result<Self, Self::Error> {
+        let is_level = dropped == 0 || (FIRST_DROPPED..52).contains(&dropped) && dropped.is_multiple_of(MORE_DROPPED);
+        let is_count = |(bits, times): &(u64, u64)| {
+            f64::from_bits(*bits).is_finite() && class(*bits, dropped) == *bits && *times > 0
+        };
+        if !is_level || counts.len() > MOST || !counts.iter().all(is_count) {
+            return Err("counts of what are no numbers");
+        }
+        Ok(Self { by_bits: counts.into_iter().collect(), dropped })
+    }
 }
 
 impl Counts {
@@ -30,7 +64,8 @@ impl Counts {
     }
 
     fn add_bits(&mut self, bits: u64, times: u64) {
-        *self.by_bits.entry(class(bits, self.dropped)).or_default() += times;
+        let count = self.by_bits.entry(class(bits, self.dropped)).or_default();
+        *count = count.saturating_add(times);
         while self.by_bits.len() > MOST {
             self.drop_to(if self.dropped == 0 { FIRST_DROPPED } else { self.dropped + MORE_DROPPED });
         }
@@ -39,7 +74,8 @@ impl Counts {
     fn drop_to(&mut self, dropped: u32) {
         self.dropped = dropped;
         for (bits, times) in std::mem::take(&mut self.by_bits) {
-            *self.by_bits.entry(class(bits, dropped)).or_default() += times;
+            let count = self.by_bits.entry(class(bits, dropped)).or_default();
+            *count = count.saturating_add(times);
         }
     }
 
@@ -61,7 +97,7 @@ impl Counts {
         numbers.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
         let mut before = 0;
         for (_, times) in &mut numbers {
-            before += *times;
+            before = times.saturating_add(before);
             *times = before;
         }
         Sorted(numbers)

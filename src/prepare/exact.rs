@@ -1,6 +1,8 @@
 //! Sums without rounding, so that mean and deviation do not depend on the order of the records, nor on how they were shared
 //! out: fixed-point numbers that are as long as f64 reaches (Kulisch: "Computer Arithmetic and Validity", 2008).
 
+use serde::{Deserialize, Serialize};
+
 /// Words of a sum whose lowest bit is worth 2^-1074, with room for 2^64 of the largest numbers.
 const SUM: usize = 34;
 
@@ -8,12 +10,36 @@ const SUM: usize = 34;
 const SQUARES: usize = 67;
 
 /// The exact sum of numbers and of their squares.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Sums {
     count: u64,
+    #[serde(with = "words")]
     positive: [u64; SUM],
+    #[serde(with = "words")]
     negative: [u64; SUM],
+    #[serde(with = "words")]
     squares: [u64; SQUARES],
+}
+
+/// The words that are not 0, each with its place.
+mod words {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer, const N: usize>(words: &[u64; N], serializer: S) -> Result<S::Ok, S::Error> {
+        let words: Vec<(usize, u64)> = words.iter().copied().enumerate().filter(|(_, word)| *word != 0).collect();
+        words.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
+        deserializer: D,
+    ) -> Result<[u64; N], D::Error> {
+        let mut words = [0; N];
+        for (place, word) in Vec::<(usize, u64)>::deserialize(deserializer)? {
+            *words.get_mut(place).ok_or_else(|| serde::de::Error::custom("a sum beyond all numbers"))? = word;
+        }
+        Ok(words)
+    }
 }
 
 impl Default for Sums {
@@ -37,14 +63,14 @@ impl Sums {
                 add_at(&mut self.squares, u128::from(mantissa).pow(2) * factor, 2 * place + shift);
             }
         }
-        self.count += times;
+        self.count = self.count.saturating_add(times);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         add_all(&mut self.positive, &other.positive);
         add_all(&mut self.negative, &other.negative);
         add_all(&mut self.squares, &other.squares);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
     /// The mean, correctly rounded; `None` of no numbers.
@@ -160,6 +186,9 @@ fn rounded(words: &[u64], more: bool) -> f64 {
     let Some(top) = top_bit(words) else { return 0.0 };
     // No bit of f64 is below 2^-1074.
     let low = top.saturating_sub(52).max(64);
+    if low - 64 >= 2046 {
+        return f64::INFINITY; // what no sum of numbers comes to
+    }
     let mut mantissa = bits_from(words, low) as u64;
     let is_half = words[(low - 1) / 64] >> ((low - 1) % 64) & 1 == 1;
     let below = low - 1;

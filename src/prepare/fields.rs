@@ -11,7 +11,8 @@ use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::sync::Mutex;
 
-use super::fit::{Given, MOST_NAMES, RecipeFit};
+use super::column_fit::Given;
+use super::fit::{MOST_NAMES, RecipeFit};
 use super::prepared::Prepared;
 use super::recipe::{Column, Recipe};
 

@@ -1,20 +1,20 @@
 //! Counting what a recipe must know, record by record.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Value;
 
-use super::counts::Counts;
-use super::date::{DatePart, iso};
-use super::exact::Sums;
-use super::fitted::{
-    Fitted, FittedCategory, FittedDate, FittedHash, FittedNumber, FittedPart, FittedScale, NumberShape, missing, moment,
-};
-use super::given;
+use super::column_fit::Given;
+use super::columns::{Date, Number};
+use super::date::DatePart;
+use super::fitted::{Fitted, FittedHash, moment};
 use super::prepared::Prepared;
-use super::recipe::{Category, Column, Date, Impute, Number, Recipe, Scale};
+use super::recipe::{Column, Recipe};
+use super::stats::Stats;
 
 /// Most different names of one column.
 pub(super) const MOST_NAMES: usize = 1 << 20;
@@ -52,8 +52,9 @@ pub struct RecipeFit {
 }
 
 /// What was counted of one column.
-#[derive(Clone, Debug)]
-enum Counted {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Counted {
     Number {
         missing: u64,
         raw: Stats,
@@ -61,7 +62,7 @@ enum Counted {
     },
     Names {
         missing: u64,
-        names: HashMap<String, u64>,
+        names: BTreeMap<String, u64>,
     },
     Date {
         missing: u64,
@@ -72,130 +73,31 @@ enum Counted {
     Nothing,
 }
 
+impl Counted {
+    /// Whether both count the same.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number { raw, shaped, .. }, Self::Number { raw: other_raw, shaped: other_shaped, .. }) => {
+                raw.is_like(other_raw) && shaped.is_like(other_shaped)
+            }
+            (Self::Names { .. }, Self::Names { names, .. }) => names.len() <= MOST_NAMES,
+            (Self::Date { seconds, parts, .. }, Self::Date { seconds: other_seconds, parts: others, .. }) => {
+                let is_same = |((part, stats), (other, others)): (&(DatePart, Stats), &(DatePart, Stats))| {
+                    part == other && stats.is_like(others)
+                };
+                seconds.is_like(other_seconds) && parts.len() == others.len() && parts.iter().zip(others).all(is_same)
+            }
+            (Self::Nothing, Self::Nothing) => true,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Staged {
     Missing,
     Number(f64),
     Name(Range<usize>),
-}
-
-/// What is counted of numbers: no more than is needed.
-#[derive(Clone, Debug, Default)]
-struct Stats {
-    sums: Option<Box<Sums>>,
-    counts: Option<Counts>,
-    range: Option<Option<(f64, f64)>>,
-}
-
-impl Stats {
-    fn for_impute(impute: Option<&Impute>) -> Self {
-        Self {
-            sums: matches!(impute, Some(Impute::Mean)).then(Box::default),
-            counts: matches!(impute, Some(Impute::Median | Impute::MostFrequent)).then(Counts::default),
-            range: None,
-        }
-    }
-
-    fn for_scale(scale: Option<&Scale>) -> Self {
-        Self {
-            sums: matches!(scale, Some(Scale::Standardise)).then(Box::default),
-            counts: matches!(scale, Some(Scale::Robust | Scale::Quantile { .. })).then(Counts::default),
-            range: matches!(scale, Some(Scale::MinMax { .. })).then_some(None),
-        }
-    }
-
-    fn add(&mut self, number: f64, times: u64) {
-        if times == 0 {
-            return;
-        }
-        if let Some(sums) = &mut self.sums {
-            sums.add(number, times);
-        }
-        if let Some(counts) = &mut self.counts {
-            counts.add(number, times);
-        }
-        if let Some(range) = &mut self.range {
-            let (low, high) = range.unwrap_or((number, number));
-            *range = Some((low.min(number), high.max(number)));
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        if let (Some(sums), Some(other)) = (&mut self.sums, &other.sums) {
-            sums.merge(other);
-        }
-        if let (Some(counts), Some(other)) = (&mut self.counts, &other.counts) {
-            counts.merge(other);
-        }
-        if let (Some(range), Some(Some((low, high)))) = (&mut self.range, other.range) {
-            let own = range.unwrap_or((low, high));
-            *range = Some((own.0.min(low), own.1.max(high)));
-        }
-    }
-
-    /// The number that stands for a missing one; `None` of no numbers.
-    fn imputed(&self, impute: &Impute) -> Option<f64> {
-        match impute {
-            Impute::Mean => self.sums.as_ref()?.mean(),
-            Impute::Median => self.counts.as_ref()?.sorted().median(),
-            Impute::MostFrequent => self.counts.as_ref()?.most_frequent(),
-            Impute::Number(number) => Some(*number),
-            Impute::Text(text) => iso(text),
-        }
-    }
-
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] of no numbers, or of such as are too far apart.
-    fn scaled(&self, scale: &Scale) -> Result<FittedScale> {
-        let fitted = match scale {
-            Scale::Standardise => self
-                .sums
-                .as_ref()
-                .and_then(|sums| Some(FittedScale::Standardise { mean: sums.mean()?, deviation: sums.deviation()? })),
-            Scale::MinMax { low, high } => self.range.flatten().map(|(smallest, largest)| FittedScale::MinMax {
-                smallest,
-                largest,
-                low: *low,
-                high: *high,
-            }),
-            Scale::Robust => self.counts.as_ref().and_then(|counts| {
-                let sorted = counts.sorted();
-                let distance = sorted.quantile(0.75)? - sorted.quantile(0.25)?;
-                Some(FittedScale::Robust { median: sorted.median()?, distance })
-            }),
-            Scale::Quantile { count } => self.counts.as_ref().and_then(|counts| {
-                let sorted = counts.sorted();
-                let count = (*count as u64).min(sorted.count()).max(1);
-                let share = |nth: u64| nth as f64 / (count - 1).max(1) as f64;
-                let mut quantiles: Vec<f64> =
-                    (0..count).map(|nth| sorted.quantile(share(nth))).collect::<Option<_>>()?;
-                // Rounding may leave one a little below the one before.
-                for at in 1..quantiles.len() {
-                    quantiles[at] = quantiles[at].max(quantiles[at - 1]);
-                }
-                Some(FittedScale::Quantile { quantiles })
-            }),
-        };
-        let fitted = fitted.ok_or_else(nothing)?;
-        match fitted.fault() {
-            None => Ok(fitted),
-            Some(_) => {
-                let message = "its numbers are further apart than f64 reaches; clip them";
-                Err(Error::new(ErrorKind::Data, message))
-            }
-        }
-    }
-
-    fn error(&self) -> f64 {
-        self.counts.as_ref().map_or(0.0, Counts::error)
-    }
-}
-
-#[cold]
-fn nothing() -> Error {
-    let message = "all values are missing: impute a number or name of your own, or leave the column out";
-    Error::new(ErrorKind::Data, message)
 }
 
 impl RecipeFit {
@@ -212,7 +114,7 @@ impl RecipeFit {
                 raw: Stats::for_impute(impute.as_ref()),
                 shaped: Stats::for_scale(scale.as_ref()),
             },
-            Column::Category(_) => Counted::Names { missing: 0, names: HashMap::new() },
+            Column::Category(_) => Counted::Names { missing: 0, names: BTreeMap::new() },
             Column::Hash(_) => Counted::Nothing,
             Column::Date(Date { impute, parts, scale, .. }) => Counted::Date {
                 missing: 0,
@@ -281,7 +183,7 @@ impl RecipeFit {
     pub(super) fn count_missing(&mut self, nth: usize, times: u64) {
         match &mut self.columns[nth] {
             Counted::Number { missing, .. } | Counted::Names { missing, .. } | Counted::Date { missing, .. } => {
-                *missing += times;
+                *missing = missing.saturating_add(times);
             }
             Counted::Nothing => {}
         }
@@ -316,6 +218,22 @@ impl RecipeFit {
         &self.recipe
     }
 
+    pub(super) fn counted(&self) -> &[Counted] {
+        &self.columns
+    }
+
+    /// A fit of `recipe` that counted this; `None` if that is nothing for it to count.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(super) fn of_counted(recipe: &Recipe, records: u64, columns: Vec<Counted>) -> Result<Option<Self>> {
+        let new = Self::new(recipe)?;
+        let fits = new.columns.len() == columns.len()
+            && new.columns.iter().zip(&columns).all(|(own, column)| own.is_like(column));
+        Ok(fits.then_some(Self { records, columns, ..new }))
+    }
+
     /// Counts what `other` counted, as if it had been observed here.
     ///
     /// # Errors
@@ -331,12 +249,12 @@ impl RecipeFit {
                     Counted::Number { missing, raw, shaped },
                     Counted::Number { missing: more, raw: other_raw, shaped: other_shaped },
                 ) => {
-                    *missing += more;
+                    *missing = missing.saturating_add(*more);
                     raw.merge(other_raw);
                     shaped.merge(other_shaped);
                 }
                 (Counted::Names { missing, names }, Counted::Names { missing: more, names: others }) => {
-                    *missing += more;
+                    *missing = missing.saturating_add(*more);
                     let mut others = others.iter();
                     others
                         .try_for_each(|(other, times)| add_name(names, other, *times))
@@ -346,14 +264,14 @@ impl RecipeFit {
                     Counted::Date { missing, seconds, parts },
                     Counted::Date { missing: more, seconds: other_seconds, parts: others },
                 ) => {
-                    *missing += more;
+                    *missing = missing.saturating_add(*more);
                     seconds.merge(other_seconds);
                     parts.iter_mut().zip(others).for_each(|((_, stats), (_, others))| stats.merge(others));
                 }
                 _ => {}
             }
         }
-        self.records += other.records;
+        self.records = self.records.saturating_add(other.records);
         Ok(())
     }
 
@@ -396,9 +314,9 @@ impl RecipeFit {
     }
 }
 
-fn add_name(names: &mut HashMap<String, u64>, name: &str, times: u64) -> Result<()> {
+fn add_name(names: &mut BTreeMap<String, u64>, name: &str, times: u64) -> Result<()> {
     if let Some(count) = names.get_mut(name) {
-        *count += times;
+        *count = count.saturating_add(times);
         return Ok(());
     }
     if names.len() == MOST_NAMES {
@@ -407,127 +325,4 @@ fn add_name(names: &mut HashMap<String, u64>, name: &str, times: u64) -> Result<
     }
     names.insert(name.to_owned(), times);
     Ok(())
-}
-
-/// What a value says, if it may stand in its column.
-pub(super) enum Given<'a> {
-    Missing,
-    Number(f64),
-    Name(&'a str),
-}
-
-impl Column {
-    /// Gives to `take` what a value says.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] for what could not be prepared, and those of `take`.
-    pub(super) fn given<T>(&self, value: &Value<'_>, take: impl FnOnce(Given<'_>) -> Result<T>) -> Result<T> {
-        let is_imputed = match self {
-            Self::Number(Number { impute, .. }) | Self::Date(Date { impute, .. }) => impute.is_some(),
-            Self::Category(category) => category.impute.is_some() || category.unknown,
-            Self::Hash(_) => true,
-        };
-        let number = match self {
-            Self::Category(_) | Self::Hash(_) => {
-                return given::name(value, |name| match name {
-                    Some(name) => take(Given::Name(name)),
-                    None if is_imputed => take(Given::Missing),
-                    None => Err(missing()),
-                });
-            }
-            Self::Number(number) => {
-                let given = given::number(value)?;
-                given.map(|given| number.shape().of(given)).transpose()?;
-                given
-            }
-            Self::Date(date) => {
-                let given = given::seconds(value, date.format.as_deref(), date.unit)?;
-                given.map(moment).transpose()?;
-                given
-            }
-        };
-        match number {
-            Some(number) => take(Given::Number(number)),
-            None if is_imputed => take(Given::Missing),
-            None => Err(missing()),
-        }
-    }
-}
-
-impl Number {
-    fn shape(&self) -> NumberShape {
-        NumberShape { clip: self.clip, log1p: self.log1p }
-    }
-
-    fn finish(&self, missing: u64, raw: &Stats, shaped: &Stats) -> Result<FittedNumber> {
-        let impute = self.impute.as_ref().map(|impute| raw.imputed(impute).ok_or_else(nothing)).transpose()?;
-        let mut shaped = shaped.clone();
-        if let Some(number) = impute {
-            // What stands for missing values is scaled as all others.
-            shaped.add(self.shape().of(number)?, missing);
-        }
-        let scale = self.scale.as_ref().map(|scale| shaped.scaled(scale)).transpose()?;
-        Ok(FittedNumber { impute, mask: self.mask, shape: self.shape(), scale })
-    }
-}
-
-impl Category {
-    fn finish(&self, missing: u64, names: &HashMap<String, u64>) -> Result<FittedCategory> {
-        let mut counts: Vec<(String, u64)> = names.iter().map(|(name, times)| (name.clone(), *times)).collect();
-        let by_frequency =
-            |(one, times): &(String, u64), (other, more): &(String, u64)| more.cmp(times).then(one.cmp(other));
-        counts.sort_unstable_by(by_frequency);
-        let impute = match &self.impute {
-            None => None,
-            Some(Impute::MostFrequent) => Some(counts.first().ok_or_else(nothing)?.0.clone()),
-            Some(Impute::Text(text)) => Some(text.trim().to_owned()),
-            Some(_) => return Err(Error::new(ErrorKind::Config, "names have no mean")),
-        };
-        if let Some(impute) = &impute {
-            match counts.iter_mut().find(|(name, _)| name == impute) {
-                Some((_, times)) => *times += missing,
-                None => counts.push((impute.clone(), missing)),
-            }
-            counts.sort_unstable_by(by_frequency);
-        }
-        counts.retain(|(_, times)| self.at_least.is_none_or(|at_least| *times >= at_least));
-        counts.truncate(self.most.unwrap_or(usize::MAX));
-        let mut names: Vec<String> = counts.into_iter().map(|(name, _)| name).collect();
-        if !self.by_frequency {
-            names.sort_unstable();
-        }
-        if names.is_empty() && !self.unknown {
-            return Err(nothing());
-        }
-        match self.one_hot_fault(names.len()) {
-            Some(fault) => Err(Error::new(ErrorKind::Config, fault)),
-            None => {
-                let Self { unknown, mask, one_hot, .. } = *self;
-                Ok(FittedCategory { names, unknown, impute, mask, one_hot })
-            }
-        }
-    }
-}
-
-impl Date {
-    fn finish(&self, missing: u64, seconds: &Stats, parts: &[(DatePart, Stats)]) -> Result<FittedDate> {
-        let impute = self.impute.as_ref().map(|impute| seconds.imputed(impute).ok_or_else(nothing)).transpose()?;
-        let imputed = impute.map(moment).transpose()?;
-        let fitted = parts.iter().map(|(part, stats)| {
-            let mut stats = stats.clone();
-            if let Some(imputed) = &imputed {
-                stats.add(part.of(imputed), missing);
-            }
-            Ok(FittedPart { part: *part, scale: self.scale.as_ref().map(|scale| stats.scaled(scale)).transpose()? })
-        });
-        Ok(FittedDate {
-            parts: fitted.collect::<Result<_>>()?,
-            cyclic: self.cyclic.clone(),
-            impute,
-            mask: self.mask,
-            format: self.format.clone(),
-            unit: self.unit,
-        })
-    }
 }

@@ -5,9 +5,12 @@
 //! one file of JSON. A loader makes tensors by it ([`Loader::prepare`](crate::Loader::prepare)), and a server has it prepare one record, from
 //! many threads, without a file: the bytes are those of training.
 //!
-//! Reading order: `recipe` (what is to be fitted), `given` and `date` (what a value says), `exact` and `counts` (what is counted of
-//! numbers), `fit`, `fitted` (what becomes of a value), `prepared`, `saved`, `serve`, `fields`.
+//! Reading order: `words`, `columns` and `recipe` (what is to be fitted), `given` and `date` (what a value says), `exact`, `counts` and
+//! `stats` (what is counted of numbers), `column_fit` and `fit`, `fitted` (what becomes of a value), `prepared`, `saved`, `serve`,
+//! `fields`.
 
+mod column_fit;
+mod columns;
 mod config;
 mod counts;
 mod date;
@@ -20,13 +23,17 @@ mod prepared;
 mod recipe;
 mod saved;
 mod serve;
+mod stats;
 mod target;
+mod words;
 
+pub use columns::{Category, Date, Hash, Number, category, date, hash, number};
 pub use config::PreparedConfig;
 pub use date::{DatePart, DateUnit};
 pub(crate) use fields::{Counting, Tally};
 pub use fit::RecipeFit;
 pub use prepared::Prepared;
-pub use recipe::Impute::{self, Mean, Median, MostFrequent};
-pub use recipe::{Category, Column, Date, Hash, Number, Recipe, Scale, category, date, hash, number};
+pub use recipe::{Column, Recipe};
 pub use serve::PreparedRow;
+pub use words::Impute::{self, Mean, Median, MostFrequent};
+pub use words::Scale;

@@ -1,4 +1,4 @@
-//! A fitted recipe in a file.
+//! What was fitted in a file, and what was counted so far.
 
 use std::path::Path;
 
@@ -8,8 +8,10 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 
+use super::fit::{Counted, RecipeFit};
 use super::fitted::Fitted;
 use super::prepared::Prepared;
+use super::recipe::Recipe;
 
 /// Version of the form.
 const VERSION: u32 = 1;
@@ -54,14 +56,7 @@ impl Prepared {
     ///
     /// [`ErrorKind::Io`]; [`ErrorKind::Limit`] if it is so long that it would not be read again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let mut text = self.to_json()?;
-        text.push('\n');
-        if text.len() as u64 > MAX_BYTES {
-            let message = format!("{} bytes as JSON; at most {MAX_BYTES} are read again", text.len());
-            return Err(Error::new(ErrorKind::Limit, message).at_path(path));
-        }
-        files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
+        write(path.as_ref(), self.to_json()?)
     }
 
     /// Reads what [`save`](Self::save) wrote.
@@ -103,6 +98,60 @@ impl Prepared {
             return Err(Error::new(ErrorKind::Format, message));
         }
         serde_json::from_str::<Saved<Vec<Named<String, Fitted>>>>(text).map_err(format_error)?.checked()
+    }
+}
+
+fn write(path: &Path, mut text: String) -> Result<()> {
+    text.push('\n');
+    if text.len() as u64 > MAX_BYTES {
+        let message = format!("{} bytes as JSON; at most {MAX_BYTES} are read again", text.len());
+        return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+    }
+    files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
+}
+
+/// What stands in the file of a fit that goes on elsewhere.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedFit<R, C> {
+    version: u32,
+    recipe: R,
+    records: u64,
+    counted: C,
+}
+
+impl RecipeFit {
+    /// Writes what was counted to `path` as JSON, so that another process may [load](Self::load) and [merge](Self::merge) it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepared::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let saved =
+            SavedFit { version: VERSION, recipe: self.recipe(), records: self.records(), counted: self.counted() };
+        let text = serde_json::to_string(&saved)
+            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))?;
+        write(path.as_ref(), text)
+    }
+
+    /// Reads what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepared::load`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = files::read_text(path, "what a fit counted", MAX_BYTES)?;
+        let wrong =
+            |message: String| Error::new(ErrorKind::Format, format!("not what a fit counted: {message}")).at_path(path);
+        let Head { version } = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if version != VERSION {
+            return Err(wrong(format!("version {version}; this ringfeed reads {VERSION}")));
+        }
+        let SavedFit { recipe, records, counted, .. }: SavedFit<Recipe, Vec<Counted>> =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let fit = Self::of_counted(&recipe, records, counted).map_err(|error| error.at_path(path))?;
+        fit.ok_or_else(|| wrong("the counts are not those of the recipe".to_owned()))
     }
 }
 

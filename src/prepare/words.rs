@@ -1,0 +1,134 @@
+//! What stands for missing values and how numbers are scaled, in code and in settings.
+
+use std::fmt;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What stands for a missing value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Impute {
+    /// The mean of the others.
+    Mean,
+    /// The one in the middle of the others.
+    Median,
+    /// The one that occurs most often, the smallest of several.
+    MostFrequent,
+    /// This number.
+    Number(f64),
+    /// This name or date.
+    Text(String),
+}
+
+/// How numbers are brought to a range that is easy to learn from; equal numbers become 0, or the range's begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Scale {
+    /// To mean 0 and deviation 1.
+    Standardise,
+    /// From the smallest and largest number to this range.
+    MinMax {
+        /// What the smallest becomes.
+        #[serde(default)]
+        low: f64,
+        /// What the largest becomes.
+        #[serde(default = "one")]
+        high: f64,
+    },
+    /// To median 0 and a distance of 1 between first and third quartile: outliers do not count.
+    Robust,
+    /// To the share of the numbers that are smaller, 0 to 1, by straight lines between so many quantiles.
+    Quantile {
+        /// How many quantiles.
+        #[serde(default = "thousand")]
+        count: usize,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn thousand() -> usize {
+    1000
+}
+
+impl Scale {
+    pub(super) fn fault(&self) -> Option<String> {
+        match self {
+            Self::MinMax { low, high } if !(low.is_finite() && high.is_finite() && low < high) => {
+                Some(format!("scale: from {low} to {high} is no range"))
+            }
+            Self::Quantile { count } if !(2..=1 << 16).contains(count) => {
+                Some(format!("scale: {count} quantiles; there are 2 to 65536"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<f64> for Impute {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Impute {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// The words that stand for what is computed.
+const IMPUTES: [(&str, Impute); 3] =
+    [("mean", Impute::Mean), ("median", Impute::Median), ("most_frequent", Impute::MostFrequent)];
+
+impl Serialize for Impute {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            word => {
+                serializer.serialize_str(IMPUTES.iter().find(|(_, other)| other == word).map_or("", |(name, _)| name))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Impute {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Imputes;
+
+        impl Visitor<'_> for Imputes {
+            type Value = Impute;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"mean\", \"median\", \"most_frequent\", a number, or a name or date")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Impute, E> {
+                match IMPUTES.into_iter().find(|(name, _)| *name == text) {
+                    Some((_, word)) => Ok(word),
+                    None if text.is_empty() => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                    None => Ok(text.into()),
+                }
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Impute, E> {
+                Ok(number.into())
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Impute, E> {
+                Ok((number as f64).into())
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Impute, E> {
+                Ok((number as f64).into())
+            }
+        }
+
+        deserializer.deserialize_any(Imputes)
+    }
+}
