@@ -12,6 +12,7 @@ use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::field::Field;
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
 use ringfeed::storage::{Access, Files, Mapping, Storage};
 use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, ReaderSource, Result, State, Workspace, shield, wrap};
@@ -380,5 +381,34 @@ fn settings_read_a_data_set_of_the_hub_in_one_source() {
     for name in ["parquet/many.parquet", "arrow/types.arrow", "arrow/types-stream.arrow", "arrow/feather.feather"] {
         let report = ringfeed::inspect::verify(fixtures(name), 2, |_| ()).unwrap();
         assert!(report.bad.is_empty() && report.samples > 10, "{name}: {report:?}");
+    }
+}
+
+#[test]
+fn a_table_of_pandas_is_prepared_as_the_same_records_in_a_server() {
+    common::watchdog::watch();
+    let recipe = Recipe::new()
+        .column("x", number().impute(Mean).mask().min_max(0.0, 1.0))
+        .column("when", date().unit(DateUnit::Microseconds).part(DatePart::Year).impute("2000-01-01"))
+        .column("flag", number().impute(MostFrequent))
+        .column("kind", category().unknown())
+        .column("row", hash(10));
+    let table = Loader::open(fixtures("parquet").join("pandas.parquet")).unwrap();
+    let prepared = recipe.fit(&table).unwrap();
+    let batch = table.prepare(&prepared).shield().build().unwrap().next().unwrap().unwrap();
+    let (features, codes) = (batch.tensor("features").unwrap(), batch.tensor("categories").unwrap());
+    let expected = [[0.0, 0.0, 2024.0, 1.0], [0.5, 1.0, 2000.0, 0.0], [1.0, 0.0, 1950.0, 0.0]].concat();
+    assert_eq!(features.as_slice::<f32>().unwrap(), expected);
+    let served = [
+        r#"{"x": 1.5, "when": "2024-01-01", "flag": true, "kind": "b", "row": "r"}"#,
+        r#"{"x": null, "flag": null, "row": "s"}"#,
+        r#"{"x": 3, "when": -618105600000000, "flag": 0, "kind": "a", "row": "t"}"#,
+    ];
+    let mut row = prepared.row();
+    for (nth, (text, code)) in served.into_iter().zip([2, 0, 1]).enumerate() {
+        prepared.apply_json(text, &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), &expected[4 * nth..][..4]);
+        assert_eq!(row.i64("categories").unwrap(), &codes.as_slice::<i64>().unwrap()[2 * nth..][..2]);
+        assert_eq!(row.i64("categories").unwrap()[0], code);
     }
 }
