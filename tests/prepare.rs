@@ -272,6 +272,50 @@ fn any_value() -> impl Strategy<Value = (Option<f64>, Option<String>, Option<i64
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Files and records of any kind are refused or taken, and never a panic.
+    #[test]
+    fn damaged_files_and_records_are_refused_or_taken(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), "[-0-9a-z\"{}\\[\\],:.]{0,3}", 0usize..4), 1..4),
+        record in "\\PC{0,30}|\\{(\"(age|city|joined|town|agent)\": ?(null|[-0-9.eE]{1,6}|\"\\PC{0,12}\"|\\[1\\]|true),?){0,4}\\}",
+    ) {
+        let prepared = fitted();
+        let damage = |text: &str| {
+            let mut text = text.to_owned();
+            for (at, with, len) in &cuts {
+                let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+                let first = at.index(starts.len());
+                let end = (first + len).min(starts.len() - 1);
+                text.replace_range(starts[first]..starts[end], with);
+            }
+            text
+        };
+        let apply = |prepared: &Prepared| {
+            let mut row = prepared.row();
+            let _ = prepared.apply_json(&record, &mut row);
+            let _ = prepared.apply_csv("age,city,joined,town,agent", &record, &mut row);
+            let _ = prepared.apply_csv(&record, "1,2,3", &mut row);
+        };
+        apply(&prepared);
+        if let Ok(damaged) = Prepared::from_json(&damage(&prepared.to_json().unwrap())) {
+            apply(&damaged);
+            let _ = damaged.to_json().unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("counted.json");
+        let mut fit = RecipeFit::new(&people()).unwrap();
+        PEOPLE.into_iter().for_each(|person| fit.observe(&values(person)).unwrap());
+        fit.save(&path).unwrap();
+        std::fs::write(&path, damage(&std::fs::read_to_string(&path).unwrap())).unwrap();
+        if let Ok(mut damaged) = RecipeFit::load(&path) {
+            let _ = damaged.merge(&fit);
+            let _ = damaged.finish().map(|prepared| apply(&prepared));
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// However records are shared out, and in whatever order, the fit is the same to the bit.
@@ -535,4 +579,47 @@ fn bad_values_have_a_place_and_a_policy() {
     let missing = Recipe::new().column("agee", number());
     let error = missing.fit(&Loader::open(&path).unwrap()).unwrap_err();
     assert!(error.message().contains("did you mean \"age\"?"), "{error}");
+}
+
+#[test]
+fn several_files_are_one_table_and_bad_rows_are_found_beforehand() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("part-0.csv", "age,city\n1,Oslo\n2,Bergen\n");
+    write("part-1.csv", "age,city\n3,Oslo\n,Tromsø\n");
+    let recipe = Recipe::new().column("age", number().impute(Mean).standardise()).column("city", category());
+    let parts = Loader::open(folder.path().join("part-*.csv")).unwrap();
+    let prepared = recipe.fit(&parts).unwrap();
+    assert_eq!((prepared.records(), prepared.code_counts()), (4, &[("city".to_owned(), 3)][..]));
+    let batches = parts.clone().prepare(&prepared).batch_size(3).shuffle(5).build().unwrap();
+    let mut codes: Vec<i64> = Vec::new();
+    for batch in batches {
+        codes.extend(batch.unwrap().tensor("categories").unwrap().as_slice::<i64>().unwrap());
+    }
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 1, 1, 2]);
+
+    write("part-1.csv", "age,city\n3,Oslo\nx,Tromsø\n3,Molde\n");
+    let report = parts.prepare(&prepared).verify(|_| ()).unwrap();
+    let bad: Vec<_> = report.bad.iter().map(|bad| (bad.location().line, bad.location().column.clone())).collect();
+    assert_eq!(bad, [(Some(3), Some("age".to_owned())), (Some(4), Some("city".to_owned()))]);
+}
+
+#[test]
+fn an_epoch_that_is_resumed_goes_on_with_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    tables(folder.path(), 200);
+    let table = Loader::open(folder.path().join("people.jsonl")).unwrap();
+    let prepared = people().fit(&table).unwrap();
+    let build = || table.clone().prepare(&prepared).batch_size(16).shuffle(9).workers(2).build().unwrap();
+    let bytes = |batch: ringfeed::DataSet| {
+        [batch.tensor("features").unwrap().bytes(), batch.tensor("categories").unwrap().bytes()].concat()
+    };
+    let mut batches = build();
+    let state = (0..5).map(|_| batches.next().unwrap().unwrap().state_after()).last().unwrap();
+    let rest: Vec<Vec<u8>> = batches.map(|batch| bytes(batch.unwrap())).collect();
+    let mut resumed = build();
+    resumed.seek(&state).unwrap();
+    assert_eq!(resumed.map(|batch| bytes(batch.unwrap())).collect::<Vec<_>>(), rest);
+    assert!(rest.len() > 5);
 }
