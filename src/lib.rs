@@ -170,6 +170,11 @@ pub mod source {
     };
 }
 
+/// What a run was like, as one page or as data.
+pub mod report {
+    pub use crate::dataset::{Moment, Report};
+}
+
 /// Batches as a [`futures_core::Stream`] on a tokio runtime.
 #[cfg(feature = "tokio")]
 pub mod stream {

@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::report::Report;
 use ringfeed::source::{Headspace, Replay};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Location,
@@ -202,4 +203,47 @@ fn a_replay_shows_how_fast_the_trainer_would_go() {
     let headspace = Headspace::of(&stats, &stats_of_replay);
     assert!(headspace.factor > 2.0 && headspace.most_samples_per_second < 4.0 / 0.005, "{headspace}");
     assert!(headspace.step_seconds >= 0.005 && headspace.undisturbed_step_seconds >= 0.005, "{headspace}");
+}
+
+#[test]
+fn a_report_is_one_page_and_text_from_data_is_text_on_it() {
+    let decode = |sample| if sample == 17 { ms(30) } else { ms(1) };
+    let mut iterator = AsyncDataSetIterator::new(slow(NONE, decode), &workspace(2, 2)).unwrap();
+    for epoch in iterator.epochs(3) {
+        epoch.unwrap().for_each(|batch| drop(batch.unwrap()));
+    }
+    let report = Report::of(&iterator).about("<script>alert('x')</script>", "a & b");
+    assert!(report.timeline.len() >= 2, "30 batches in at least 0.1 s: {:?}", report.timeline);
+    let samples: f64 = report.timeline.iter().map(|moment| moment.samples_per_second).sum();
+    assert!(samples > 0.0 && report.timeline.iter().all(|moment| moment.waited <= 1.0 && moment.ready <= 3.0));
+    let page = report.to_html();
+    let (head, rest) = report.verdict.to_string().split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    assert!(page.contains(&format!("<b>{head}</b>")) && page.contains(&rest[..20]), "{page}");
+    for part in
+        ["Throughput", "<polyline", "Ready batches", "Stages", "Waits for a batch", "sample: record 17", "a &amp; b"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(
+        !page.contains("<script") && !page.contains("http") && page.contains("&lt;script&gt;"),
+        "nothing runs or loads"
+    );
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let name: String = tag.trim_start_matches('/').chars().take_while(|c| c.is_alphanumeric()).collect();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "tags close in turn");
+        } else if !["meta", "polyline", ""].contains(&name.as_str()) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    let folder = tempfile::tempdir().unwrap();
+    report.save(folder.path().join("run.html")).unwrap();
+    assert_eq!(std::fs::read_to_string(folder.path().join("run.html")).unwrap(), page);
+    report.save(folder.path().join("run.json")).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("run.json")).unwrap()).unwrap();
+    assert_eq!(json["stats"]["samples"], 120);
+    assert_eq!(report.save(folder.path().join("run.txt")).unwrap_err().kind(), ErrorKind::Config);
 }

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(BenchArgs),
+    /// Show two measurements side by side, and which differences are more than chance
+    Compare(CompareArgs),
     /// Print a script that completes this command's words in a shell
     Completions {
         /// The shell
@@ -265,6 +267,27 @@ pub(crate) struct FitArgs {
     pub(crate) json: bool,
 }
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  ringfeed bench photos/ --epochs 5 --json > before.json
+  ringfeed bench photos/ --epochs 5 --workers 4 --json > after.json
+  ringfeed compare before.json after.json
+
+Samples a second differ beyond the spread if no epoch of one run is as fast or as slow as any of the other; measure \
+several epochs for that.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// What `bench --json` printed, or `bench --report FILE.json` wrote
+    pub(crate) first: PathBuf,
+    /// The same of another run
+    pub(crate) second: PathBuf,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   ringfeed bench iris.csv
@@ -274,6 +297,7 @@ Examples:
   ringfeed bench photos/ --shield        # without prefetch, to compare
   ringfeed bench photos/ --device cuda:0 --convert bf16
   ringfeed bench --config loader.toml --workers 8 --json
+  ringfeed bench photos/ --epochs 5 --report run.html    # one page: the verdict, how it went over time, slowest samples
   ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
 With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
@@ -341,6 +365,9 @@ pub(crate) struct BenchArgs {
     /// Convert images of bytes on the device to this type, 0 to 1
     #[arg(long, value_name = "TYPE", requires = "device")]
     convert: Option<ConvertArg>,
+    /// Write a report of the run: a page that needs nothing else (.html), or data (.json)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

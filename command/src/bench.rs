@@ -35,6 +35,8 @@ pub(crate) struct Measurement {
     bytes: u64,
     seconds: f64,
     samples_per_second: f64,
+    /// Of each epoch, so that two runs can be compared with how much each differs from itself.
+    epoch_samples_per_second: Vec<f64>,
     first_batch_ms: f64,
     trainer_wait_seconds: f64,
     skipped: u64,
@@ -89,8 +91,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     }
     batches.begin();
     let (before, begin) = (batches.stats(), Instant::now());
+    let mut epochs = Vec::new();
     for _ in 0..args.epochs {
+        let (samples, begin) = (batches.stats().samples, Instant::now());
         epoch(&mut *batches)?;
+        epochs.push((batches.stats().samples - samples) as f64 / begin.elapsed().as_secs_f64());
     }
     let elapsed = begin.elapsed();
     progress.finish_and_clear();
@@ -101,6 +106,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     };
     let seconds = elapsed.as_secs_f64();
     let upload = batches.uploaded(elapsed)?;
+    if let Some(file) = &args.report {
+        let report = batches.report().stats(stats.clone()).about("batch size", config.batch_size);
+        let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
+        report.about("step", format!("{} ms", args.step_ms)).save(file)?;
+    }
     let headspace = match args.headspace {
         false => None,
         true => {
@@ -123,6 +133,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         bytes: stats.bytes,
         seconds,
         samples_per_second: stats.samples as f64 / seconds,
+        epoch_samples_per_second: epochs,
         first_batch_ms: first_batch.as_secs_f64() * 1e3,
         trainer_wait_seconds: stats.trainer.wait_seconds,
         skipped: stats.skipped,

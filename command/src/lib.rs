@@ -1,11 +1,12 @@
 //! The `ringfeed` command: look into data sets, and measure how fast they can be read.
 //!
-//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan`, `fit` and `bench`
+//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan`, `fit`, `bench` and `compare`
 //! (the work, by the library's public interface alone, to a report), `table` and `output` (a report or an error, for a
 //! person or as JSON).
 
 mod args;
 mod bench;
+mod compare;
 mod entry;
 mod fit;
 mod inspect;
@@ -54,6 +55,7 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
         Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),
         Command::Fit(args) => output::finish(caught(|| fit::fit(&args)), args.json),
+        Command::Compare(args) => output::finish(caught(|| compare::compare(&args)), args.json),
         Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
     }

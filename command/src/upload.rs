@@ -45,6 +45,9 @@ pub(crate) trait Batches {
     /// The figures so far.
     fn stats(&self) -> Stats;
 
+    /// All that is known of the run.
+    fn report(&self) -> ringfeed::report::Report;
+
     /// Begins to measure the upload.
     fn begin(&mut self) {}
 
@@ -106,6 +109,10 @@ impl Batches for OnHost {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
+
+    fn report(&self) -> ringfeed::report::Report {
+        self.0.report()
+    }
 }
 
 struct OnDevice<D: Device> {
@@ -164,6 +171,10 @@ impl<D: Device> Batches for OnDevice<D> {
 
     fn stats(&self) -> Stats {
         self.batches.stats()
+    }
+
+    fn report(&self) -> ringfeed::report::Report {
+        self.batches.report()
     }
 
     fn begin(&mut self) {

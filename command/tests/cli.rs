@@ -507,6 +507,33 @@ fn headspace_is_what_the_trainer_could_do() {
 }
 
 #[test]
+fn runs_are_reported_on_a_page_and_compared() {
+    let (scratch, iris) = (Scratch::new(), fixture("iris.csv"));
+    let page = scratch.path("run.html");
+    let args = [iris.as_str(), "--batch-size", "30", "--epochs", "3", "--step-ms"];
+    let fast = bench(&[&args[..], &["1", "--report", &page]].concat());
+    let slow = bench(&[&args[..], &["60"]].concat());
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("iris.csv") && html.contains("batch size"), "{html}");
+    assert_eq!(fast["epoch_samples_per_second"].as_array().unwrap().len(), 3);
+    let [first, second] =
+        [("fast.json", &fast), ("slow.json", &slow)].map(|(name, run)| scratch.write(name, run.to_string()));
+    let found: Value = serde_json::from_slice(&run(&["compare", &first, &second, "--json"]).stdout).unwrap();
+    let line =
+        |name: &str| found["lines"].as_array().unwrap().iter().find(|line| line["figure"] == name).unwrap().clone();
+    assert!(line("samples/s")["ratio"].as_f64().unwrap() < 0.5, "{found}");
+    assert_eq!(line("samples/s")["beyond_spread"], json!(true), "{found}");
+    assert!(line("step, ms")["second"].as_f64().unwrap() >= 60.0, "{found}");
+    let text = String::from_utf8(run(&["compare", &first, &second]).stdout).unwrap();
+    assert!(text.contains("second by first") && text.contains("second  trainer: "), "{text}");
+    let same: Value = serde_json::from_slice(&run(&["compare", &first, &first, "--json"]).stdout).unwrap();
+    assert!(same["lines"].as_array().unwrap().iter().all(|line| line["beyond_spread"] != json!(true)), "{same}");
+    let other = scratch.write("other.json", "{}");
+    let refused = run(&["compare", &first, &other]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("has no verdict"), "{refused:?}");
+}
+
+#[test]
 fn settings_come_from_a_file_and_flags_override_them() {
     let scratch = Scratch::new();
     scratch.write("data/iris.csv", std::fs::read(fixture("iris.csv")).unwrap());

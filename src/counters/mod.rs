@@ -7,6 +7,7 @@ mod clock;
 mod damage;
 mod histogram;
 mod slowest;
+mod timeline;
 mod trainer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ pub(crate) use clock::{Lap, Spent, process_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use slowest::{Slow, Slowest};
+pub(crate) use timeline::{Moment, Timeline};
 pub(crate) use trainer::{TrainerClock, TrainerCounter};
 
 /// One stage's figures, summed over its threads.
@@ -97,6 +99,7 @@ pub(crate) struct Counters {
     pub(crate) queue: QueueCounter,
     pub(crate) reads: Concurrency,
     pub(crate) slowest: Slowest,
+    pub(crate) timeline: Timeline,
     pub(crate) batches: AtomicU64,
     pub(crate) samples: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -127,6 +130,7 @@ impl Counters {
             queue: QueueCounter::default(),
             reads: Concurrency::default(),
             slowest: Slowest::new(),
+            timeline: Timeline::new(),
             batches: AtomicU64::new(0),
             samples: AtomicU64::new(0),
             bytes: AtomicU64::new(0),

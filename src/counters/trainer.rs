@@ -59,8 +59,8 @@ impl TrainerClock {
         self.entered = Some((now, waited));
     }
 
-    /// The trainer gets an answer: a batch, or something else.
-    pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) {
+    /// The trainer gets an answer, a batch or something else: when that is.
+    pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) -> Instant {
         let (now, waited) = (Instant::now(), counter.waited());
         let (entered, waited_then) = self.entered.take().unwrap_or((now, waited));
         let inside = now.saturating_duration_since(entered).saturating_sub(waited.saturating_sub(waited_then));
@@ -72,5 +72,6 @@ impl TrainerClock {
             counter.ready.fetch_add(u64::from(wait.is_zero()), Ordering::Relaxed);
             counter.waits.record(wait, 1);
         }
+        now
     }
 }

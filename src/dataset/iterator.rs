@@ -8,6 +8,7 @@ use crate::stats::Stats;
 use crate::sync::Mutex;
 
 use super::batch::DataSet;
+use super::report::{Moment, Report};
 use super::settle::BadRecord;
 use super::state::State;
 
@@ -99,6 +100,23 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
 
     /// The first bad records that were left out or replaced, by name.
     fn bad_records(&self) -> Vec<BadRecord>;
+
+    /// How the run went over time, as far as that was kept.
+    fn timeline(&self) -> Vec<Moment> {
+        Vec::new()
+    }
+
+    /// Everything that is known of the run, to be saved as a page or as data.
+    fn report(&self) -> Report {
+        Report::of(self)
+    }
+}
+
+impl Report {
+    /// What an iterator knows now.
+    pub fn of(iterator: &(impl DataSetIterator + ?Sized)) -> Self {
+        Self::new(iterator.stats(), iterator.timeline(), iterator.bad_records())
+    }
 }
 
 impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
@@ -136,6 +154,10 @@ impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
 
     fn bad_records(&self) -> Vec<BadRecord> {
         (**self).bad_records()
+    }
+
+    fn timeline(&self) -> Vec<Moment> {
+        (**self).timeline()
     }
 }
 

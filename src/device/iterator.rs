@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::counters::{TrainerClock, TrainerCounter};
-use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, State, caught};
+use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::{Stats, TrainerStats};
@@ -224,6 +224,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
     pub fn bad_records(&self) -> Vec<BadRecord> {
         self.read_figures();
         self.figures.lock().1.clone()
+    }
+
+    /// Everything that is known of the run, to be saved as a page or as data.
+    pub fn report(&self) -> Report {
+        Report::new(self.stats(), Vec::new(), self.bad_records())
     }
 
     fn read_figures(&self) {

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::counters::Counters;
-use crate::dataset::{BadRecord, DataSet, DataSetIterator, Source, State};
+use crate::dataset::{BadRecord, DataSet, DataSetIterator, Moment, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::Stats;
@@ -156,6 +156,10 @@ impl DataSetIterator for AsyncDataSetIterator {
         let scheduled = self.workspace.pool().ok().and_then(Pool::scheduled);
         let workers = Workers { threads: self.workspace.workers(), scheduled };
         self.delivery.stats(&*self.session.filler, self.session.ring.stats(), &self.workspace, workers)
+    }
+
+    fn timeline(&self) -> Vec<Moment> {
+        self.delivery.timeline()
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use crate::counters::{Counters, TrainerClock};
-use crate::dataset::{BadRecord, BadRecords, Batch, BatchPlan, DataSet, Filler, Opened, Settle, State, caught};
+use crate::dataset::{
+    BadRecord, BadRecords, Batch, BatchPlan, DataSet, Filler, Moment, Opened, Settle, State, caught, moments,
+};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::Fingerprint;
 use crate::ring::{Draft, RingStats};
@@ -94,7 +96,8 @@ impl Delivery {
         self.asked = true;
         self.done = !matches!(delivered, Some(Ok(_)));
         self.silent = delivered.is_none();
-        self.clock.leave(&self.counters.trainer, !self.done);
+        let now = self.clock.leave(&self.counters.trainer, !self.done);
+        self.counters.note_moment(now);
         delivered
     }
 
@@ -188,6 +191,10 @@ impl Delivery {
 
     pub(super) fn policy(&self) -> BadRecords {
         self.settle.policy()
+    }
+
+    pub(super) fn timeline(&self) -> Vec<Moment> {
+        moments(&self.counters.timeline)
     }
 
     /// The figures so far. `workers` are the threads that fill; none without prefetch.

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::counters::{Counters, Lap};
 use crate::dataset::{
-    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Opened, PlanTerms, Planner, Source, State, caught,
-    fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
+    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
+    caught, fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -232,6 +232,10 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     fn stats(&self) -> Stats {
         let workers = Workers { threads: 0, scheduled: None };
         self.delivery.stats(&*self.filler, self.ring.stats(), &self.workspace, workers)
+    }
+
+    fn timeline(&self) -> Vec<Moment> {
+        self.delivery.timeline()
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

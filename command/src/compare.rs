@@ -1,0 +1,148 @@
+//! Two runs side by side: what differs, and by more than each differs from itself.
+
+use std::path::Path;
+
+use ringfeed::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::CompareArgs;
+use crate::output::Report;
+use crate::table::{Column, Table, figure, one_line};
+
+/// One figure of both runs.
+#[derive(Serialize)]
+pub(crate) struct Line {
+    figure: &'static str,
+    first: f64,
+    second: f64,
+    /// The second by the first; absent where the first is nothing.
+    ratio: Option<f64>,
+    /// Whether they differ by more than the epochs of either run do; absent where that is not known.
+    beyond_spread: Option<bool>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Comparison {
+    first: String,
+    second: String,
+    lines: Vec<Line>,
+    verdicts: [String; 2],
+}
+
+/// A report that `bench --json` or `--report FILE.json` wrote.
+struct Run {
+    json: Value,
+    /// Samples a second of each epoch, where they were written down.
+    epochs: Vec<f64>,
+}
+
+impl Run {
+    fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        let json: Value = serde_json::from_slice(&text).map_err(|error| {
+            let message = format!("this is no JSON of `bench --json` or `bench --report`: {error}");
+            Error::new(ErrorKind::Format, message).at_path(path)
+        })?;
+        if json["verdict"]["limit"].as_str().is_none() {
+            let message = "this has no verdict: give what `bench --json` printed, or `bench --report FILE.json` wrote";
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        let epochs = json["epoch_samples_per_second"].as_array();
+        let epochs = epochs.map(|epochs| epochs.iter().filter_map(Value::as_f64).collect()).unwrap_or_default();
+        Ok(Self { json, epochs })
+    }
+
+    /// A value of `bench --json`, or of the figures of a report.
+    fn at(&self, pointer: &str) -> Option<f64> {
+        let value = self.json.pointer(pointer).or_else(|| self.json.pointer(&format!("/stats{pointer}")));
+        value.and_then(Value::as_f64)
+    }
+
+    fn trainer_seconds(&self) -> Option<f64> {
+        let parts = ["wait", "busy", "deliver"].map(|part| self.at(&format!("/trainer/{part}_seconds")));
+        parts.into_iter().sum()
+    }
+
+    fn samples_per_second(&self) -> Option<f64> {
+        self.at("/samples_per_second").or_else(|| Some(self.at("/samples")? / self.trainer_seconds()?))
+    }
+
+    fn stage(&self, name: &str) -> Option<f64> {
+        let stages = self.json.pointer("/stages").or_else(|| self.json.pointer("/stats/stages"))?;
+        let stage = stages.as_array()?.iter().find(|stage| stage["name"] == name)?;
+        let samples = stage["samples"].as_f64().filter(|samples| *samples > 0.0)?;
+        Some(1e6 * stage["busy_seconds"].as_f64()? / samples)
+    }
+
+    fn verdict(&self) -> String {
+        let part = |name: &str| self.json["verdict"][name].as_str().unwrap_or_default().to_owned();
+        format!("{}: {}; {}", part("limit").replace('_', " "), part("evidence"), part("advice"))
+    }
+
+    /// The slowest and the fastest epoch.
+    fn range(&self) -> Option<[f64; 2]> {
+        let fold = |with: fn(f64, f64) -> f64, from| self.epochs.iter().copied().fold(from, with);
+        (self.epochs.len() >= 2).then(|| [fold(f64::min, f64::INFINITY), fold(f64::max, 0.0)])
+    }
+}
+
+pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
+    let (first, second) = (Run::read(&args.first)?, Run::read(&args.second)?);
+    let mut lines = Vec::new();
+    let mut line = |figure, value: &dyn Fn(&Run) -> Option<f64>, beyond_spread| {
+        if let (Some(first), Some(second)) = (value(&first), value(&second)) {
+            let ratio = (first != 0.0).then(|| second / first);
+            lines.push(Line { figure, first, second, ratio, beyond_spread });
+        }
+    };
+    let apart = first
+        .range()
+        .zip(second.range())
+        .map(|([low, high], [other_low, other_high])| other_low > high || other_high < low);
+    line("samples/s", &Run::samples_per_second, apart);
+    line("trainer waited, %", &|run| Some(100.0 * run.json["verdict"]["waited"].as_f64()?), None);
+    line("step, ms", &|run| Some(1e3 * run.at("/trainer/busy_seconds")? / run.at("/trainer/batches")?), None);
+    line("wait p99, ms", &|run| Some(1e3 * run.at("/trainer/waits/p99_seconds")?), None);
+    line("plan, us/sample", &|run| run.stage("plan"), None);
+    line("read, us/sample", &|run| run.stage("read"), None);
+    line("decode, us/sample", &|run| run.stage("decode"), None);
+    line("transform, us/sample", &|run| run.stage("transform"), None);
+    line("memory, bytes", &|run| run.at("/memory_bytes"), None);
+    let name = |path: &Path| crate::output::lossy(path);
+    let verdicts = [first.verdict(), second.verdict()];
+    Ok(Comparison { first: name(&args.first), second: name(&args.second), lines, verdicts })
+}
+
+impl Report for Comparison {
+    fn text(&self, width: usize) -> String {
+        let columns = ["figure", "first", "second", "second by first", "beyond the spread"];
+        let mut table = Table::new(&[
+            Column::Text(columns[0]),
+            Column::Number(columns[1]),
+            Column::Number(columns[2]),
+            Column::Number(columns[3]),
+            Column::Text(columns[4]),
+        ]);
+        for line in &self.lines {
+            table.row([
+                line.figure.to_owned(),
+                figure(line.first),
+                figure(line.second),
+                line.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x")),
+                match line.beyond_spread {
+                    Some(true) => "yes".to_owned(),
+                    Some(false) => "no".to_owned(),
+                    None => "not known".to_owned(),
+                },
+            ]);
+        }
+        let [first, second] = self.verdicts.each_ref().map(|verdict| one_line(verdict));
+        format!(
+            "first   {}\nsecond  {}\n\n{}\nfirst   {first}\nsecond  {second}\n",
+            one_line(&self.first),
+            one_line(&self.second),
+            table.render(width)
+        )
+    }
+}

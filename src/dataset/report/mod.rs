@@ -1,0 +1,7 @@
+//! What a run was like, as one page or as data.
+
+mod page;
+mod run;
+
+pub(crate) use run::moments;
+pub use run::{Moment, Report};

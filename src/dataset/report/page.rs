@@ -1,0 +1,233 @@
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::write_whole;
+use crate::stats::{Stats, Verdict};
+
+use super::run::{Moment, Report};
+
+/// Names of more slow and bad samples than these stand in the data, and not on the page.
+const LISTED: usize = 20;
+
+impl Report {
+    /// One page of HTML that needs nothing else: no network, no script.
+    pub fn to_html(&self) -> String {
+        let mut page = String::new();
+        // Writing to a string does not fail.
+        let _ = write(&mut page, self);
+        page
+    }
+
+    /// Writes it to a file: a page if its name ends in `.html`, data if it ends in `.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for another name; [`ErrorKind::Io`] if the file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let text = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("html") => self.to_html(),
+            Some("json") => serde_json::to_string(self)
+                .map_err(|error| Error::new(ErrorKind::Data, format!("the report can't be written: {error}")))?,
+            _ => {
+                let message = "a report is a page (.html) or data (.json): let the file's name say which";
+                return Err(Error::new(ErrorKind::Config, message).at_path(path));
+            }
+        };
+        write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
+    }
+}
+
+/// Text from wherever, as text of a page.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            control if control.is_control() => write!(f, "{}", control.escape_default()),
+            other => f.write_char(other),
+        })
+    }
+}
+
+fn write(page: &mut String, report: &Report) -> fmt::Result {
+    let stats = &report.stats;
+    write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>Ringfeed: a run</title>\n<style>\n{}</style>\n</head>\n<body>\n\
+         <h1>Ringfeed: a run</h1>\n",
+        include_str!("page.css")
+    )?;
+    verdict(page, &report.verdict)?;
+    figures(page, stats)?;
+    if report.timeline.len() >= 2 {
+        over_time(page, "Throughput", "samples a second", &report.timeline, |moment| moment.samples_per_second, None)?;
+        let ahead = Some(stats.queue.prefetch as f64).filter(|prefetch| *prefetch > 0.0);
+        over_time(
+            page,
+            "Ready batches",
+            "batches that waited for the trainer",
+            &report.timeline,
+            |moment| moment.ready,
+            ahead,
+        )?;
+        over_time(
+            page,
+            "Waiting",
+            "share of the time that the trainer waited",
+            &report.timeline,
+            |moment| moment.waited,
+            Some(1.0),
+        )?;
+    }
+    stages(page, stats)?;
+    waits(page, stats)?;
+    let slow = stats.slowest.iter().map(|slow| (slow.name.as_str(), milliseconds(slow.seconds())));
+    list(page, "Slowest samples", ("sample", "time"), slow)?;
+    let bad = report.bad_records.iter().map(|bad| (bad.error.as_str(), format!("{}x", bad.times)));
+    list(page, "Bad samples", ("sample", "met"), bad)?;
+    list(
+        page,
+        "Settings and machine",
+        ("what", "value"),
+        report.about.iter().map(|(name, value)| (name.as_str(), value.clone())),
+    )?;
+    page.write_str("</body>\n</html>\n")
+}
+
+fn verdict(page: &mut String, verdict: &Verdict) -> fmt::Result {
+    let sentence = verdict.to_string();
+    let (head, rest) = sentence.split_once(": ").unwrap_or((&sentence, ""));
+    writeln!(page, "<section class=\"verdict\"><b>{}</b>{}</section>", Text(head), Text(rest))
+}
+
+fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
+    let (trainer, queue) = (&stats.trainer, &stats.queue);
+    let rate = if trainer.seconds() > 0.0 { stats.samples as f64 / trainer.seconds() } else { 0.0 };
+    page.write_str("<section class=\"figures\">\n")?;
+    let mut figure = |value: String, name: &str| writeln!(page, "<div><b>{value}</b><span>{name}</span></div>");
+    figure(format!("{rate:.0}"), "samples a second")?;
+    figure(percent(trainer.waited()), "of the time the trainer waited")?;
+    figure(percent(trainer.readiness()), "of the batches were ready when asked for")?;
+    figure(format!("{:.1}", queue.mean_ready()), "batches ready in the mean")?;
+    figure(milliseconds(trainer.steps.p50_seconds), "for half of the trainer's steps")?;
+    figure(stats.samples.to_string(), "samples")?;
+    page.write_str("</section>\n")
+}
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 160.0;
+
+/// A line over time. Beside the line nothing is needed to read it: the highest value and the time stand at its ends.
+fn over_time(
+    page: &mut String,
+    title: &str,
+    what: &str,
+    moments: &[Moment],
+    value: impl Fn(&Moment) -> f64,
+    top: Option<f64>,
+) -> fmt::Result {
+    let most = moments.iter().map(&value).fold(top.unwrap_or(0.0), f64::max).max(f64::MIN_POSITIVE);
+    let end = moments.last().map_or(1.0, |moment| moment.seconds).max(f64::MIN_POSITIVE);
+    write!(
+        page,
+        "<h2>{title}</h2>\n<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title} over time\"><polyline \
+         fill=\"none\" stroke=\"var(--first)\" stroke-width=\"2\" points=\""
+    )?;
+    for moment in moments {
+        let (x, y) = (WIDTH * moment.seconds / end, HEIGHT - 20.0 - (HEIGHT - 45.0) * value(moment) / most);
+        write!(page, "{x:.1},{y:.1} ")?;
+    }
+    writeln!(
+        page,
+        "\"/><text x=\"6\" y=\"16\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">{end:.2} s</text></svg><figcaption>{what}\
+         </figcaption></figure>",
+        if most >= 10.0 { format!("{most:.0}") } else { format!("{most:.2}") },
+        WIDTH - 6.0,
+        HEIGHT - 5.0
+    )
+}
+
+fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
+    page.write_str(
+        "<h2>Stages</h2>\n<div class=\"scroll\"><table><tr><th>stage</th><th>threads</th><th>busy</th><th>on a core</th>\
+         <th>p50</th><th>p99</th><th>samples</th></tr>\n",
+    )?;
+    for stage in &stats.stages {
+        let time = stats.trainer.seconds() * stage.threads as f64;
+        let busy = if time > 0.0 { (stage.busy_seconds / time).min(1.0) } else { 0.0 };
+        let core = stage.cpu_seconds.filter(|_| stage.busy_seconds > 0.0);
+        let core = core.map_or_else(|| "-".to_owned(), |cpu| percent(cpu / stage.busy_seconds));
+        let (p50, p99) = (milliseconds(stage.times.p50_seconds), milliseconds(stage.times.p99_seconds));
+        writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{} <span class=\"bar\" style=\"width:{:.2}rem\"></span></td><td>{core}</td><td>{p50}</td>\
+             <td>{p99}</td><td>{}</td></tr>",
+            stage.name,
+            stage.threads,
+            percent(busy),
+            4.0 * busy,
+            stage.samples
+        )?;
+    }
+    page.write_str("</table></div>\n")
+}
+
+/// How often the trainer waited how long.
+fn waits(page: &mut String, stats: &Stats) -> fmt::Result {
+    let buckets: Vec<(f64, u64)> = stats.trainer.waits.buckets().collect();
+    let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    if most == 0 {
+        return Ok(());
+    }
+    page.write_str(
+        "<h2>Waits for a batch</h2>\n<div class=\"scroll\"><table><tr><th>up to</th><th>batches</th></tr>\n",
+    )?;
+    for (to, count) in buckets {
+        let width = 12.0 * count as f64 / most as f64;
+        let up_to = if to < 2e-9 { "not at all".to_owned() } else { milliseconds(to) };
+        writeln!(
+            page,
+            "<tr><td>{up_to}</td><td>{count} <span class=\"bar\" style=\"width:{width:.2}rem\"></span></td></tr>"
+        )?;
+    }
+    page.write_str("</table></div>\n")
+}
+
+fn list<'a>(
+    page: &mut String,
+    title: &str,
+    heads: (&str, &str),
+    rows: impl ExactSizeIterator<Item = (&'a str, String)>,
+) -> fmt::Result {
+    let count = rows.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let (first, second) = heads;
+    writeln!(page, "<h2>{title}</h2>\n<div class=\"scroll\"><table><tr><th>{first}</th><th>{second}</th></tr>")?;
+    for (name, value) in rows.take(LISTED) {
+        writeln!(page, "<tr><td>{}</td><td>{}</td></tr>", Text(name), Text(&value))?;
+    }
+    page.write_str("</table></div>\n")?;
+    if count > LISTED { writeln!(page, "<p class=\"note\">and {} more</p>", count - LISTED) } else { Ok(()) }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn milliseconds(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.1} ms", 1e3 * s),
+        s => format!("{:.1} us", 1e6 * s),
+    }
+}
