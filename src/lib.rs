@@ -115,6 +115,7 @@ pub mod formats {
     pub use crate::read::idx::Idx;
     pub use crate::read::images::{FolderOptions, Images};
     pub use crate::read::jsonl::Jsonl;
+    pub use crate::read::libsvm::Libsvm;
     pub use crate::read::npy::Npy;
     pub use crate::read::npz::Npz;
     pub use crate::read::raw::Raw;

@@ -17,8 +17,8 @@ use ringfeed::formats::Safetensors;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, Median, Recipe, category, date, hash, number};
 use ringfeed::read::{
-    FieldReader, JsonLines, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch, TfRecordOptions,
-    TfRecords, Value,
+    FieldReader, JsonLines, LibsvmOptions, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch,
+    SparseLines, TfRecordOptions, TfRecords, Value,
 };
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
@@ -363,6 +363,29 @@ fn rows_of_several_arrays_allocate_nothing_per_batch() {
                 let mut readers = source.open(&Files::local(), &MemoryBudget::unlimited()).unwrap().into_iter();
                 let first = ReaderSource::new(readers.next().unwrap()).batch_size(64).shuffle(1);
                 readers.fold(first, ReaderSource::and)
+            });
+        }
+    }
+}
+
+#[test]
+fn sparse_rows_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.svm");
+    let row = |n: usize| format!("{} qid:{n} 1:{n} 3:0.5 {}:-1e-3 # {n}\n", n % 3, 4 + n % 90);
+    std::fs::write(&path, (0..10_000).map(row).collect::<String>()).unwrap();
+    let dense: [(String, Field); 2] =
+        [("features".into(), field::Numbers::f32().into()), ("label".into(), field::Class.into())];
+    let sparse: [(String, Field); 2] =
+        [("indices".into(), field::Tokens::new(4).into()), ("values".into(), field::Numbers::f32().max_len(4).into())];
+    for (fields, features) in [(dense, Some(100)), (sparse, None)] {
+        for access in [Access::Read, MAPPED] {
+            assert_none("sparse rows", || {
+                let options = LibsvmOptions { features, access, ..LibsvmOptions::default() };
+                let budget = MemoryBudget::unlimited();
+                let rows = SparseLines::open(&Files::local(), &path, &options, &budget).unwrap();
+                ReaderSource::new(FieldReader::new(rows, &fields, &budget).unwrap()).batch_size(64).shuffle(1)
             });
         }
     }

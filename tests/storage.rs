@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::csv::CsvOptions;
-use ringfeed::formats::{CsvSequences, Idx, Npz, Safetensors, TfRecord};
+use ringfeed::formats::{CsvSequences, Idx, Libsvm, Npz, Safetensors, TfRecord};
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
@@ -165,6 +165,7 @@ fn data() -> tempfile::TempDir {
     std::fs::write(at("steps.tfrecord"), (0..500).flat_map(example).collect::<Vec<u8>>()).unwrap();
     std::fs::copy(fixtures.join("npz/packed.npz"), at("packed.npz")).unwrap();
     std::fs::copy(fixtures.join("safetensors/arrays.safetensors"), at("arrays.safetensors")).unwrap();
+    std::fs::copy(fixtures.join("libsvm/base-1.svm"), at("rows.svm")).unwrap();
     let labels = "t10k-labels-idx1-ubyte.gz";
     std::fs::copy(fixtures.join("mnist").join(labels), at(labels)).unwrap();
     for name in ["wds-000.tar", "wds-001.tar"] {
@@ -202,6 +203,10 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         (
             "safetensors",
             Loader::new(SourceConfig::new(Safetensors, at("arrays.safetensors"), Default::default())).batch_size(2),
+        ),
+        (
+            "libsvm",
+            Loader::new(SourceConfig::new(Libsvm, at("rows.svm"), Default::default())).batch_size(4).shuffle(11),
         ),
         ("tfrecord", Loader::new(SourceConfig::new(TfRecord, at("steps.tfrecord"), Default::default())).shuffle(9)),
         ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),

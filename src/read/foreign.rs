@@ -14,7 +14,6 @@ const TABLE: &str = "write it as CSV, or as NPY if it holds numbers alone (panda
 const UNPACK: &str = "unpack it, and name what was in it";
 const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed its records from an iterator of your own";
 const TENSORS: &str = "save its arrays as NPY";
-const SPARSE: &str = "write it as CSV or NPY, or feed its records from an iterator of your own";
 const MEDIA: &str = "Ringfeed reads images, but neither sound nor film: write what is to be learnt from as NPY";
 const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
 
@@ -44,7 +43,7 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
 ];
 
 /// Endings of names, separated by blanks, what they say that a file is, and what to do.
-const NAMES: [(&str, &str, &str); 15] = [
+const NAMES: [(&str, &str, &str); 14] = [
     ("parquet pq", "a Parquet file", TABLE),
     ("arrow arrows feather ipc", "an Arrow file", TABLE),
     ("orc", "an ORC file", TABLE),
@@ -55,7 +54,6 @@ const NAMES: [(&str, &str, &str); 15] = [
     ("xls xlsx ods", "a spreadsheet", TABLE),
     ("zip 7z rar bz2 xz lz4 tgz", "an archive or a compressed file", UNPACK),
     ("json jsonl ndjson ipynb", "JSON", OBJECTS),
-    ("svm svmlight libsvm", "an svmlight file", SPARSE),
     ("xml html htm svg", "XML or HTML", OBJECTS),
     (
         "yaml yml toml ini cfg",
@@ -100,7 +98,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     if most(is_json) || matches!(lines.first(), Some(&(b"{" | b"[" | b"[{"))) {
         return Some(Foreign { what: "JSON", advice: OBJECTS });
     }
-    most(is_sparse).then_some(Foreign { what: "an svmlight file", advice: SPARSE })
+    None
 }
 
 /// What the name of a file says that it is, compressed or not.
@@ -117,18 +115,4 @@ fn is_json(line: &[u8]) -> bool {
         [b'[', .., b']' | b','] => true,
         _ => false,
     }
-}
-
-/// Whether a line is a label with pairs of index and value, as svmlight has them.
-fn is_sparse(line: &[u8]) -> bool {
-    let Ok(line) = std::str::from_utf8(line) else { return false };
-    let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
-    let is_number = |word: &str| word.parse::<f64>().is_ok();
-    let is_pair = |word: &str| {
-        word.split_once(':')
-            .is_some_and(|(index, value)| (index == "qid" || index.parse::<u64>().is_ok()) && is_number(value))
-    };
-    let has_label = words.next().is_some_and(|labels| labels.split(',').all(is_number));
-    let mut words = words.peekable();
-    has_label && words.peek().is_some() && words.all(is_pair)
 }

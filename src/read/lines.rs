@@ -102,6 +102,17 @@ impl Lines {
     ///
     /// As [`index`](Self::index).
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::open_commented(files, path, options, None, budget)
+    }
+
+    /// The same without the lines that begin with this mark.
+    pub(super) fn open_commented(
+        files: &Files,
+        path: &Path,
+        options: &LineOptions,
+        comment: Option<char>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let LineOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads } =
             options.clone();
         let csv = CsvOptions {
@@ -111,6 +122,7 @@ impl Lines {
             max_record_bytes,
             max_unpacked_bytes,
             threads,
+            comment,
             ..CsvOptions::default()
         };
         let (rows, stored_bytes) = open_lines(files, path, &csv, budget)?;

@@ -72,7 +72,13 @@ pub(crate) fn open_lines(
 ) -> Result<(Rows, u64)> {
     let text = Text::open_in(files, path, options.encoding.as_deref())?;
     let format = Format {
-        dialect: Dialect { delimiter: b'\n', quote: b'"', has_quotes: false, comment: None, terminator: b'\n' },
+        dialect: Dialect {
+            delimiter: b'\n',
+            quote: b'"',
+            has_quotes: false,
+            comment: options.comment.and_then(|mark| u8::try_from(mark).ok()),
+            terminator: b'\n',
+        },
         header: false,
         header_reason: String::new(),
         names: Vec::new(),

@@ -193,6 +193,8 @@ mod tests {
         assert_eq!(detected("photo.csv", b"\x89PNG\r\n\x1a\n").unwrap(), "images");
         assert_eq!(detected("table.dat", b"a,b\n1,2\n").unwrap(), "csv");
         assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), "csv");
+        assert_eq!(detected("a1a.csv", b"-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n").unwrap(), "libsvm");
+        assert_eq!(detected("a1a", b"1,3 qid:7 3:1 11:1\n2 qid:7 5:1e-3\nrubbish\n").unwrap(), "libsvm");
     }
 
     #[test]
@@ -201,6 +203,7 @@ mod tests {
         assert_eq!(detected("array.npy", b"rubbish").unwrap(), "npy");
         assert_eq!(detected("cat.JPG", b"rubbish").unwrap(), "images");
         assert_eq!(detected("empty.csv", b"").unwrap(), "csv");
+        assert_eq!(detected("train.svm.gz", b"").unwrap(), "libsvm");
     }
 
     #[test]
@@ -239,9 +242,6 @@ mod tests {
             ("data.csv", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "JSON"),
             ("lines", "\": 1, \"b\": 2}\n{ \"a\": 3, \"b\": 4}\n{\"a\": 5}\n{\"a\"", "JSON"),
             ("lines", "[1, 2]\n[3, 4]\n", "JSON"),
-            ("a1a.csv", "-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n", "svmlight"),
-            ("a1a", "1,3 qid:7 3:1 11:1\n2 qid:7 5:1e-3\nrubbish\n", "svmlight"),
-            ("train.svm.gz", "", "svmlight"),
             ("page.csv", "\n<!DOCTYPE html>\n<html>404</html>", "HTML"),
             ("big.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
             #[cfg(not(feature = "parquet"))]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::read::{
-    Csv, CsvSequences, Idx, Images, Jsonl, Npy, Npz, Raw, Safetensors, Tar, TextLines, TfRecord, Tokens,
+    Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextLines, TfRecord, Tokens,
 };
 
 use super::Format;
@@ -36,6 +36,7 @@ impl Formats {
             AnyFormat::new(crate::read::Arrow),
             AnyFormat::new(TfRecord),
             AnyFormat::new(Jsonl),
+            AnyFormat::new(Libsvm),
             AnyFormat::new(Csv),
             AnyFormat::new(Raw),
             AnyFormat::new(Tokens),
