@@ -17,7 +17,7 @@ impl Formats {
     /// features with most records and their labels.
     ///
     /// A file is of the format that it holds, or else of the one that its name says. Other text is CSV if its name says so, or
-    /// if it looks like a table: its first records are divided evenly, and a column holds numbers. HTML, svmlight and other
+    /// if it looks like a table: its first records are divided evenly, and a column holds numbers. HTML and other
     /// known formats that are not read are refused, whatever their names. A folder is one of images if a subfolder
     /// holds any, otherwise of what most of its files are by their names.
     ///
