@@ -50,8 +50,8 @@ pub mod csv {
 /// Image files in folders and lists: how they are decoded, resized and augmented.
 pub mod images {
     pub use crate::decode::{
-        CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
-        ResizeFilter,
+        AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
+        LearnedPolicy, PixelOrder, ResizeFilter,
     };
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }

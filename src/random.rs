@@ -55,6 +55,26 @@ impl RandomKey {
     }
 }
 
+impl RandomKey {
+    /// A number from the gamma distribution (Marsaglia and Tsang: "A simple method for generating gamma variables", 2000).
+    pub(crate) fn gamma(self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let power = (1.0 - self.unit(u64::MAX)).powf(1.0 / shape);
+            return power * self.with(3).gamma(shape + 1.0);
+        }
+        let d = shape - 1.0 / 3.0;
+        let c = 1.0 / (9.0 * d).sqrt();
+        for n in 0..1 << 20 {
+            let (x, u) = (self.with(4).normal(n), 1.0 - self.unit(n));
+            let v = (1.0 + c * x).powi(3);
+            if v > 0.0 && u.ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+                return d * v;
+            }
+        }
+        d
+    }
+}
+
 /// Random bits as a number below `limit`; 0 if the limit is 0.
 pub(crate) fn scaled(bits: u64, limit: u64) -> u64 {
     ((u128::from(bits) * u128::from(limit)) >> 64) as u64

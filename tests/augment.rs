@@ -9,7 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Waves, see_all, workspace};
-use ringfeed::images::{Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, PixelOrder};
+use ringfeed::images::{
+    AugmentRecipe, Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, LearnedPolicy, PixelOrder,
+};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
 use ringfeed::source::{Source, Transformed};
@@ -381,6 +383,15 @@ fn further_operations() -> Vec<ImageAugment> {
     ]
 }
 
+fn policies() -> Vec<ImageAugment> {
+    vec![
+        ImageAugment::rand_augment(),
+        ImageAugment::trivial_augment(),
+        ImageAugment::auto_augment(LearnedPolicy::Cifar10),
+        ImageAugment::aug_mix(),
+    ]
+}
+
 /// Each sample's bytes in the next epoch.
 fn by_sample(iterator: &mut dyn DataSetIterator) -> BTreeMap<u64, Vec<u8>> {
     let mut samples = BTreeMap::new();
@@ -394,7 +405,7 @@ fn by_sample(iterator: &mut dyn DataSetIterator) -> BTreeMap<u64, Vec<u8>> {
 }
 
 fn photos() -> Loader {
-    let list = [every_operation(), further_operations()].concat();
+    let list = [every_operation(), further_operations(), policies()].concat();
     Loader::images(fixture("photos")).size(40, 48).augment(list).batch_size(4).workers(1)
 }
 
@@ -677,6 +688,10 @@ fn nonsense_is_refused_with_all_of_its_faults() {
         (None, vec![ImageAugment::Posterise { bits: 0, probability: 1.0 }], "bits = 0"),
         (None, vec![ImageAugment::Sharpness { factor: -1.0, probability: 1.0 }], "factor = -1"),
         (None, vec![ImageAugment::Invert { probability: 2.0 }], "invert: a probability of 2"),
+        (None, vec![serde_json::from_str(r#"{"kind": "rand_augment", "magnitude": 31}"#).unwrap()], "the last is 30"),
+        (None, vec![serde_json::from_str(r#"{"kind": "trivial_augment", "bins": 1}"#).unwrap()], "bins = 1"),
+        (None, vec![serde_json::from_str(r#"{"kind": "aug_mix", "severity": 11}"#).unwrap()], "severity = 11"),
+        (None, vec![serde_json::from_str(r#"{"kind": "aug_mix", "width": 17}"#).unwrap()], "width = 17"),
     ] {
         let found = faults(size, list);
         assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
@@ -708,6 +723,10 @@ fn settings_are_plain_data_with_the_defaults_of_torchvision() {
             { kind = "autocontrast" },
             { kind = "invert" },
             { kind = "sharpness", factor = 2 },
+            { kind = "rand_augment" },
+            { kind = "trivial_augment" },
+            { kind = "auto_augment", policy = "cifar10" },
+            { kind = "aug_mix" },
         ]
     "#;
     let options: ImageOptions = toml::from_str(text).unwrap();
@@ -736,7 +755,7 @@ fn settings_are_plain_data_with_the_defaults_of_torchvision() {
         ImageAugment::Invert { probability: 0.5 },
         ImageAugment::Sharpness { factor: 2.0, probability: 0.5 },
     ];
-    assert_eq!(options.augment, expected);
+    assert_eq!(options.augment, [&expected[..], &policies()].concat());
     let json = serde_json::to_string(&options).unwrap();
     assert_eq!(serde_json::from_str::<ImageOptions>(&json).unwrap(), options);
     for wrong in [
@@ -747,6 +766,57 @@ fn settings_are_plain_data_with_the_defaults_of_torchvision() {
         assert!(toml::from_str::<ImageOptions>(wrong).is_err(), "{wrong}");
     }
     assert!(ImageOptions::default().augment.is_empty(), "off unless it is listed");
+}
+
+#[test]
+fn recipes_are_lists_by_a_name() {
+    for (name, recipe, count) in [
+        ("imagenet", AugmentRecipe::Imagenet, 2),
+        ("cifar", AugmentRecipe::Cifar, 2),
+        ("simclr", AugmentRecipe::Simclr, 5),
+        ("dino_global", AugmentRecipe::DinoGlobal, 5),
+        ("dino_global_2", AugmentRecipe::DinoGlobal2, 6),
+        ("dino_local", AugmentRecipe::DinoLocal, 5),
+    ] {
+        let text = format!("size = [32, 32]\naugment = {name:?}");
+        let options: ImageOptions = toml::from_str(&text).unwrap();
+        assert_eq!(options.augment, recipe.operations());
+        assert_eq!(options.augment.len(), count);
+        assert!(options.faults().is_empty(), "{name}: {:?}", options.faults());
+    }
+    let error = toml::from_str::<ImageOptions>("augment = \"simclear\"").unwrap_err().to_string();
+    assert!(error.contains("simclr"), "{error}");
+}
+
+#[test]
+fn views_of_a_sample_are_pictures_of_their_own() {
+    let text = |workers: usize, shield: bool| {
+        format!(
+            r#"
+                batch_size = 3
+                workers = {workers}
+                shield = {shield}
+                [source]
+                path = "fixtures/photos"
+                [fields]
+                global_1 = {{ from = "image", image = [48, 48], augment = "dino_global", resize = "bicubic" }}
+                global_2 = {{ from = "image", image = [48, 48], augment = "dino_global_2", resize = "bicubic" }}
+                local_1 = {{ from = "image", image = [24, 24], augment = "dino_local", resize = "bicubic" }}
+                local_2 = {{ from = "image", image = [24, 24], augment = "dino_local", resize = "bicubic" }}
+            "#
+        )
+    };
+    let run = |workers, shield| {
+        let config: LoaderConfig = toml::from_str(&text(workers, shield)).unwrap();
+        see_all(&mut *Loader::from(config).build().unwrap())
+    };
+    let (once, again) = (run(2, false), run(1, true));
+    assert_eq!(once.len(), 2);
+    for (batch, same) in once.iter().zip(&again) {
+        assert!(batch.tensors == same.tensors);
+        assert_eq!(batch.shapes[..4], [vec![3, 3, 48, 48], vec![3, 3, 48, 48], vec![3, 3, 24, 24], vec![3, 3, 24, 24]]);
+        assert_ne!(batch.tensors[2], batch.tensors[3], "the same operations under another key");
+    }
 }
 
 fn noise(deviation: f64) -> NumberAugment {

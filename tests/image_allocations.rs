@@ -111,6 +111,8 @@ fn augmentation_allocates_nothing_of_its_own() {
         ImageAugment::Sharpness { factor: 2.0, probability: 1.0 },
         ImageAugment::Equalise { probability: 1.0 },
         ImageAugment::Autocontrast { probability: 1.0 },
+        ImageAugment::rand_augment(),
+        ImageAugment::aug_mix(),
     ];
     // The operations after the crop allocate nothing on top of decoding and resizing, which the crop alone does too.
     let count = |augment: &[ImageAugment]| {

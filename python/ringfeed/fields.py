@@ -42,7 +42,7 @@ _From = str | int | Sequence[str | int] | None
 class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
-    ``augment``: names or tables of operations, in their order. ``resize``: ``"bilinear"``, ``"bicubic"`` or
+    ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``. ``resize``: ``"bilinear"``, ``"bicubic"`` or
     ``"nearest"``. ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     """
 
@@ -51,7 +51,7 @@ class Image(Field):
         height: int,
         width: int,
         *,
-        augment: Sequence[str | Mapping[str, Any]] | None = None,
+        augment: str | Sequence[str | Mapping[str, Any]] | None = None,
         dtype: str | None = None,
         order: str | None = None,
         fit: str | Mapping[str, Any] | None = None,
@@ -76,7 +76,7 @@ class IndexMap(Field):
         height: int,
         width: int,
         *,
-        augment: Sequence[str | Mapping[str, Any]] | None = None,
+        augment: str | Sequence[str | Mapping[str, Any]] | None = None,
         dtype: str | None = None,
         fit: str | Mapping[str, Any] | None = None,
         geometry: str | None = None,

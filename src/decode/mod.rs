@@ -9,11 +9,11 @@ mod numbers;
 pub(crate) use decimal::compare as compare_decimals;
 pub(crate) use fused::{map_in_place, scale_all};
 pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
-pub(crate) use image::{Rows, write_rounded};
+pub(crate) use image::{Rows, named_operations, write_rounded};
 
 pub use image::{
-    CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat, PixelOrder,
-    ResizeFilter,
+    AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
+    LearnedPolicy, PixelOrder, ResizeFilter,
 };
 pub(crate) use numbers::converts;
 pub use numbers::write_numbers;

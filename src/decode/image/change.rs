@@ -2,6 +2,7 @@ use super::augment::Interpolation;
 use super::filter::Blur;
 use super::stored::Region;
 use super::warp::{Shift, Warp};
+use crate::random::RandomKey;
 
 /// One change to an upright picture, which keeps its size, with everything drawn. Pixels and maps carry out the same ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,4 +29,24 @@ pub(super) enum Change {
     Solarise(u8),
     Autocontrast,
     Equalise,
+    Mix(Mixture),
+}
+
+/// How the pixels of a policy's operations are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pixels {
+    pub(super) interpolation: Interpolation,
+    pub(super) fill: [u8; 3],
+}
+
+/// Pictures that are mixed, of which each went through operations of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Mixture {
+    pub(super) severity: u32,
+    pub(super) width: u32,
+    pub(super) depth: Option<u32>,
+    pub(super) alpha: f64,
+    pub(super) all_operations: bool,
+    pub(super) pixels: Pixels,
+    pub(super) key: RandomKey,
 }

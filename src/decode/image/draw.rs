@@ -3,8 +3,9 @@
 use super::augment::check::MAX_KERNEL;
 use super::augment::{ImageAugment, happens};
 use super::boxes::{erase_box, uniform};
-use super::change::Change;
+use super::change::{Change, Mixture, Pixels};
 use super::filter::Blur;
+use super::policy::{auto_augment, rand_augment, trivial_augment};
 use super::warp::{Shift, Warp};
 use crate::random::RandomKey;
 
@@ -64,6 +65,19 @@ impl ImageAugment {
             Self::Autocontrast { probability } => maybe(probability, Change::Autocontrast),
             Self::Invert { probability } => maybe(probability, Change::Invert),
             Self::Sharpness { factor, probability } => maybe(probability, Change::Sharpness(factor as f32)),
+            Self::RandAugment { count, magnitude, bins, interpolation, fill } => {
+                rand_augment((count, magnitude, bins), size, Pixels { interpolation, fill }, key, visit);
+            }
+            Self::TrivialAugment { bins, interpolation, fill } => {
+                trivial_augment(bins, size, Pixels { interpolation, fill }, key, visit);
+            }
+            Self::AutoAugment { policy, interpolation, fill } => {
+                auto_augment(policy, size, Pixels { interpolation, fill }, key, visit);
+            }
+            Self::AugMix { severity, width, depth, alpha, all_operations, interpolation, fill } => {
+                let pixels = Pixels { interpolation, fill };
+                visit(Change::Mix(Mixture { severity, width, depth, alpha, all_operations, pixels, key }));
+            }
         }
     }
 }

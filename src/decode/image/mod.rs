@@ -10,6 +10,8 @@
 
 #[cfg(not(feature = "images"))]
 mod absent;
+#[cfg(feature = "images")]
+mod acts;
 #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod augment;
 #[cfg(feature = "images")]
@@ -58,6 +60,8 @@ mod png;
 #[cfg(feature = "images")]
 mod pnm;
 #[cfg(feature = "images")]
+mod policy;
+#[cfg(feature = "images")]
 mod resize;
 #[cfg(feature = "images")]
 mod rotate;
@@ -79,7 +83,8 @@ mod work;
 
 #[cfg(not(feature = "images"))]
 pub(crate) use absent::{ImageWork, header, write_image};
-pub use augment::{Edge, ImageAugment, Interpolation};
+pub(crate) use augment::named as named_operations;
+pub use augment::{AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};

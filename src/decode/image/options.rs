@@ -180,7 +180,9 @@ pub struct ImageOptions {
     pub order: PixelOrder,
     /// Channels.
     pub colour: ImageColour,
-    /// Random operations on the training images, in this order. None for evaluation, which is the default.
+    /// Random operations on the training images, in this order. None for evaluation, which is the default. In settings a list,
+    /// or the name of an [`AugmentRecipe`](crate::images::AugmentRecipe).
+    #[serde(deserialize_with = "super::augment::named")]
     pub augment: Vec<ImageAugment>,
     /// Images of one sample whose geometry has the same name draw the same numbers for their operations: they are cut, flipped
     /// and turned alike. By default, all of them do.
@@ -306,6 +308,9 @@ impl ImageOptions {
 fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
     for (index, operation) in options.augment.iter().enumerate() {
         operation.faults(faults);
+        if options.colour == ImageColour::Index && matches!(operation, ImageAugment::AugMix { .. }) {
+            faults.push("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
+        }
         if matches!(operation, ImageAugment::RandomResizedCrop { .. }) {
             if index > 0 {
                 let message = "it stands first, and once: the box is cut before anything else is done";

@@ -12,6 +12,9 @@ use super::tone::{autocontrast, equalise, invert, posterise, solarise};
 pub(super) struct Spare {
     pub(super) moved: Vec<u8>,
     pub(super) rows: Vec<f32>,
+    /// Of a mixture: the picture before it, and the sum so far.
+    origin: Vec<u8>,
+    sums: Vec<f32>,
 }
 
 /// An image between its operations.
@@ -61,7 +64,31 @@ impl Picture<'_> {
             Change::Solarise(threshold) => solarise(self.pixels_mut(), threshold),
             Change::Autocontrast => autocontrast(self.pixels_mut()),
             Change::Equalise => equalise(self.pixels_mut()),
+            Change::Mix(mixture) => {
+                let size = self.orientation.turn(self.size);
+                let (own, others) = mixture.weights();
+                let others = &others[..others.len().min(mixture.width as usize)];
+                self.mix(own, others, |chain, picture| mixture.chain(chain, size, &mut |change| picture.apply(change)));
+            }
         }
+    }
+
+    /// A weighted sum of the picture and of what `change` makes of it for each of the other weights.
+    fn mix(&mut self, own: f32, others: &[f32], change: impl Fn(usize, &mut Self)) {
+        self.upright();
+        let bytes = self.bytes();
+        let (mut origin, mut sums) = (std::mem::take(&mut self.spare.origin), std::mem::take(&mut self.spare.sums));
+        resize_buffer(&mut origin, bytes).copy_from_slice(self.pixels_mut());
+        for (sum, value) in resize_buffer(&mut sums, bytes).iter_mut().zip(&origin) {
+            *sum = own * f32::from(*value);
+        }
+        for (nth, weight) in others.iter().enumerate() {
+            self.pixels_mut().copy_from_slice(&origin[..bytes]);
+            change(nth, self);
+            sums.iter_mut().zip(self.upright()).for_each(|(sum, value)| *sum += weight * f32::from(*value));
+        }
+        self.pixels_mut().iter_mut().zip(&sums).for_each(|(value, sum)| *value = *sum as u8);
+        (self.spare.origin, self.spare.sums) = (origin, sums);
     }
 
     /// Turns the pixels upright, if they are not.
@@ -106,8 +133,11 @@ pub(super) fn turned(orientation: Orientation, change: Change) -> Option<Orienta
 mod tests {
     use serde_json::Value;
 
+    use super::super::acts::Act;
     use super::super::augment::{Edge, Interpolation};
+    use super::super::change::Pixels;
     use super::super::filter::Blur;
+    use super::super::policy::{MIX, RAND, TRIVIAL};
     use super::super::warp::{Shift, Warp};
     use super::*;
 
@@ -216,6 +246,67 @@ mod tests {
             let [x, y] = ["x", "y"].map(|name| case[name].as_i64().unwrap());
             Change::Shift(Shift { x, y, edge, fill: [10, 200, 90] })
         });
+    }
+
+    #[test]
+    fn operations_of_policies_are_those_of_torchvision_at_every_magnitude() {
+        const ACTS: [(&str, Act); 15] = [
+            ("Identity", Act::Identity),
+            ("ShearX", Act::ShearX),
+            ("ShearY", Act::ShearY),
+            ("TranslateX", Act::TranslateX),
+            ("TranslateY", Act::TranslateY),
+            ("Rotate", Act::Rotate),
+            ("Brightness", Act::Brightness),
+            ("Color", Act::Saturation),
+            ("Contrast", Act::Contrast),
+            ("Sharpness", Act::Sharpness),
+            ("Posterize", Act::Posterise),
+            ("Solarize", Act::Solarise),
+            ("AutoContrast", Act::Autocontrast),
+            ("Equalize", Act::Equalise),
+            ("Invert", Act::Invert),
+        ];
+        for case in cases("policies") {
+            let space = match case["space"].as_str().unwrap() {
+                "rand" => RAND,
+                "trivial" => TRIVIAL,
+                _ => MIX,
+            };
+            let name = case["picture"].as_str().unwrap();
+            let (width, height, pixels) = picture(name);
+            let bins = case["bins"].as_u64().unwrap() as u32;
+            let act = ACTS.iter().find(|(name, _)| *name == case["act"]).unwrap().1;
+            let interpolation: Interpolation = serde_json::from_value(case["interpolation"].clone()).unwrap();
+            let how = Pixels { interpolation, fill: [0; 3] };
+            let directions: Vec<Vec<u64>> = serde_json::from_value(case["crcs"].clone()).unwrap();
+            for (negative, levels) in [false, true].into_iter().zip(directions) {
+                for (nth, expected) in (0..).zip(levels) {
+                    let mut pixels = pixels.clone();
+                    let mut spare = Spare::default();
+                    let orientation = Orientation::default();
+                    let mut picture =
+                        Picture { pixels: &mut pixels, spare: &mut spare, size: (width, height), orientation };
+                    let change = space.change(act, (nth, bins), negative, (width, height), how);
+                    change.into_iter().for_each(|change| picture.apply(change));
+                    assert_eq!(
+                        crc(picture.upright()),
+                        expected,
+                        "{act:?} {nth} of {bins}, {negative}, {name}: {change:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_mixture_is_the_weighted_sum() {
+        let (width, height, mut pixels) = picture("cat");
+        let (mut spare, orientation) = (Spare::default(), Orientation::default());
+        let mut picture = Picture { pixels: &mut pixels, spare: &mut spare, size: (width, height), orientation };
+        let chains: [&[Change]; 3] = [&[Change::Invert], &[Change::Equalise, Change::Mirror], &[Change::Autocontrast]];
+        picture.mix(0.3, &[0.2, 0.1, 0.4], |nth, picture| chains[nth].iter().for_each(|change| picture.apply(*change)));
+        assert_eq!(crc(picture.upright()), cases("mixed")[0]["crc"].as_u64().unwrap());
     }
 
     #[test]

@@ -34,6 +34,16 @@ impl Warp {
         [a, b, from_x, c, d, from_y]
     }
 
+    /// Pillow's `rotate`: degrees counter-clockwise.
+    pub(super) fn inverse_of_turn((middle_x, middle_y): (f64, f64), degrees: f64) -> [f64; 6] {
+        let (sin, cos) = (-degrees.rem_euclid(360.0).to_radians()).sin_cos();
+        // Rounded to 15 digits, so that quarter turns are exact.
+        let [sin, cos] = [sin, cos].map(|value| (value * 1e15).round() / 1e15);
+        let from_x = cos * -middle_x + sin * -middle_y + middle_x;
+        let from_y = -sin * -middle_x + cos * -middle_y + middle_y;
+        [cos, sin, from_x, -sin, cos, from_y]
+    }
+
     /// Takes the RGB pixels `from` to `into`.
     pub(super) fn apply(&self, from: &[u8], size: (usize, usize), into: &mut [u8]) {
         let (from, _) = from.as_chunks::<3>();

@@ -73,7 +73,10 @@ impl Wanted {
         let (width, _) = self.stored.orientation.turn((self.plan.width, self.plan.height));
         let blurs = options.augment.iter().any(|operation| matches!(operation, ImageAugment::GaussianBlur { .. }));
         let filter = if blurs { Blur::memory(width.into()) } else { 0 };
-        decoder + self.region.bytes() as u64 + between + 3 * result + filter
+        // A mixture keeps the picture as it was, and a sum of four bytes a value.
+        let mixes = options.augment.iter().any(|operation| matches!(operation, ImageAugment::AugMix { .. }));
+        let mixture = if mixes { 5 * result } else { 0 };
+        decoder + self.region.bytes() as u64 + between + 3 * result + filter + mixture
     }
 }
 

@@ -38,7 +38,7 @@ struct Written {
     text: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<Vec<usize>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_operations")]
     augment: Option<Vec<ImageAugment>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     geometry: Option<String>,
@@ -64,6 +64,10 @@ struct Written {
     pad: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     longer: Option<Longer>,
+}
+
+fn some_operations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ImageAugment>>, D::Error> {
+    crate::decode::named_operations(deserializer).map(Some)
 }
 
 /// What stands for a missing value.

@@ -187,27 +187,9 @@ pub(super) fn cut_rows(bytes: &mut [u8], rows: usize, image: Image, cut: &[Range
 
 /// A number from the beta distribution with both parameters `alpha`, by two gamma draws.
 pub(super) fn beta(alpha: f64, key: RandomKey) -> f64 {
-    let (x, y) = (gamma(alpha, key.with(0)), gamma(alpha, key.with(1)));
+    let (x, y) = (key.with(0).gamma(alpha), key.with(1).gamma(alpha));
     // Of tiny parameters, both may be too small for a number: then it is one end or the other.
     if x + y > 0.0 { x / (x + y) } else { f64::from(u8::from(key.unit(2) < 0.5)) }
-}
-
-/// A number from the gamma distribution (Marsaglia and Tsang: "A simple method for generating gamma variables", 2000).
-fn gamma(shape: f64, key: RandomKey) -> f64 {
-    if shape < 1.0 {
-        let power = (1.0 - key.unit(u64::MAX)).powf(1.0 / shape);
-        return power * gamma(shape + 1.0, key.with(3));
-    }
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    for n in 0..1 << 20 {
-        let (x, u) = (key.with(4).normal(n), 1.0 - key.unit(n));
-        let v = (1.0 + c * x).powi(3);
-        if v > 0.0 && u.ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-            return d * v;
-        }
-    }
-    d
 }
 
 #[cfg(all(test, not(ringfeed_loom)))]

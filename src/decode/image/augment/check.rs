@@ -6,6 +6,12 @@ use crate::decode::image::stored::MAX_SIDE;
 /// Most taps of a filter.
 pub(in crate::decode::image) const MAX_KERNEL: u32 = 255;
 
+/// Most operations in a row of a policy.
+const MAX_STEPS: u32 = 64;
+
+/// Most images that one is mixed with.
+pub(in crate::decode::image) const MAX_WIDTH: u32 = 16;
+
 impl ImageAugment {
     /// The number under which it draws. These never change: stored results depend on them.
     pub(super) fn number(&self) -> u64 {
@@ -26,6 +32,10 @@ impl ImageAugment {
             Self::Autocontrast { .. } => 14,
             Self::Invert { .. } => 15,
             Self::Sharpness { .. } => 16,
+            Self::RandAugment { .. } => 17,
+            Self::TrivialAugment { .. } => 18,
+            Self::AutoAugment { .. } => 19,
+            Self::AugMix { .. } => 20,
         }
     }
 
@@ -45,6 +55,9 @@ impl ImageAugment {
             | Self::Invert { probability }
             | Self::Sharpness { probability, .. } => Some(probability),
             Self::RandomResizedCrop { .. } | Self::Rotation { .. } | Self::RandomCrop { .. } | Self::Affine { .. } => {
+                None
+            }
+            Self::RandAugment { .. } | Self::TrivialAugment { .. } | Self::AutoAugment { .. } | Self::AugMix { .. } => {
                 None
             }
         }
@@ -106,7 +119,32 @@ impl ImageAugment {
                     fault(&format!("factor = {factor}; it is 0 or more"));
                 }
             }
-            Self::HorizontalFlip { .. }
+            Self::RandAugment { count, magnitude, bins, .. } => {
+                if count > MAX_STEPS {
+                    fault(&format!("count = {count}; it is at most {MAX_STEPS}"));
+                }
+                check_bins(bins, &mut fault);
+                if magnitude >= bins {
+                    fault(&format!("magnitude = {magnitude}; of {bins} magnitudes, the last is {}", bins.max(1) - 1));
+                }
+            }
+            Self::TrivialAugment { bins, .. } => check_bins(bins, &mut fault),
+            Self::AugMix { severity, width, depth, alpha, .. } => {
+                if !(1..=10).contains(&severity) {
+                    fault(&format!("severity = {severity}; it is 1 to 10"));
+                }
+                if !(1..=MAX_WIDTH).contains(&width) {
+                    fault(&format!("width = {width}; it is 1 to {MAX_WIDTH}"));
+                }
+                if let Some(depth) = depth.filter(|depth| !(1..=MAX_STEPS).contains(depth)) {
+                    fault(&format!("depth = {depth}; it is 1 to {MAX_STEPS}, or left out"));
+                }
+                if !(1e-3..=1e6).contains(&alpha) {
+                    fault(&format!("alpha = {alpha}; it is 0.001 to a million"));
+                }
+            }
+            Self::AutoAugment { .. }
+            | Self::HorizontalFlip { .. }
             | Self::VerticalFlip { .. }
             | Self::RandomGrey { .. }
             | Self::Solarise { .. }
@@ -135,6 +173,10 @@ impl ImageAugment {
             Self::Autocontrast { .. } => "autocontrast",
             Self::Invert { .. } => "invert",
             Self::Sharpness { .. } => "sharpness",
+            Self::RandAugment { .. } => "rand_augment",
+            Self::TrivialAugment { .. } => "trivial_augment",
+            Self::AutoAugment { .. } => "auto_augment",
+            Self::AugMix { .. } => "aug_mix",
         }
     }
 }
@@ -145,6 +187,12 @@ fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str))
     }
     if !(0.0 < ratio.0 && ratio.0 <= ratio.1 && ratio.1.is_finite()) {
         fault(&format!("a ratio from {} to {}; ratios rise from above 0", ratio.0, ratio.1));
+    }
+}
+
+fn check_bins(bins: u32, fault: &mut impl FnMut(&str)) {
+    if !(2..=1 << 16).contains(&bins) {
+        fault(&format!("bins = {bins}; there are 2 to 65536"));
     }
 }
 

@@ -1,8 +1,11 @@
 pub(super) mod check;
+mod recipe;
 
 use serde::{Deserialize, Serialize};
 
 use crate::random::RandomKey;
+pub use recipe::AugmentRecipe;
+pub(crate) use recipe::named;
 
 /// One random operation on the pixels of an image, as plain data. What is left out has torchvision's default.
 ///
@@ -197,6 +200,79 @@ pub enum ImageAugment {
         #[serde(default = "half")]
         probability: f64,
     },
+    /// Some operations at random, all of one strength: torchvision's `RandAugment` on Pillow images (Cubuk and others, 2019).
+    #[serde(alias = "randaugment")]
+    RandAugment {
+        /// How many operations, one after another.
+        #[serde(default = "two")]
+        count: u32,
+        /// Which of the magnitudes, from 0.
+        #[serde(default = "nine")]
+        magnitude: u32,
+        /// How many magnitudes there are, from none to the most.
+        #[serde(default = "thirty_one")]
+        bins: u32,
+        /// How pixels between pixels are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+        /// Red, green and blue of what comes in from outside, before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// One operation of a random strength: torchvision's `TrivialAugmentWide` on Pillow images (Müller and Hutter, 2021).
+    #[doc(alias = "TrivialAugmentWide")]
+    #[serde(alias = "trivial_augment_wide")]
+    TrivialAugment {
+        /// How many magnitudes there are, from none to the most.
+        #[serde(default = "thirty_one")]
+        bins: u32,
+        /// How pixels between pixels are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+        /// Red, green and blue of what comes in from outside, before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// One of 25 pairs of operations that were learned on a data set: torchvision's `AutoAugment` on Pillow images (Cubuk and
+    /// others, 2018).
+    AutoAugment {
+        /// The data set.
+        #[serde(default)]
+        policy: LearnedPolicy,
+        /// How pixels between pixels are found.
+        #[serde(default)]
+        interpolation: Interpolation,
+        /// Red, green and blue of what comes in from outside, before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// A weighted sum of the image and of several that went through operations each: torchvision's `AugMix` (Hendrycks and
+    /// others, 2019), whose operations are here those on Pillow images. Not for segmentation maps. It needs six times the
+    /// result's memory.
+    #[serde(alias = "augmix")]
+    AugMix {
+        /// How strong, 1 to 10.
+        #[serde(default = "three")]
+        severity: u32,
+        /// How many images are added to the image itself, 1 to 16.
+        #[serde(default = "three")]
+        width: u32,
+        /// Through how many operations each of them goes; by default 1 to 3 at random.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        depth: Option<u32>,
+        /// All parameters of the distributions that weights are drawn from; 1 is evenly.
+        #[serde(default = "always")]
+        alpha: f64,
+        /// Whether brightness, saturation, contrast and sharpness are among the operations.
+        #[serde(default = "yes")]
+        all_operations: bool,
+        /// How pixels between pixels are found.
+        #[serde(default = "bilinear")]
+        interpolation: Interpolation,
+        /// Red, green and blue of what comes in from outside, before normalisation.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
     /// Sharpens or smooths: torchvision's `RandomAdjustSharpness` on Pillow images.
     #[doc(alias = "RandomAdjustSharpness")]
     Sharpness {
@@ -206,6 +282,20 @@ pub enum ImageAugment {
         #[serde(default = "half")]
         probability: f64,
     },
+}
+
+/// The data set that a policy of [`ImageAugment::AutoAugment`] was learned on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LearnedPolicy {
+    /// ImageNet. The default.
+    #[default]
+    Imagenet,
+    /// CIFAR-10.
+    Cifar10,
+    /// Street View House Numbers.
+    Svhn,
 }
 
 /// What lies beyond the edge of an image, where an operation looks there.
@@ -250,6 +340,30 @@ fn half() -> f64 {
 
 fn always() -> f64 {
     1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn nine() -> u32 {
+    9
+}
+
+fn thirty_one() -> u32 {
+    31
+}
+
+fn bilinear() -> Interpolation {
+    Interpolation::Bilinear
 }
 
 fn tenth() -> f64 {
@@ -305,6 +419,35 @@ impl ImageAugment {
     /// A blur of every image by 0.1 to 2 pixels.
     pub fn gaussian_blur() -> Self {
         Self::GaussianBlur { kernel: None, sigma: blur_sigma(), probability: always() }
+    }
+
+    /// Two operations of magnitude 9 of 30.
+    pub fn rand_augment() -> Self {
+        let (count, magnitude, bins) = (two(), nine(), thirty_one());
+        Self::RandAugment { count, magnitude, bins, interpolation: Interpolation::Nearest, fill: [0; 3] }
+    }
+
+    /// One operation of any magnitude.
+    pub fn trivial_augment() -> Self {
+        Self::TrivialAugment { bins: thirty_one(), interpolation: Interpolation::Nearest, fill: [0; 3] }
+    }
+
+    /// The policy learned on this data set.
+    pub fn auto_augment(policy: LearnedPolicy) -> Self {
+        Self::AutoAugment { policy, interpolation: Interpolation::Nearest, fill: [0; 3] }
+    }
+
+    /// Three chains of severity 3.
+    pub fn aug_mix() -> Self {
+        Self::AugMix {
+            severity: three(),
+            width: three(),
+            depth: None,
+            alpha: always(),
+            all_operations: yes(),
+            interpolation: bilinear(),
+            fill: [0; 3],
+        }
     }
 
     /// A black box over 2 to 33 % of the area of every second image.
