@@ -91,7 +91,9 @@ pub mod sequences {
 
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
-    pub use crate::read::fields::{Array, Category, Class, Field, Image, Numbers, Origin, Text, Tokens};
+    pub use crate::read::fields::{
+        Array, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokens,
+    };
 }
 
 /// What a file or folder holds, what a run will do, and what is bad in the data.

@@ -41,13 +41,14 @@ from ._errors import (
 from ._loader import Loader, Report, from_iterable, from_reader, open, verify
 from ._ringfeed import Batch, Tensor, __version__
 from ._transform import Map
-from .fields import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
+from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
 
 Mapping.register(Batch)
 
 __all__ = [
     "Array",
     "Batch",
+    "Boxes",
     "BudgetError",
     "Category",
     "Class",
@@ -63,6 +64,7 @@ __all__ = [
     "Image",
     "IndexMap",
     "IoError",
+    "Keypoints",
     "LimitError",
     "Loader",
     "Map",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Array", "Category", "Class", "Field", "Image", "IndexMap", "Numbers", "Text", "Tokens"]
+__all__ = ["Array", "Boxes", "Category", "Class", "Field", "Image", "IndexMap", "Keypoints", "Numbers", "Text", "Tokens"]
 
 
 @dataclass
@@ -102,6 +102,49 @@ class Class(Field):
         role: str | None = None,
     ) -> None:
         self.table = {"class": list(names or []), "one_hot": one_hot, "from": from_, "role": role}
+
+
+@dataclass(init=False)
+class Boxes(Field):
+    """At most ``most`` boxes of the picture with the same ``geometry``, cut, resized, flipped and turned as it is: f32
+    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``;
+    ``size_from`` names the fields with width and height of a picture in a file of its own.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        box_format: str | None = None,
+        min_size: float | None = None,
+        geometry: str | None = None,
+        size_from: Sequence[str | int] | None = None,
+        longer: str | None = None,
+        from_: _From = None,
+        role: str | None = None,
+    ) -> None:
+        sides = list(size_from) if size_from is not None else None
+        self.table = {"boxes": most, "box_format": box_format, "min_size": min_size, "geometry": geometry}
+        self.table |= {"size_from": sides, "longer": longer, "from": from_, "role": role}
+
+
+@dataclass(init=False)
+class Keypoints(Field):
+    """At most ``most`` points of the picture with the same ``geometry``, as :class:`Boxes`: f32 ``[most, 2]``."""
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        geometry: str | None = None,
+        size_from: Sequence[str | int] | None = None,
+        longer: str | None = None,
+        from_: _From = None,
+        role: str | None = None,
+    ) -> None:
+        sides = list(size_from) if size_from is not None else None
+        self.table = {"keypoints": most, "geometry": geometry, "size_from": sides, "longer": longer}
+        self.table |= {"from": from_, "role": role}
 
 
 @dataclass(init=False)

@@ -10,7 +10,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Array, Category, Class, Field, Image, IndexMap, Numbers, Text, Tokens
+from ringfeed import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
 
 IRIS = FIXTURES / "iris-species.csv"
 
@@ -92,6 +92,15 @@ def test_fields_are_short_for_tables() -> None:
         ),
         (Image(8, 9, from_="path", file=True), {"from": "path", "file": {"image": [8, 9]}}),
         (IndexMap(8, 9, role="feature"), {"role": "feature", "index_map": [8, 9]}),
+        (
+            Image(8, 8, augment="simclr", resize="bicubic"),
+            {"image": [8, 8], "augment": "simclr", "resize": "bicubic"},
+        ),
+        (
+            Boxes(9, box_format="xywh", geometry="g", size_from=("w", "h")),
+            {"boxes": 9, "box_format": "xywh", "geometry": "g", "size_from": ["w", "h"]},
+        ),
+        (Keypoints(17, from_="points"), {"from": "points", "keypoints": 17}),
         (Class(), {"class": []}),
         (Class(["a", "b"], one_hot=True), {"class": ["a", "b"], "one_hot": True}),
         (Category(missing=-1), {"category": [], "missing": -1}),

@@ -41,6 +41,8 @@ const RECORDS_AT_ONCE: u64 = 128;
 pub struct FieldReader {
     container: Box<dyn Container>,
     parts: Vec<Part>,
+    /// Those that are to be finished when all of a record is written.
+    unfinished: Vec<usize>,
     /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
     targets: Vec<Vec<Target>>,
     target_count: usize,
@@ -151,7 +153,8 @@ impl FieldReader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let lengths = Lengths::new(&tensors, container.len(), budget)?;
-        Ok(Self { container, parts, targets, target_count, tensors, lengths, budget: budget.clone() })
+        let unfinished = (0..parts.len()).filter(|part| parts[*part].codec.is_unfinished()).collect();
+        Ok(Self { container, parts, unfinished, targets, target_count, tensors, lengths, budget: budget.clone() })
     }
 
     /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
@@ -407,7 +410,8 @@ impl FieldReader {
         row: &mut RowMut<'_>,
         written: &Targets,
     ) -> Result<()> {
-        let mut context = Context { key: sample.key, budget: &self.budget, damages: Damages::default() };
+        let mut context =
+            Context { key: sample.key, budget: &self.budget, damages: Damages::default(), sizes: Default::default() };
         let mut given = written.clone();
         let mut write = |target: Target, value: Value<'_>| {
             let part = &self.parts[target.part];
@@ -429,6 +433,12 @@ impl FieldReader {
                 let absent = |target: &&Target| !given.has(target.number);
                 self.targets.iter().flatten().filter(absent).try_for_each(|target| write(*target, Value::Missing))
             }
+        });
+        let read = read.and_then(|()| {
+            self.unfinished.iter().map(|part| &self.parts[*part]).try_for_each(|part| {
+                let finished = part.codec.finish(&context, &mut row.part(part.first, part.count));
+                finished.map_err(|error| error.at_column(&part.name))
+            })
         });
         if !context.damages.is_empty() {
             scratch.note(context.damages);

@@ -33,6 +33,15 @@ pub(crate) fn write_image(
     Err(absent())
 }
 
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) matrix: [f64; 6],
+    pub(crate) size: (f64, f64),
+}
+
+/// Never called: nothing has a size here.
+pub(crate) fn follow(_: &ImageOptions, _: RandomKey, _: (u32, u32), _: &mut impl FnMut(Step)) {}
+
 #[derive(Default)]
 pub(crate) struct ImageWork(());
 

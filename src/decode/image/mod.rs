@@ -41,6 +41,8 @@ mod edge;
 #[cfg(feature = "images")]
 mod filter;
 #[cfg(feature = "images")]
+mod follow;
+#[cfg(feature = "images")]
 mod gif;
 #[cfg(feature = "images")]
 mod jpeg;
@@ -82,11 +84,13 @@ mod warp;
 mod work;
 
 #[cfg(not(feature = "images"))]
-pub(crate) use absent::{ImageWork, header, write_image};
+pub(crate) use absent::{ImageWork, Step, follow, header, write_image};
 pub(crate) use augment::named as named_operations;
 pub use augment::{AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
+#[cfg(feature = "images")]
+pub(crate) use follow::{Step, follow};
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};
 pub(crate) use rows::{Rows, write_rounded};
 pub(crate) use stored::ImageFormat;

@@ -15,7 +15,12 @@ pub(in crate::read) struct Context<'a> {
     pub(in crate::read) budget: &'a MemoryBudget,
     /// What was wrong with images that were loaded all the same.
     pub(in crate::read) damages: Damages,
+    /// Upright width and height of pictures that other tensors go with.
+    pub(in crate::read) sizes: [(u32, u32); MAX_SLOTS],
 }
+
+/// Most tensors of a sample that go with a picture.
+const MAX_SLOTS: usize = 8;
 
 /// Writes the values of a field, or of several, into their tensors.
 pub(in crate::read) trait Decode: Send + Sync {
@@ -41,6 +46,21 @@ pub(in crate::read) trait Decode: Send + Sync {
         false
     }
 
+    /// Whether [`finish`](Self::finish) is to be called.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
+    /// Finishes the tensors of a record, all of whose fields are written.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn finish(&self, context: &Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let _ = (context, row);
+        Ok(())
+    }
+
     /// Adds the lengths of a value that vary from record to record.
     ///
     /// # Errors
@@ -54,17 +74,30 @@ pub(in crate::read) trait Decode: Send + Sync {
 
 /// Dimensions that vary from record to record, as far as they are taken.
 #[derive(Default)]
-pub(in crate::read) struct Varying(usize);
+pub(in crate::read) struct Varying {
+    taken: usize,
+    slots: usize,
+}
 
 impl Varying {
     pub(super) fn take(&mut self, name: &str) -> Result<usize> {
-        let index = self.0;
+        let index = self.taken;
         if index == MAX_EXTENTS {
             let message = format!("more than {MAX_EXTENTS} lengths that vary; give some a max_len, a shape or a size");
             return Err(Error::new(ErrorKind::Config, message).at_column(name));
         }
-        self.0 += 1;
+        self.taken += 1;
         Ok(index)
+    }
+
+    /// A place among [`Context::sizes`].
+    pub(super) fn slot(&mut self) -> Result<usize> {
+        self.slots += 1;
+        if self.slots > MAX_SLOTS {
+            let message = format!("more than {MAX_SLOTS} fields of boxes or points in a sample");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(self.slots - 1)
     }
 
     pub(super) fn dim(&mut self, name: &str) -> Result<Dim> {

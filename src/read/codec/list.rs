@@ -76,7 +76,7 @@ pub(super) fn make(
 }
 
 /// Gives the numbers of a list one after another, lists of lists row-major.
-fn each(value: Value<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+pub(super) fn each(value: Value<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match value {
         Value::List(list) => list.each(&mut |value| each(value, visit)),
         value => visit(value),

@@ -7,6 +7,7 @@ mod list;
 mod names;
 mod number;
 mod outside;
+mod targets;
 mod text;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub(super) fn make(
             names::categories(name, role, listed.as_deref(), names, *missing, infos.len())
         }
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer),
+        Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
         Codec::Outside(codec) => Ok(outside::make(codec)),
     };

@@ -1,5 +1,6 @@
 //! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
+mod targets;
 mod written;
 
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder, ResizeFilter};
@@ -9,6 +10,8 @@ use crate::schema::Role;
 use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
+pub(crate) use targets::Targets;
+pub use targets::{BoxFormat, Boxes, Keypoints};
 pub(crate) use written::{ByName, by_name};
 
 /// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
@@ -91,6 +94,7 @@ pub(crate) enum Codec {
         max_len: usize,
         longer: Longer,
     },
+    Targets(Targets),
     Array {
         dtype: Option<DType>,
         shape: Option<Vec<usize>>,
@@ -440,7 +444,7 @@ impl Field {
     /// A feature or label, unless told otherwise.
     pub(crate) fn role_or_default(&self) -> Role {
         let is_label = match &self.codec {
-            Codec::Class { .. } => true,
+            Codec::Class { .. } | Codec::Targets(_) => true,
             Codec::Image(Image(options)) => options.colour == ImageColour::Index,
             _ => false,
         };
@@ -498,6 +502,15 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field
             if let Codec::Image(image) = &mut field.codec {
                 image.name_geometry(name);
             }
+        }
+    }
+    let images: Vec<_> = fields.iter().filter(is_image).cloned().collect();
+    for (name, field) in &mut fields {
+        let columns = field.columns(name);
+        if let Codec::Targets(targets) = &mut field.codec
+            && targets.picture.is_none()
+        {
+            targets.go_with(&mut field.from, columns, &images);
         }
     }
     fields

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{Category, Class, Codec, Field, Image, Numbers};
+use super::{BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -38,6 +38,16 @@ struct Written {
     text: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boxes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keypoints: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    box_format: Option<BoxFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_size: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_from: Option<[ColumnRef; 2]>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_operations")]
     augment: Option<Vec<ImageAugment>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +123,7 @@ enum Origin {
 }
 
 /// What a field may become, as settings call it.
-const CODECS: &str = "image, index_map, class, category, numbers, tokens, text or array";
+const CODECS: &str = "image, index_map, class, category, numbers, tokens, text, array, boxes or keypoints";
 
 impl Written {
     fn field(self) -> Result<Field, String> {
@@ -133,6 +143,8 @@ impl Written {
             ("tokens", self.tokens.is_some()),
             ("text", self.text.is_some()),
             ("array", self.array.is_some()),
+            ("boxes", self.boxes.is_some()),
+            ("keypoints", self.keypoints.is_some()),
         ];
         let mut chosen = wanted.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name);
         let (Some(codec), None) = (chosen.next(), chosen.next()) else {
@@ -167,6 +179,17 @@ impl Written {
                 },
             },
             "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
+            "boxes" | "keypoints" => {
+                let format = self.boxes.map(|_| self.box_format.unwrap_or_default());
+                let targets = Targets::new(self.boxes.or(self.keypoints).unwrap_or_default(), format);
+                Codec::Targets(Targets {
+                    geometry: self.geometry,
+                    size_from: self.size_from,
+                    longer: self.longer.unwrap_or_default(),
+                    min_size: self.min_size.unwrap_or(targets.min_size),
+                    ..targets
+                })
+            }
             "array" => Codec::Array { dtype: self.dtype, shape: self.array.filter(|shape| !shape.is_empty()) },
             _ => Codec::Numbers(Numbers {
                 shape: self.shape,
@@ -185,9 +208,13 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const NUMBERS: &[&str] = &["numbers", "tokens"];
-        let keys: [(&str, bool, &[&str]); 14] = [
+        const TARGETS: &[&str] = &["boxes", "keypoints"];
+        let keys: [(&str, bool, &[&str]); 17] = [
             ("augment", self.augment.is_some(), IMAGES),
-            ("geometry", self.geometry.is_some(), IMAGES),
+            ("geometry", self.geometry.is_some(), &["image", "index_map", "boxes", "keypoints"]),
+            ("box_format", self.box_format.is_some(), &["boxes"]),
+            ("min_size", self.min_size.is_some(), &["boxes"]),
+            ("size_from", self.size_from.is_some(), TARGETS),
             ("fit", self.fit.is_some(), IMAGES),
             ("resize", self.resize.is_some(), &["image"]),
             ("order", self.order.is_some(), IMAGES),
@@ -198,7 +225,7 @@ impl Written {
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
             ("max_len", self.max_len.is_some(), &["numbers"]),
             ("pad", self.pad.is_some(), NUMBERS),
-            ("longer", self.longer.is_some(), &["numbers", "tokens", "text"]),
+            ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "boxes", "keypoints"]),
             ("file", self.file.is_some(), &[]),
         ];
         match keys.iter().find(|(_, is_given, of)| *is_given && !of.contains(&codec)) {
@@ -240,6 +267,20 @@ impl Written {
             Codec::Text { max_len, longer } => {
                 (written.text, written.longer) =
                     (Some(*max_len), Some(*longer).filter(|longer| *longer != Longer::Error));
+            }
+            Codec::Targets(targets) => {
+                let plain = Targets::new(0, None);
+                match targets.format {
+                    Some(format) => {
+                        written.boxes = Some(targets.most);
+                        written.box_format = Some(format).filter(|format| *format != BoxFormat::default());
+                    }
+                    None => written.keypoints = Some(targets.most),
+                }
+                written.geometry.clone_from(&targets.geometry);
+                written.size_from.clone_from(&targets.size_from);
+                written.longer = Some(targets.longer).filter(|longer| *longer != Longer::Error);
+                written.min_size = Some(targets.min_size).filter(|least| *least != plain.min_size);
             }
             Codec::Array { dtype, shape } => {
                 (written.dtype, written.array) = (*dtype, Some(shape.clone().unwrap_or_default()));

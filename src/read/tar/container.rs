@@ -1,10 +1,12 @@
 //! The members of samples as fields: for whatever codecs [`TarReader`] has no faster way for.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
+use crate::read::json::give;
 use crate::read::{ColumnRef, Fingerprint, Longer, RecordReader, Scratch, container};
 use crate::storage::{Files, Needs};
 
@@ -93,10 +95,15 @@ impl Container for TarMembers {
         for (number, (member, pointer)) in self.found.iter().enumerate() {
             let given = match pointer {
                 None => visit(number, container::Value::Bytes(&members[*member])),
-                Some(pointer) => Value::of(&members[*member], Some(pointer)).and_then(|value| match value {
-                    Value::Integer(integer) => visit(number, container::Value::I64(integer)),
-                    Value::Float(text) => visit(number, container::Value::Decimal(text)),
-                    Value::Text(text) => visit(number, container::Value::Text(&text)),
+                Some(pointer) => pointer.find(&members[*member]).and_then(|raw| match raw {
+                    Some(list) if list.starts_with('[') => {
+                        give(list, &RefCell::default(), &mut |value| visit(number, value))
+                    }
+                    raw => match Value::of_json(raw, pointer)? {
+                        Value::Integer(integer) => visit(number, container::Value::I64(integer)),
+                        Value::Float(text) => visit(number, container::Value::Decimal(text)),
+                        Value::Text(text) => visit(number, container::Value::Text(&text)),
+                    },
                 }),
             };
             given.map_err(|error| self.reader.located(error, record, *member))?;

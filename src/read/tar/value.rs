@@ -25,6 +25,16 @@ impl Pointer {
         Self { text: text.to_owned(), last: steps.last().cloned().unwrap_or_default(), wanted }
     }
 
+    /// The JSON that it leads to, if anything is there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for what is no JSON or UTF-8.
+    pub(super) fn find<'a>(&self, bytes: &'a [u8]) -> Result<Option<&'a str>> {
+        let json = text(bytes)?;
+        self.wanted.find_one(json).map_err(|fault| fault.error(json).at_byte(fault.at as u64))
+    }
+
     /// The name of what it leads to; empty if that is the whole.
     pub(super) fn last(&self) -> &str {
         &self.last
@@ -52,8 +62,15 @@ impl<'a> Value<'a> {
             let text = text(bytes)?.trim();
             return Ok(Self::number(text).unwrap_or(Self::Text(Cow::Borrowed(text))));
         };
-        let json = text(bytes)?;
-        let raw = pointer.wanted.find_one(json).map_err(|fault| fault.error(json).at_byte(fault.at as u64))?;
+        Self::of_json(pointer.find(bytes)?, pointer)
+    }
+
+    /// The value that was found by `pointer`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] as [`of`](Self::of).
+    pub(super) fn of_json(raw: Option<&'a str>, pointer: &Pointer) -> Result<Self> {
         let problem = match raw.map(|raw| (raw, raw.as_bytes())) {
             None => "there is nothing there",
             Some((raw, [b'"', ..])) => {

@@ -9,7 +9,7 @@ use super::{Edge, ImageAugment};
 /// Each field of a sample draws on its own (unless fields share a [geometry](crate::field::Image::geometry)), so that several
 /// fields of one image are several views of it. Each view decodes the image anew, as far as its crop goes.
 ///
-/// ```
+/// ```no_run
 /// use ringfeed::field::Image;
 /// use ringfeed::images::{AugmentRecipe, ResizeFilter};
 /// use ringfeed::Loader;

@@ -1,0 +1,118 @@
+//! Where points of a picture go when it is cut, resized, flipped and turned.
+
+use super::augment::{ImageAugment, keyed};
+use super::boxes::crop_box;
+use super::change::Change;
+use super::options::{CropFit, ImageOptions};
+use super::resize::{Centre, centre};
+use crate::random::RandomKey;
+
+/// One step of a picture's way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// Where a point goes: `x' = m[0] x + m[1] y + m[2]`, `y' = m[3] x + m[4] y + m[5]`.
+    pub(crate) matrix: [f64; 6],
+    /// Width and height of the picture after it; what lies outside is gone.
+    pub(crate) size: (f64, f64),
+}
+
+/// Gives the steps of an upright picture of this width and height under the key of its sample.
+pub(crate) fn follow(
+    options: &ImageOptions,
+    key: RandomKey,
+    (width, height): (u32, u32),
+    visit: &mut impl FnMut(Step),
+) {
+    let key = options.key(key);
+    let mut now = (f64::from(width), f64::from(height));
+    let mut result = (width, height);
+    if let Some((ImageAugment::RandomResizedCrop { scale, ratio }, key)) = keyed(&options.augment, key).next() {
+        let region = crop_box((width, height), *scale, *ratio, key);
+        now = (region.width.into(), region.height.into());
+        visit(Step { matrix: moved(-f64::from(region.x), -f64::from(region.y)), size: now });
+    }
+    if let Some((height, width)) = options.size {
+        let (mut full, mut skipped) = ((f64::from(width), f64::from(height)), None);
+        if let CropFit::CenterCrop { shorter } = options.fit {
+            let cut: Centre = centre(result, shorter, (width, height));
+            full = (cut.full.0 as f64, cut.full.1 as f64);
+            skipped = Some((cut.skipped.0 as f64, cut.skipped.1 as f64));
+        }
+        visit(Step { matrix: [full.0 / now.0, 0.0, 0.0, 0.0, full.1 / now.1, 0.0], size: full });
+        result = (width, height);
+        now = (f64::from(width), f64::from(height));
+        if let Some((left, top)) = skipped {
+            visit(Step { matrix: moved(-left, -top), size: now });
+        }
+    }
+    for (operation, key) in keyed(&options.augment, key) {
+        operation.draw(key, result, &mut |change| {
+            if let Some(matrix) = matrix_of(change, now) {
+                visit(Step { matrix, size: now });
+            }
+        });
+    }
+}
+
+fn moved(x: f64, y: f64) -> [f64; 6] {
+    [1.0, 0.0, x, 0.0, 1.0, y]
+}
+
+/// Where points of a picture of this size go by a change; `None` if nothing moves.
+fn matrix_of(change: Change, (width, height): (f64, f64)) -> Option<[f64; 6]> {
+    match change {
+        Change::Mirror => Some([-1.0, 0.0, width, 0.0, 1.0, 0.0]),
+        Change::UpsideDown => Some([1.0, 0.0, 0.0, 0.0, -1.0, height]),
+        Change::Rotate(degrees, _) => {
+            // Counter-clockwise, with y downwards.
+            let (sin, cos) = degrees.to_radians().sin_cos();
+            let (x, y) = (width / 2.0, height / 2.0);
+            Some([cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y])
+        }
+        Change::Warp(warp) => {
+            let [a, b, c, d, e, f] = warp.inverse;
+            let scale = 1.0 / (a * e - b * d);
+            let [a, b, d, e] = [e, -b, -d, a].map(|value| value * scale);
+            Some([a, b, -a * c - b * f, d, e, -d * c - e * f])
+        }
+        Change::Shift(shift) => Some(moved(-shift.x as f64, -shift.y as f64)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::augment::{Edge, Interpolation};
+    use super::super::warp::{Shift, Warp};
+    use super::*;
+
+    #[test]
+    fn points_go_where_torchvision_takes_them() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/augment/expected.json");
+        let expected: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let size = (100.0, 80.0);
+        for case in expected["points"].as_array().unwrap() {
+            let numbers: Vec<f64> = serde_json::from_value(case["arguments"].clone()).unwrap();
+            let change = match case["function"].as_str().unwrap() {
+                "horizontal_flip" => Change::Mirror,
+                "vertical_flip" => Change::UpsideDown,
+                "rotate" => Change::Rotate(numbers[0], Interpolation::Nearest),
+                "affine" => {
+                    let [degrees, x, y, scale, shear_x, shear_y] = numbers[..] else { panic!("{case}") };
+                    let inverse = Warp::inverse_of((50.0, 40.0), degrees, (x, y), scale, (shear_x, shear_y));
+                    Change::Warp(Warp { inverse, interpolation: Interpolation::Nearest, fill: [0; 3] })
+                }
+                _ => {
+                    let (x, y) = (numbers[0] as i64, numbers[1] as i64);
+                    Change::Shift(Shift { x, y, edge: Edge::Constant, fill: [0; 3] })
+                }
+            };
+            let [a, b, c, d, e, f] = matrix_of(change, size).unwrap();
+            let points: Vec<[[f64; 2]; 2]> = serde_json::from_value(case["points"].clone()).unwrap();
+            for [[x, y], [to_x, to_y]] in points {
+                let found = (a * x + b * y + c, d * x + e * y + f);
+                assert!((found.0 - to_x).abs() < 1e-3 && (found.1 - to_y).abs() < 1e-3, "{case}: {x} {y} to {found:?}");
+            }
+        }
+    }
+}

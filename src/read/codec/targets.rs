@@ -1,0 +1,214 @@
+//! Boxes and key points that go the way of their picture.
+
+use crate::decode::ImageOptions;
+use crate::decode::image::{Step, follow, header};
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Longer;
+use crate::read::container::Value;
+use crate::read::fields::{BoxFormat, Targets};
+use crate::row::RowMut;
+use crate::schema::{Role, TensorSpec};
+
+use super::contract::{Context, Decode, Made, Varying, unexpected};
+use super::list::each;
+
+struct TargetsCodec {
+    picture: ImageOptions,
+    /// `None` for points.
+    format: Option<BoxFormat>,
+    most: usize,
+    longer: Longer,
+    min_size: f64,
+    /// Which of the context's sizes is its picture's.
+    slot: usize,
+    of_numbers: bool,
+}
+
+/// `sources` is how many fields there are: the numbers, and the picture's bytes, or its width and height.
+pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, varying: &mut Varying) -> Result<Made> {
+    let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
+    let Some(picture) = &targets.picture else {
+        return fault(match &targets.geometry {
+            Some(geometry) => format!("there is no picture with geometry = {geometry:?} that it could go with"),
+            None => "say by `geometry` which picture it goes with".to_owned(),
+        });
+    };
+    if sources < 2 {
+        return fault(
+            "say by `size_from` which two fields have width and height of the picture, which is a file".to_owned(),
+        );
+    }
+    if !(targets.min_size >= 0.0 && targets.min_size.is_finite()) {
+        return fault(format!("min_size = {}; it is 0 pixels or more", targets.min_size));
+    }
+    let codec = TargetsCodec {
+        picture: picture.clone(),
+        format: targets.format,
+        most: targets.most,
+        longer: targets.longer,
+        min_size: targets.min_size,
+        slot: varying.slot()?,
+        of_numbers: sources == 3,
+    };
+    let tensors = vec![
+        TensorSpec::new(name, role, DType::F32, &[targets.most, codec.width()]),
+        TensorSpec::new(format!("{name}_mask"), Role::Mask, DType::U8, &[targets.most]),
+    ];
+    Ok(Made { codec: Box::new(codec), tensors })
+}
+
+fn number_of(value: Value<'_>) -> Result<f64> {
+    let number = match value {
+        Value::I64(number) => number as f64,
+        Value::U64(number) => number as f64,
+        Value::F64(number) => number,
+        Value::Decimal(text) | Value::Text(text) => text.trim().parse().unwrap_or(f64::NAN),
+        Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
+        other => return Err(unexpected("a number", &other)),
+    };
+    match number.is_finite() {
+        true => Ok(number),
+        false => Err(unexpected("a finite number", &value)),
+    }
+}
+
+impl TargetsCodec {
+    /// Numbers of one box or point.
+    fn width(&self) -> usize {
+        if self.format.is_some() { 4 } else { 2 }
+    }
+
+    /// Writes the numbers as they are, and zeros behind them.
+    fn write_all(&self, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let (width, mut at) = (self.width(), 0);
+        let mut tensor = row.tensor(0);
+        let numbers = tensor.as_mut_slice::<f32>()?;
+        numbers.fill(0.0);
+        let mut add = |number: f64| {
+            if let Some(into) = numbers.get_mut(at) {
+                *into = number as f32;
+            }
+            at += 1;
+        };
+        if !matches!(value, Value::Missing) {
+            each(value, &mut |value| {
+                match value {
+                    Value::Numbers(several) => {
+                        for nth in 0..several.len() {
+                            add(number_of(Value::F64(several.at(nth)))?);
+                        }
+                    }
+                    value => add(number_of(value)?),
+                }
+                Ok(())
+            })?;
+        }
+        let count = at / width;
+        let what = if width == 4 { "boxes" } else { "points" };
+        if at % width != 0 {
+            let message = format!("{at} numbers are no whole {what}, which have {width} each");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        if count > self.most && self.longer == Longer::Error {
+            let most = self.most;
+            let message = format!("{count} {what}; at most {most} fit; raise that, or set `longer` to \"cut\"");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let mut mask = row.tensor(1);
+        let (present, absent) = mask.bytes_mut().split_at_mut(count.min(self.most));
+        present.fill(1);
+        absent.fill(0);
+        Ok(())
+    }
+
+    /// Corners of a box, whatever its format; a point twice.
+    fn corners(&self, numbers: &[f32]) -> [f64; 4] {
+        let n = |at: usize| f64::from(numbers[at]);
+        match self.format {
+            None => [n(0), n(1), n(0), n(1)],
+            Some(BoxFormat::Xyxy) => [n(0), n(1), n(2), n(3)],
+            Some(BoxFormat::Xywh) => [n(0), n(1), n(0) + n(2), n(1) + n(3)],
+            Some(BoxFormat::Cxcywh) => [n(0) - n(2) / 2.0, n(1) - n(3) / 2.0, n(0) + n(2) / 2.0, n(1) + n(3) / 2.0],
+        }
+    }
+
+    fn formatted(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let (width, height) = (right - left, bottom - top);
+        match self.format {
+            None | Some(BoxFormat::Xyxy) => [left, top, right, bottom],
+            Some(BoxFormat::Xywh) => [left, top, width, height],
+            Some(BoxFormat::Cxcywh) => [left + width / 2.0, top + height / 2.0, width, height],
+        }
+    }
+
+    /// A box or point after a step; `None` if nothing is left of it.
+    fn after(&self, [left, top, right, bottom]: [f64; 4], Step { matrix, size }: Step) -> Option<[f64; 4]> {
+        let [a, b, c, d, e, f] = matrix;
+        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+        let xs = corners.map(|(x, y)| a * x + b * y + c);
+        let ys = corners.map(|(x, y)| d * x + e * y + f);
+        let least = |values: [f64; 4]| values.into_iter().fold(f64::INFINITY, f64::min);
+        let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let (left, top, right, bottom) = (least(xs), least(ys), most(xs), most(ys));
+        if self.format.is_none() {
+            let inside = (0.0..=size.0).contains(&left) && (0.0..=size.1).contains(&top);
+            return inside.then_some([left, top, left, top]);
+        }
+        let (left, right) = (left.clamp(0.0, size.0), right.clamp(0.0, size.0));
+        let (top, bottom) = (top.clamp(0.0, size.1), bottom.clamp(0.0, size.1));
+        (left < right && top < bottom).then_some([left, top, right, bottom])
+    }
+}
+
+impl Decode for TargetsCodec {
+    fn write(&self, nth: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        if nth == 0 {
+            return self.write_all(value, row);
+        }
+        let size = &mut context.sizes[self.slot];
+        if self.of_numbers {
+            let number = number_of(value)?;
+            if !(1.0..=f64::from(u32::MAX)).contains(&number) {
+                let message = format!("a picture's {} of {number}", if nth == 1 { "width" } else { "height" });
+                return Err(Error::new(ErrorKind::Data, message));
+            }
+            *(if nth == 1 { &mut size.0 } else { &mut size.1 }) = number as u32;
+            return Ok(());
+        }
+        let Value::Bytes(bytes) = value else {
+            return Err(unexpected("the bytes of the picture that it goes with", &value));
+        };
+        let found = header(bytes)?;
+        found.check(self.picture.max_pixels)?;
+        *size = found.upright_size();
+        Ok(())
+    }
+
+    fn is_unfinished(&self) -> bool {
+        true
+    }
+
+    fn finish(&self, context: &Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let size = context.sizes[self.slot];
+        let width = self.width();
+        for nth in 0..self.most {
+            if row.tensor(1).bytes_mut()[nth] == 0 {
+                continue;
+            }
+            let mut tensor = row.tensor(0);
+            let corners = self.corners(&tensor.as_mut_slice::<f32>()?[nth * width..][..width]);
+            let whole = Step { matrix: [1.0, 0.0, 0.0, 0.0, 1.0, 0.0], size: (size.0.into(), size.1.into()) };
+            let mut left = self.after(corners, whole);
+            follow(&self.picture, context.key, size, &mut |step| left = left.and_then(|now| self.after(now, step)));
+            let is_large = |[left, top, right, bottom]: &[f64; 4]| {
+                self.format.is_none() || (right - left >= self.min_size && bottom - top >= self.min_size)
+            };
+            let left = left.filter(is_large);
+            let numbers = left.map_or([0.0; 4], |corners| self.formatted(corners));
+            crate::decode::write_numbers(&mut tensor, nth * width, Numbers::F64(&numbers[..width]))?;
+            row.tensor(1).bytes_mut()[nth] = u8::from(left.is_some());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+use serde::{Deserialize, Serialize};
+
+use crate::decode::ImageOptions;
+use crate::read::{ColumnRef, Longer};
+
+use super::{Codec, Field};
+
+/// Boxes or points of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Targets {
+    pub(crate) most: usize,
+    /// `None` for points.
+    pub(crate) format: Option<BoxFormat>,
+    pub(crate) geometry: Option<String>,
+    pub(crate) size_from: Option<[ColumnRef; 2]>,
+    pub(crate) longer: Longer,
+    pub(crate) min_size: f64,
+    /// The picture's, once it is found.
+    pub(crate) picture: Option<ImageOptions>,
+}
+
+/// What the four numbers of a box are, in pixels of the upright picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BoxFormat {
+    /// Left, top, right, bottom, as Pascal VOC has them. The default.
+    #[default]
+    Xyxy,
+    /// Left, top, width, height, as COCO has them.
+    Xywh,
+    /// Middle, width, height.
+    Cxcywh,
+}
+
+/// Boxes that go the way of their picture: cut, resized, flipped and turned as it is, with the results of torchvision's
+/// `tv_tensors.BoundingBoxes`.
+///
+/// The tensor is `f32 [most, 4]` in pixels of the resulting picture, with zeros behind the boxes that there are, and a mask of
+/// `u8` called the same with `_mask` behind it. A box is cut off at the picture's edge; one of which less than
+/// [`min_size`](Self::min_size) is left is 0 in the mask, and keeps its place, so that labels of boxes stay beside them. The
+/// values are a list of numbers, or of lists of four.
+///
+/// They go with the picture that has the same [`geometry`](Self::geometry), or with the only one; its size is read from its own
+/// header if it lies in the same record. A picture in a file of its own needs [`size_from`](Self::size_from).
+///
+/// ```no_run
+/// use ringfeed::field::{BoxFormat, Boxes, Image};
+/// use ringfeed::Loader;
+/// use ringfeed::images::AugmentRecipe;
+///
+/// let loader = Loader::open("shards")?
+///     .field("image", Image::rgb(512, 512).augment(AugmentRecipe::Imagenet).geometry("scene").from("jpg"))
+///     .field("boxes", Boxes::new(32).format(BoxFormat::Xywh).geometry("scene").from("json:/boxes"));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boxes(Targets);
+
+/// Points that go the way of their picture, as [`Boxes`] do: `f32 [most, 2]`, x and y in pixels; one that leaves the picture is 0
+/// in the mask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keypoints(Targets);
+
+impl Boxes {
+    /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
+    pub fn new(most: usize) -> Self {
+        Self(Targets::new(most, Some(BoxFormat::Xyxy)))
+    }
+
+    /// What the numbers are, before and after.
+    #[must_use]
+    pub fn format(mut self, format: BoxFormat) -> Self {
+        self.0.format = Some(format);
+        self
+    }
+
+    /// A box that is left with less than this width or height, in pixels of the result, has vanished. By default 1.
+    #[must_use]
+    pub fn min_size(mut self, pixels: f64) -> Self {
+        self.0.min_size = pixels;
+        self
+    }
+}
+
+macro_rules! goes_with_a_picture {
+    ($what:ident) => {
+        impl $what {
+            /// The geometry of the picture that they go with.
+            #[must_use]
+            pub fn geometry(mut self, name: impl Into<String>) -> Self {
+                self.0.geometry = Some(name.into());
+                self
+            }
+
+            /// The fields that have width and height of the upright picture.
+            #[must_use]
+            pub fn size_from(mut self, width: impl Into<ColumnRef>, height: impl Into<ColumnRef>) -> Self {
+                self.0.size_from = Some([width.into(), height.into()]);
+                self
+            }
+
+            /// Leaves out those that are too many.
+            #[must_use]
+            pub fn cut(mut self) -> Self {
+                self.0.longer = Longer::Cut;
+                self
+            }
+
+            /// The field that they come from.
+            #[must_use]
+            pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+                Field::from(self.into(), field)
+            }
+        }
+
+        impl From<$what> for Field {
+            fn from(targets: $what) -> Self {
+                Self::new(Codec::Targets(targets.0))
+            }
+        }
+    };
+}
+
+goes_with_a_picture!(Boxes);
+goes_with_a_picture!(Keypoints);
+
+impl Keypoints {
+    /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
+    pub fn new(most: usize) -> Self {
+        Self(Targets::new(most, None))
+    }
+}
+
+impl Targets {
+    pub(crate) fn new(most: usize, format: Option<BoxFormat>) -> Self {
+        let longer = Longer::Error;
+        Self { most, format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
+    }
+
+    /// Has boxes or points go with their picture, one of `images`: they come from its field, too, or from those with its size.
+    pub(super) fn go_with(&mut self, from: &mut Vec<ColumnRef>, columns: Vec<ColumnRef>, images: &[(String, Field)]) {
+        let found = images.iter().find(|(_, field)| match (&field.codec, &self.geometry) {
+            (Codec::Image(image), Some(geometry)) => image.options().geometry.as_ref() == Some(geometry),
+            (_, None) => images.len() == 1,
+            _ => false,
+        });
+        let Some((name, Field { codec: Codec::Image(image), is_file, from: of_image, .. })) = found else { return };
+        self.picture = Some(image.options().clone());
+        *from = columns;
+        match &self.size_from {
+            Some(sides) => from.extend(sides.clone()),
+            None if *is_file => {}
+            None if of_image.is_empty() => from.push(name.as_str().into()),
+            None => from.extend(of_image.first().cloned()),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Boxes and key points go where their picture goes.
+
+#![cfg(feature = "images")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::see_all;
+use ringfeed::field::{BoxFormat, Boxes, Image, Keypoints};
+use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder};
+use ringfeed::{DType, Loader, LoaderConfig};
+
+/// A black BMP of 100 x 80 pixels with a white box.
+fn bmp([left, top, right, bottom]: [u32; 4]) -> Vec<u8> {
+    let (width, height) = (100u32, 80u32);
+    let mut bytes = b"BM".to_vec();
+    for word in [54 + 3 * width * height, 0, 54, 40, width, height, 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    for y in (0..height).rev() {
+        for x in 0..width {
+            let inside = (left..right).contains(&x) && (top..bottom).contains(&y);
+            bytes.extend([if inside { 255 } else { 0 }; 3]);
+        }
+    }
+    bytes
+}
+
+const COUNT: u32 = 40;
+
+/// The white box of sample `nth`.
+fn white(nth: u32) -> [u32; 4] {
+    let (left, top) = (7 * nth % 60, 5 * nth % 40);
+    [left, top, left + 20 + nth % 13, top + 15 + nth % 17]
+}
+
+/// Pictures, and lines that name them with their boxes: the white one, and one that is nowhere.
+fn lines(folder: &Path, format: BoxFormat) {
+    let mut lines = String::new();
+    for nth in 0..COUNT {
+        let [left, top, right, bottom] = white(nth);
+        fs::write(folder.join(format!("{nth:02}.bmp")), bmp([left, top, right, bottom])).unwrap();
+        let (width, height) = (right - left, bottom - top);
+        let numbers = match format {
+            BoxFormat::Xywh => [f64::from(left), f64::from(top), f64::from(width), f64::from(height)],
+            BoxFormat::Cxcywh => {
+                let middle = |from: u32, to: u32| f64::from(from + to) / 2.0;
+                [middle(left, right), middle(top, bottom), f64::from(width), f64::from(height)]
+            }
+            _ => [left, top, right, bottom].map(f64::from),
+        };
+        let points = [[left, top], [right, bottom]];
+        lines += &format!(
+            "{{\"path\": \"{nth:02}.bmp\", \"w\": 100, \"h\": 80, \"boxes\": [{numbers:?}, [200, 200, 210, 210]], \
+             \"points\": {points:?}}}\n"
+        );
+    }
+    fs::write(folder.join("scenes.jsonl"), lines).unwrap();
+}
+
+fn picture(augment: &[ImageAugment]) -> Image {
+    Image::rgb(64, 72).dtype(DType::U8).order(PixelOrder::Nhwc).augment(augment.to_vec()).geometry("scene")
+}
+
+/// Where a picture of 72 x 64 pixels is white.
+fn extent(pixels: &[u8]) -> Option<[f32; 4]> {
+    let white = |at: &usize| pixels[3 * at] >= 128;
+    let xs = (0..72 * 64).filter(white).map(|at| (at % 72) as f32);
+    let ys = (0..72 * 64).filter(white).map(|at| (at / 72) as f32);
+    let range = |values: &mut dyn Iterator<Item = f32>| {
+        values.fold(None, |range: Option<(f32, f32)>, value| {
+            Some(range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))))
+        })
+    };
+    let ((left, right), (top, bottom)) = (range(&mut { xs })?, range(&mut { ys })?);
+    Some([left, top, right + 1.0, bottom + 1.0])
+}
+
+fn corners(format: BoxFormat, numbers: &[f32]) -> [f32; 4] {
+    let [a, b, c, d] = numbers[..] else { panic!("four numbers") };
+    match format {
+        BoxFormat::Xywh => [a, b, a + c, b + d],
+        BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+        _ => [a, b, c, d],
+    }
+}
+
+/// Compares every box with the white pixels; gives how many are there and how many vanished.
+fn compare(loader: &Loader, format: BoxFormat, most: f32) -> (u32, u32) {
+    let mut iterator = loader.build().unwrap();
+    let schema = iterator.schema().clone();
+    let at = |name: &str| schema.tensors().iter().position(|tensor| tensor.name == name).unwrap();
+    let (mut present, mut vanished) = (0, 0);
+    for batch in see_all(&mut *iterator) {
+        let boxes: Vec<f32> = bytemuck::pod_collect_to_vec(&batch.tensors[at("boxes")]);
+        assert_eq!(batch.shapes[at("boxes")][1..], [3, 4]);
+        for row in 0..batch.samples.len() {
+            let mask = &batch.tensors[at("boxes_mask")][3 * row..][..3];
+            let boxes = &boxes[12 * row..][..12];
+            let seen = extent(&batch.tensors[at("image")][row * 72 * 64 * 3..][..72 * 64 * 3]);
+            assert_eq!(mask[1..], [0, 0], "one box lies beside the picture, and a third there is not");
+            assert!(boxes[4..].iter().all(|number| *number == 0.0));
+            if mask[0] == 0 {
+                vanished += 1;
+                // What is less than a pixel wide may still be seen as one.
+                assert!(seen.is_none_or(|[left, top, right, bottom]| right - left <= 2.0 || bottom - top <= 2.0));
+                continue;
+            }
+            present += 1;
+            let found = corners(format, &boxes[..4]);
+            assert!(found[0] >= 0.0 && found[1] >= 0.0 && found[2] <= 72.0 && found[3] <= 64.0, "{found:?}");
+            let seen = seen.unwrap_or(found);
+            let apart = found.iter().zip(seen).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(apart <= most, "sample {}: {found:?}, seen {seen:?}", batch.samples[row]);
+        }
+    }
+    (present, vanished)
+}
+
+#[test]
+fn boxes_lie_where_their_things_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let crop = ImageAugment::RandomResizedCrop { scale: (0.1, 0.6), ratio: (0.75, 1.34) };
+    let flips = [ImageAugment::horizontal_flip(), ImageAugment::vertical_flip()];
+    let moved = ImageAugment::Affine {
+        degrees: 0.0,
+        translate: (0.3, 0.3),
+        scale: (0.7, 1.4),
+        shear: (0.0, 0.0),
+        interpolation: Interpolation::Nearest,
+        fill: [0; 3],
+    };
+    let padded = ImageAugment::RandomCrop { padding: 9, edge: Edge::Constant, fill: [0; 3] };
+    for (format, augment, fit, most) in [
+        (BoxFormat::Xyxy, vec![], CropFit::Stretch, 1.0),
+        (BoxFormat::Xywh, [&[crop][..], &flips].concat(), CropFit::Stretch, 1.6),
+        (BoxFormat::Cxcywh, [&flips[..], &[padded]].concat(), CropFit::CenterCrop { shorter: 90 }, 1.1),
+        (BoxFormat::Xyxy, [&[moved][..], &flips].concat(), CropFit::Stretch, 1.6),
+    ] {
+        lines(folder.path(), format);
+        let boxes = Boxes::new(3).format(format).geometry("scene").size_from("/w", "/h").from("/boxes");
+        let loader = Loader::open(folder.path().join("scenes.jsonl")).unwrap();
+        let loader = loader
+            .field("image", picture(&augment).fit(fit).from("/path").file())
+            .field("boxes", boxes)
+            .batch_size(7)
+            .shuffle(3);
+        let (present, vanished) = compare(&loader, format, most);
+        assert_eq!(present + vanished, COUNT);
+        assert!(present >= 20 && (!augment.is_empty() || vanished == 0), "{present} {vanished}");
+        // The same boxes whatever the workers.
+        let tensors = |loader: &Loader| {
+            see_all(&mut *loader.build().unwrap()).into_iter().map(|batch| batch.tensors).collect::<Vec<_>>()
+        };
+        assert!(tensors(&loader.clone().workers(1)) == tensors(&loader.clone().shield()));
+    }
+}
+
+#[test]
+fn an_archive_with_pictures_and_boxes_needs_no_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut archive = tar::Builder::new(fs::File::create(folder.path().join("scenes.tar")).unwrap());
+    for nth in 0..COUNT {
+        let boxes = format!("{{\"boxes\": [{:?}, [200, 200, 210, 210]]}}", white(nth));
+        for (extension, bytes) in [("json", boxes.into_bytes()), ("bmp", bmp(white(nth)))] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            archive.append_data(&mut header, format!("{nth:02}.{extension}"), &bytes[..]).unwrap();
+        }
+    }
+    archive.into_inner().unwrap();
+    let settings = format!(
+        r#"
+            batch_size = 7
+            shuffle = 3
+            source = {{ path = {:?} }}
+            [fields.image]
+            from = "bmp"
+            image = [64, 72]
+            dtype = "u8"
+            order = "nhwc"
+            geometry = "scene"
+            augment = [{{ kind = "random_resized_crop", scale = [0.1, 0.6] }}, {{ kind = "horizontal_flip" }}]
+            [fields.boxes]
+            from = "json:/boxes"
+            boxes = 3
+            geometry = "scene"
+        "#,
+        folder.path().join("scenes.tar")
+    );
+    let config: LoaderConfig = toml::from_str(&settings).unwrap();
+    let written: LoaderConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+    assert_eq!(written, config);
+    let (present, vanished) = compare(&Loader::from(config), BoxFormat::Xyxy, 1.6);
+    assert!(present > 20 && vanished > 0 && present + vanished == COUNT, "{present} {vanished}");
+}
+
+#[test]
+fn points_follow_too_and_nonsense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    lines(folder.path(), BoxFormat::Xyxy);
+    let open = || Loader::open(folder.path().join("scenes.jsonl")).unwrap();
+    let flip = [ImageAugment::HorizontalFlip { probability: 1.0 }];
+    let image = || picture(&flip).from("/path").file();
+    let points = || Keypoints::new(2).geometry("scene").size_from("/w", "/h").from("/points");
+    let loader = open().field("image", image()).field("points", points()).batch_size(COUNT as usize);
+    let mut iterator = loader.build().unwrap();
+    let at = |name: &str| iterator.schema().tensors().iter().position(|tensor| tensor.name == name).unwrap();
+    let (numbers, mask) = (at("points"), at("points_mask"));
+    let batch = see_all(&mut *iterator).remove(0);
+    let found: Vec<f32> = bytemuck::pod_collect_to_vec(&batch.tensors[numbers]);
+    for (nth, point) in found.chunks_exact(4).enumerate() {
+        let [left, top, right, bottom] = white(nth as u32).map(|number| number as f32);
+        let expected = [72.0 - left * 0.72, top * 0.8, 72.0 - right * 0.72, bottom * 0.8];
+        assert!(point.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{point:?} {expected:?}");
+    }
+    assert!(batch.tensors[mask].iter().all(|present| *present == 1));
+
+    let refused = |loader: Loader, words: &[&str]| {
+        let error = match loader.build() {
+            Err(error) => error,
+            Ok(mut iterator) => iterator.next().unwrap().err().unwrap(),
+        };
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let boxes = |most| Boxes::new(most).geometry("scene").size_from("/w", "/h");
+    refused(open().field("image", image()).field("boxes", boxes(1).from("/boxes")), &["2 boxes; at most 1", "boxes"]);
+    refused(open().field("image", image()).field("boxes", boxes(3).from("/w")), &["no whole boxes"]);
+    refused(open().field("boxes", boxes(3).from("/boxes")), &["no picture with geometry = \"scene\""]);
+    let unsized_boxes = Boxes::new(3).geometry("scene").from("/boxes");
+    refused(open().field("image", image()).field("boxes", unsized_boxes), &["size_from"]);
+}
