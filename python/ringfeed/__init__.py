@@ -13,7 +13,8 @@ function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself:
             step(image, label)
 
 :func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings; :func:`verify` names every bad
-sample of a data set.
+sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and :class:`Prepared` are
+preprocessing of tables that is fitted once, and serves single records as it did training.
 ``python -m ringfeed`` is the command.
 """
 
@@ -38,10 +39,11 @@ from ._errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from ._loader import Loader, Report, from_iterable, from_reader, open, verify
+from ._loader import Loader, Report, from_iterable, from_reader, inspect, open, verify
 from ._ringfeed import Batch, Tensor, __version__
 from ._transform import Map
 from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
+from .prepare import Prepared, Recipe
 
 Mapping.register(Batch)
 
@@ -71,6 +73,8 @@ __all__ = [
     "NotFoundError",
     "Numbers",
     "PanickedError",
+    "Prepared",
+    "Recipe",
     "Report",
     "SchemaError",
     "Tensor",
@@ -82,6 +86,7 @@ __all__ = [
     "__version__",
     "from_iterable",
     "from_reader",
+    "inspect",
     "open",
     "verify",
 ]

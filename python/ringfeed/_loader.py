@@ -16,7 +16,6 @@ from ._errors import EndedError
 from ._reader import Samples, Source
 from ._ringfeed import Engine, Epoch
 from ._transform import Map
-from .fields import Field
 
 Settings = Mapping[str, Any]
 Shard = Literal["auto"] | tuple[int, int] | Mapping[str, int] | None
@@ -35,8 +34,9 @@ def _close_all() -> None:
 
 def _plain(value: object) -> object:
     """What JSON has no word for, as what it has one for."""
-    if isinstance(value, Field):
-        return value.settings()
+    said = getattr(value, "settings", None)
+    if callable(said):
+        return said()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -261,6 +261,9 @@ class Loader:
         samples read, bad ones among them, and samples in all where that is known."""
         return Report(self._engine.verify(on_progress))
 
+    def _fit(self, recipe: str) -> _ringfeed.Fitted:
+        return self._engine.fit(recipe)
+
     def close(self) -> None:
         """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the
         loader any more."""
@@ -331,12 +334,25 @@ class Report(dict[str, Any]):
         return not self["bad_samples"] and self["ended_by"] is None
 
 
-def open(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], /, **settings: Any) -> Loader:
-    """A :class:`Loader` of whatever lies at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a list of
-    those, whose format is detected. ``fields`` says what tensors are made of; without it, samples have what the source
-    gives. All other settings are those of :class:`Loader`."""
+def open(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    /,
+    *,
+    format: str | None = None,
+    options: Settings | None = None,
+    **settings: Any,
+) -> Loader:
+    """A :class:`Loader` of whatever lies at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a
+    list of those. Its format is detected, unless ``format`` names it, with ``options`` of its own. ``fields`` says what
+    tensors are made of; without it, samples have what the source gives. All other settings are those of
+    :class:`Loader`."""
     paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
-    return Loader(source={"path": paths}, **settings)
+    source: dict[str, Any] = {"path": paths}
+    if format is not None:
+        source["format"] = format
+    if options is not None:
+        source["options"] = options
+    return Loader(source=source, **settings)
 
 
 def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:
@@ -369,3 +385,10 @@ def verify(
 ) -> Report:
     """Reads every sample of whatever lies at ``path``, and lists the bad ones."""
     return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, on_progress))
+
+
+def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> dict[str, Any]:
+    """What lies at ``path``: its format, how many records it has, its fields with figures of each, the first record
+    and the last. ``format`` and its ``options`` are those of settings; without them the format is detected."""
+    source = {"path": path, "format": format, "options": options}
+    return _ringfeed.inspect(os.fspath(path), _text({"source": source}) if format is not None or options else None)

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
-use crate::{fork, loads, reader, samples, transform, verify};
+use crate::{fork, loads, prepare, reader, samples, transform, verify};
 
 /// How long a wait lasts before signals are looked at.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -137,7 +137,10 @@ impl Turn {
 
 /// Runs `work` on a thread of its own, and looks at signals until it ends. If one of them raises, `work` goes on without
 /// being waited for.
-fn patiently<R: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send + 'static) -> PyResult<R> {
+pub(crate) fn patiently<R: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> PyResult<R> {
     patiently_with(py, |_| Ok(()), work)
 }
 
@@ -570,6 +573,11 @@ impl Engine {
     #[pyo3(signature = (on_progress=None))]
     fn verify(&self, py: Python<'_>, on_progress: Option<Bound<'_, PyAny>>) -> PyResult<Py<PyDict>> {
         verify::loader(py, self.loader.clone(), on_progress)
+    }
+
+    /// Fits a recipe, given as a text of JSON, to its samples.
+    fn fit(&self, py: Python<'_>, recipe: &str) -> PyResult<prepare::Fitted> {
+        prepare::fit(py, self.loader.clone(), recipe)
     }
 
     /// Ends its threads. Batches that are held stay as they are.

@@ -7,6 +7,8 @@ mod engine;
 mod epoch;
 mod errors;
 mod fork;
+mod inspect;
+mod prepare;
 mod reader;
 mod samples;
 mod tensor;
@@ -52,10 +54,13 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<epoch::Epoch>()?;
+    module.add_class::<prepare::Fitted>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(load_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(prepare::recipe_faults, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish, module)?)?;
     Ok(())

@@ -29,10 +29,12 @@ pub(crate) struct Fetched {
 /// can't see them coming. Each waits for its page to be looked up, and those that are asked for one right after another wait
 /// at the same time.
 fn group(largest: usize) -> usize {
-    match largest {
-        0..=WHOLE_BYTES => (GROUP_BYTES / largest.max(1)).clamp(16, 64),
-        ..=PAGE_BYTES => 4,
-        _ => 2,
+    if largest <= WHOLE_BYTES {
+        (GROUP_BYTES / largest.max(1)).clamp(16, 64)
+    } else if largest <= PAGE_BYTES {
+        4
+    } else {
+        2
     }
 }
 

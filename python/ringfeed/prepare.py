@@ -1,0 +1,259 @@
+"""Preprocessing of tables that is fitted once, and then the same in training and in production::
+
+    from ringfeed.prepare import Prepared, Recipe, category, date, number
+
+    recipe = Recipe(age=number(impute="median", mask=True, scale="standardise"), city=category(unknown=True))
+    prepared = recipe.fit(ringfeed.open("train.csv", split={"train": 0.8, "validation": 0.2, "part": "train"}))
+    prepared.save("prepared.json")
+    train = ringfeed.open("train.csv", prepared=prepared, fields={"price": Numbers("f32")})
+
+    prepared = Prepared.load("prepared.json")  # in the server, without the data
+    row = prepared.apply({"age": None, "city": "Oslo"})  # {"features": f32 [2], "categories": i64 [1]}
+
+A file that was saved here is read by the library and the command, and the other way round.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from . import _ringfeed
+from ._errors import ConfigError
+from ._loader import Loader
+
+__all__ = ["Prepared", "Recipe", "category", "date", "hashed", "number"]
+
+Column = dict[str, Any]
+Impute = Literal["mean", "median", "most_frequent"] | float | str
+Scale = Literal["standardise", "robust", "min_max", "quantile"] | Mapping[str, Any]
+
+
+def _column(kind: str, **options: Any) -> Column:
+    return {kind: {name: value for name, value in options.items() if value is not None and value is not False}}
+
+
+def number(
+    *,
+    impute: Impute | None = None,
+    mask: bool = False,
+    clip: tuple[float, float] | None = None,
+    log1p: bool = False,
+    scale: Scale | None = None,
+) -> Column:
+    """A column of numbers: one feature, and one more for ``mask``, which is 1 where the value was missing.
+
+    In this order, whatever the order in which they are written: ``impute`` stands for a missing value, ``clip`` bounds
+    it, ``log1p`` takes the logarithm of one more, ``scale`` brings it to a range: ``"standardise"`` (mean 0, deviation
+    1), ``"robust"``, ``"min_max"`` or ``{"min_max": {"low": -1, "high": 1}}``, ``"quantile"``.
+    """
+    return _column("number", impute=impute, mask=mask, clip=clip, log1p=log1p, scale=scale)
+
+
+def category(
+    *,
+    unknown: bool = False,
+    impute: str | None = None,
+    mask: bool = False,
+    one_hot: bool = False,
+    by_frequency: bool = False,
+    most: int | None = None,
+    at_least: int | None = None,
+) -> Column:
+    """A column of names: a code each in the order of the sorted names, or features with a single 1 (``one_hot``).
+
+    ``unknown``: names that training has not seen have a code of their own; otherwise they are errors. ``most``,
+    ``at_least``: how many names are told apart, and how often one must occur.
+    """
+    return _column(
+        "category",
+        unknown=unknown,
+        impute=impute,
+        mask=mask,
+        one_hot=one_hot,
+        by_frequency=by_frequency,
+        most=most,
+        at_least=at_least,
+    )
+
+
+def hashed(buckets: int, *, mask: bool = False) -> Column:
+    """A column of too many names to list: each becomes one of ``buckets`` codes by its hash."""
+    return _column("hash", buckets=buckets, mask=mask)
+
+
+def date(
+    *,
+    parts: Sequence[str] | None = None,
+    cyclic: Sequence[str] | None = None,
+    impute: str | None = None,
+    mask: bool = False,
+    format: str | None = None,
+    unit: str | None = None,
+    scale: Scale | None = None,
+) -> Column:
+    """A column of dates or times: ``parts`` as numbers, ``cyclic`` parts as sine and cosine.
+
+    Parts are ``"year"``, ``"month"``, ``"day"``, ``"weekday"``, ``"day_of_year"``, ``"hour"``, ``"minute"``,
+    ``"second"`` and so on. ``format``: as ``strptime`` has it, where dates are not written by ISO 8601. ``unit``: what
+    dates count that are numbers.
+    """
+    return _column("date", parts=parts, cyclic=cyclic, impute=impute, mask=mask, format=format, unit=unit, scale=scale)
+
+
+class Recipe:
+    """What becomes of each column, before it is known what is in them.
+
+    Columns are keywords, or a mapping where their names are no words of Python's. ``dtype``: ``"f32"`` or ``"f64"``,
+    the element type of the features. What is wrong is a :class:`~ringfeed.ConfigError` that names the column.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, Column] | None = None, /, *, dtype: str | None = None, **more: Column
+    ) -> None:
+        self._table: dict[str, Any] = {"columns": {**(columns or {}), **more}}
+        if dtype is not None:
+            self._table["dtype"] = dtype
+        faults = _ringfeed.recipe_faults(json.dumps(self._table))
+        if faults:
+            raise ConfigError("\n".join(faults))
+
+    def settings(self) -> dict[str, Any]:
+        """The table ``prepare`` of settings."""
+        return json.loads(json.dumps(self._table))  # type: ignore[no-any-return]
+
+    def fit(self, rows: Loader) -> Prepared:
+        """Reads the samples of ``rows`` once (of its part, where it has ``split``, ``folds`` or a shard), and counts
+        what it must know of them."""
+        return Prepared(rows._fit(json.dumps(self._table)))
+
+    def __repr__(self) -> str:
+        return f"Recipe({self._table['columns']!r})"
+
+
+class Prepared:
+    """A fitted recipe: give it to a loader as ``prepared=``, and apply it to single records. Any threads may do so at
+    once."""
+
+    def __init__(self, fitted: _ringfeed.Fitted) -> None:
+        self._fitted = fitted
+        self._tensors: list[dict[str, Any]] = fitted.tensors()
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Prepared:
+        """Reads a file that :meth:`save`, the library or ``ringfeed fit`` wrote."""
+        return Prepared(_ringfeed.Fitted.load(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one file of JSON, whole or not at all."""
+        self._fitted.save(path)
+
+    def settings(self) -> dict[str, Any]:
+        """What stands in its file."""
+        return json.loads(self._fitted.to_json())  # type: ignore[no-any-return]
+
+    @property
+    def tensors(self) -> list[dict[str, Any]]:
+        """Name, dtype and shape of each tensor of a record."""
+        return [dict(tensor) for tensor in self._tensors]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """What each number of ``features`` is."""
+        return self._fitted.feature_names()
+
+    @property
+    def code_counts(self) -> dict[str, int]:
+        """For each column of ``categories`` how many codes there are: the rows that an embedding needs."""
+        return dict(self._fitted.code_counts())
+
+    @property
+    def records(self) -> int:
+        """How many records it was fitted to."""
+        return self._fitted.records()
+
+    def apply(self, record: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """One record as its tensors by name, or several as tensors with one row each: the bytes that training saw.
+
+        Values are numbers, texts, dates, ``None`` and NaN; columns that a record does not have are missing, others are
+        passed over. Gives NumPy arrays where NumPy is there, otherwise memoryviews. What training would have called a
+        bad record is a :class:`~ringfeed.DataError` with record and column.
+        """
+        if isinstance(record, Mapping):
+            return self._arrays(self._fitted.apply_json([_text(record)]), None)
+        records = [_text(each) for each in record]
+        return self._arrays(self._fitted.apply_json(records), len(records))
+
+    def apply_json(self, record: str) -> dict[str, Any]:
+        """As :meth:`apply`, of a text of JSON."""
+        return self._arrays(self._fitted.apply_json([record]), None)
+
+    def apply_csv(self, header: str, line: str | Iterable[str]) -> dict[str, Any]:
+        """As :meth:`apply`, of a line of CSV, or several, whose columns ``header`` names."""
+        if isinstance(line, str):
+            return self._arrays(self._fitted.apply_csv(header, [line]), None)
+        lines = list(line)
+        return self._arrays(self._fitted.apply_csv(header, lines), len(lines))
+
+    def _arrays(self, written: list[bytes], records: int | None) -> dict[str, Any]:
+        found = {}
+        for tensor, written_bytes in zip(self._tensors, written):
+            shape = [*([] if records is None else [records]), *tensor["shape"]]
+            found[tensor["name"]] = _array(written_bytes, tensor["dtype"], shape)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prepared) and self._fitted == other._fitted
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_json, (self._fitted.to_json(),)
+
+    def __repr__(self) -> str:
+        return f"Prepared({self._fitted.column_names()!r}, fitted to {self.records} records)"
+
+
+def _of_json(text: str) -> Prepared:
+    return Prepared(_ringfeed.Fitted.from_json(text))
+
+
+_FORMATS: dict[str, Literal["f", "d", "q"]] = {"f32": "f", "f64": "d", "i64": "q"}
+
+
+def _array(written: bytes, dtype: str, shape: list[int]) -> Any:
+    """An array on a copy that may be written."""
+    if _has_numpy():
+        import numpy
+
+        return numpy.frombuffer(bytearray(written), {"f32": "f4", "f64": "f8", "i64": "i8"}[dtype]).reshape(shape)
+    return memoryview(bytearray(written)).cast(_FORMATS[dtype], shape)
+
+
+@functools.cache
+def _has_numpy() -> bool:
+    return importlib.util.find_spec("numpy") is not None
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps({name: _value(value) for name, value in record.items()}, default=_plain, ensure_ascii=False)
+
+
+def _value(value: Any) -> Any:
+    """``None`` for what is missing in pandas and NumPy."""
+    missing = isinstance(value, float) and math.isnan(value) or type(value).__name__ in ("NaTType", "NAType")
+    return None if missing else value
+
+
+def _plain(value: Any) -> Any:
+    """Dates, and numbers of NumPy's, as JSON has them."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "item"):
+        return _value(value.item())
+    raise TypeError(f"a value of a record is a number, a text, a date or None, and {value!r} is none of them")

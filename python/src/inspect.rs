@@ -1,0 +1,26 @@
+//! What lies at a path.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use ringfeed::LoaderConfig;
+use ringfeed::formats::Formats;
+use ringfeed::memory::MemoryBudget;
+use ringfeed::storage::Files;
+
+use crate::engine::{json, patiently};
+use crate::errors::exception;
+
+/// What lies at `path`; `settings`, a text of JSON, say what it is, if its format is not to be detected.
+#[pyfunction]
+pub(crate) fn inspect(py: Python<'_>, path: PathBuf, settings: Option<&str>) -> PyResult<Py<PyAny>> {
+    let config = settings.map(LoaderConfig::from_json).transpose().map_err(|error| exception(py, &error))?;
+    let found = patiently(py, move || {
+        let source = match config {
+            None => Formats::new().whole(&path)?,
+            Some(config) => config.resolved()?.sources.swap_remove(0),
+        };
+        source.inspect(&Files::local(), &MemoryBudget::unlimited())
+    })?;
+    json(py, &found)
+}

@@ -1,0 +1,134 @@
+//! Preprocessing that was fitted: applied to records in memory.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use ringfeed::prepare::{PreparedRow, Recipe};
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
+
+use crate::engine::{json, patiently};
+use crate::errors::{caught, exception, raise};
+
+/// A fitted recipe, and rows to be used again by whichever threads apply it.
+#[pyclass(frozen, module = "ringfeed._ringfeed")]
+pub(crate) struct Fitted {
+    prepared: ringfeed::prepare::Prepared,
+    rows: Mutex<Vec<PreparedRow>>,
+}
+
+/// The recipe that a text of JSON says, in the language of settings.
+fn recipe_of(py: Python<'_>, text: &str) -> PyResult<Recipe> {
+    let config = LoaderConfig::from_json(&format!("{{\"prepare\": {text}}}")).map_err(|error| exception(py, &error))?;
+    config.prepare.ok_or_else(|| raise(py, ErrorKind::Config, "a recipe is a table of columns"))
+}
+
+/// Everything that is wrong with a recipe, as far as it can be told without data.
+#[pyfunction]
+pub(crate) fn recipe_faults(py: Python<'_>, recipe: &str) -> PyResult<Vec<String>> {
+    Ok(recipe_of(py, recipe)?.faults())
+}
+
+/// Fits a recipe to the samples of a loader.
+pub(crate) fn fit(py: Python<'_>, loader: Loader, recipe: &str) -> PyResult<Fitted> {
+    let recipe = recipe_of(py, recipe)?;
+    patiently(py, move || recipe.fit(&loader)).map(Fitted::new)
+}
+
+impl Fitted {
+    fn new(prepared: ringfeed::prepare::Prepared) -> Self {
+        Self { prepared, rows: Mutex::default() }
+    }
+
+    /// The bytes of each tensor for all `records`, one after another. An error names the record by its place among them.
+    fn apply<'py, T: Sync>(
+        &self,
+        py: Python<'py>,
+        records: &[T],
+        apply: impl Fn(&T, &mut PreparedRow) -> Result<()> + Sync,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let names: Vec<&str> = self.prepared.tensors().iter().map(|spec| spec.name.as_str()).collect();
+        let all = || {
+            let kept = self.rows.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut row = kept.unwrap_or_else(|| self.prepared.row());
+            let mut bytes = vec![Vec::new(); names.len()];
+            for (nth, record) in records.iter().enumerate() {
+                apply(record, &mut row).map_err(|error| error.at_record(nth as u64))?;
+                for (bytes, name) in bytes.iter_mut().zip(&names) {
+                    bytes.extend_from_slice(row.tensor(name)?.bytes());
+                }
+            }
+            self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+            Ok(bytes)
+        };
+        // One record takes less time than letting go of the interpreter's lock.
+        let bytes = if records.len() == 1 { caught(all) } else { py.detach(|| caught(all)) };
+        let bytes = bytes.map_err(|error| exception(py, &error))?;
+        Ok(bytes.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
+    }
+}
+
+#[pymethods]
+impl Fitted {
+    /// Reads a file that was saved.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        ringfeed::prepare::Prepared::load(path).map(Self::new).map_err(|error| exception(py, &error))
+    }
+
+    /// What a text of JSON says that was made of one.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        ringfeed::prepare::Prepared::from_json(text).map(Self::new).map_err(|error| exception(py, &error))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.prepared.to_json().map_err(|error| exception(py, &error))
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.prepared.save(path).map_err(|error| exception(py, &error))
+    }
+
+    /// The bytes of each tensor for records that are objects of JSON.
+    fn apply_json<'py>(&self, py: Python<'py>, records: Vec<String>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        self.apply(py, &records, |record, row| self.prepared.apply_json(record, row))
+    }
+
+    /// The same for lines of CSV.
+    fn apply_csv<'py>(&self, py: Python<'py>, header: &str, lines: Vec<String>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        self.apply(py, &lines, |line, row| self.prepared.apply_csv(header, line, row))
+    }
+
+    /// A table for each tensor: its name, element type and shape.
+    fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let row = self.prepared.row();
+        let mut tensors = Vec::new();
+        for spec in self.prepared.tensors() {
+            let tensor = row.tensor(&spec.name).map_err(|error| exception(py, &error))?;
+            tensors.push(serde_json::json!({"name": spec.name, "dtype": spec.dtype, "shape": tensor.shape()}));
+        }
+        json(py, &tensors)
+    }
+
+    fn feature_names(&self) -> Vec<String> {
+        self.prepared.feature_names().to_vec()
+    }
+
+    fn column_names(&self) -> Vec<String> {
+        self.prepared.column_names().map(str::to_owned).collect()
+    }
+
+    fn code_counts(&self) -> Vec<(String, u64)> {
+        self.prepared.code_counts().to_vec()
+    }
+
+    fn records(&self) -> u64 {
+        self.prepared.records()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.prepared == other.prepared
+    }
+}
