@@ -10,7 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Array", "Boxes", "Category", "Class", "Field", "Image", "IndexMap", "Keypoints", "Numbers", "Text", "Tokens"]
+__all__ = [
+    "Array",
+    "Boxes",
+    "Category",
+    "Class",
+    "Field",
+    "Image",
+    "IndexMap",
+    "Keypoints",
+    "Numbers",
+    "Text",
+    "Tokens",
+]
 
 
 @dataclass
@@ -42,8 +54,8 @@ _From = str | int | Sequence[str | int] | None
 class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
-    ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``. ``resize``: ``"bilinear"``, ``"bicubic"`` or
-    ``"nearest"``. ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
+    ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``.
+    ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``. ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     """
 
     def __init__(

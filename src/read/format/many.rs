@@ -22,7 +22,8 @@ pub(in crate::read) fn open(
     if let [path] = paths {
         return open(&Open { path, ..*at });
     }
-    let (mut containers, mut readers): (Vec<Box<dyn Container>>, Vec<Vec<Arc<dyn RecordReader>>>) = Default::default();
+    let mut containers: Vec<Box<dyn Container>> = Vec::new();
+    let mut readers: Vec<Vec<Arc<dyn RecordReader>>> = Vec::new();
     parallel::in_order(
         parallel::thread_count(None),
         paths.len() as u64,

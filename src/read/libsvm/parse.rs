@@ -33,7 +33,9 @@ pub(super) fn uncommented(line: &[u8]) -> &[u8] {
 /// Finds the parts of a line, which has no comment any more. With `multilabel` there may be several labels, or none.
 pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result<(), Fault> {
     let Parsed { labels, query, indices, values } = parsed;
-    (labels.clear(), indices.clear(), values.clear());
+    labels.clear();
+    indices.clear();
+    values.clear();
     *query = None;
     let mut words = Words { bytes: line.as_bytes(), at: 0 };
     let mut next = words.next();
