@@ -55,7 +55,8 @@ class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
     ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``.
-    ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``. ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
+    ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
+    ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     """
 
     def __init__(
