@@ -69,7 +69,9 @@ impl Report for Planned {
         };
         let batches = number(plan.batches_per_epoch);
         line("batches", format!("{batches} an epoch{each}, of {} samples; {last}", plan.batch_size));
-        line("order", plan.seed.map_or("the source's own".to_owned(), |seed| format!("shuffled with seed {seed}")));
+        let blocks = plan.shuffle_blocks.map_or(String::new(), |chunks| format!(", {chunks} chunks together"));
+        let shuffled = |seed| format!("shuffled with seed {seed}{blocks}");
+        line("order", plan.seed.map_or("the source's own".to_owned(), shuffled));
         line("bad records", serde_json::to_string(&plan.bad_records).unwrap_or_default().replace('"', ""));
         line(
             "workers",

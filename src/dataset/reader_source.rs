@@ -103,6 +103,15 @@ impl ReaderSource {
         self
     }
 
+    /// Shuffles chunks (what a file holds together, such as a row group, or runs of 1024 records), and the samples of so many
+    /// neighbouring ones among each other: for data that are far larger than what is kept of them in memory. With
+    /// [`shuffle`](Self::shuffle). What a reader's chunks are, [`RecordReader::chunks`] says.
+    #[must_use]
+    pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
+        self.sampling.blocks = Some(chunks);
+        self
+    }
+
     /// The seed of everything random but the order, which stays the readers' own.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -237,6 +246,10 @@ impl Source for ReaderSource {
                 let message = "bucket: each sample comes once; leave out weights, balance, mixes and samples_per_epoch";
                 return Err(Error::new(ErrorKind::Config, message));
             };
+            if order.blocks.is_some() {
+                let message = "bucket: batches are of one length, not of one block; leave out shuffle's blocks";
+                return Err(Error::new(ErrorKind::Config, message));
+            }
             let length = BucketLength::find(buckets, &self.readers)?;
             let bucketed =
                 caught(|| length.deal(&*self.readers[length.reader], subset, self.batch_size, self.last_batch))?;
@@ -475,7 +488,7 @@ mod tests {
     use crate::order::Subset;
 
     fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
-        let order = Order { len, seed: 0, shuffled: false, picks: Picks::Once(Subset::all(len)) };
+        let order = Order { len, seed: 0, shuffled: false, picks: Picks::Once(Subset::all(len)), blocks: None };
         let (shard, remainder) = (Shard::default(), Remainder::Pad);
         let (of_epoch, deal) = (order.epoch(0), Deal::new(shard, len, 0, remainder));
         let mut planner =
@@ -502,7 +515,7 @@ mod tests {
     fn going_on_near_the_end_of_a_billion_asks_the_permutation_no_more_than_starting_does() {
         let calls = |position: u64| {
             let len = 1_000_000_000;
-            let order = Order { len, seed: 7, shuffled: true, picks: Picks::Once(Subset::all(len)) };
+            let order = Order { len, seed: 7, shuffled: true, picks: Picks::Once(Subset::all(len)), blocks: None };
             let (shard, remainder) = (Shard { index: 1, count: 3 }, Remainder::Pad);
             let (of_epoch, deal) = (order.epoch(0), Deal::new(shard, len, 0, remainder));
             let (batch_size, last_batch) = (100, LastBatch::Keep);

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{Mixture, Order, Picks, Subset, Weighted};
+use crate::order::{Blocks, Mixture, Order, Picks, Subset, Weighted};
 use crate::random::RandomKey;
 use crate::read::RecordReader;
 
@@ -14,6 +14,8 @@ pub(super) struct Sampling {
     pub(super) subset: Option<Subset>,
     pub(super) draw: Draw,
     pub(super) samples_per_epoch: Option<u64>,
+    /// How many chunks are shuffled together, if not all samples are.
+    pub(super) blocks: Option<u64>,
 }
 
 /// How samples are drawn.
@@ -74,16 +76,40 @@ impl Sampling {
             Picks::Mixed(mixture) => mixture.len(),
         };
         let len = if choice == 0 { 0 } else { self.samples_per_epoch.unwrap_or(choice) };
-        Ok(Order { len, seed, shuffled, picks })
+        let blocks = match (self.blocks.filter(|_| shuffled), &picks) {
+            (None, _) => None,
+            (Some(0), _) => return Err(config("blocks of 0 chunks; one at least is shuffled".to_owned())),
+            (Some(together), Picks::Once(subset)) => {
+                // What one reader holds together is worth keeping, whatever the others do.
+                let chunks = readers.iter().map(|reader| reader.chunks()).find(|chunks| !chunks.is_empty());
+                Some(Blocks::new(subset, &checked(chunks.unwrap_or_default())?, together))
+            }
+            _ => {
+                let message = "blocks: each sample comes once; leave out weights, balance, mixes and samples_per_epoch";
+                return Err(config(message.to_owned()));
+            }
+        };
+        Ok(Order { len, seed, shuffled, picks, blocks })
     }
 
     /// What tells this choice from another; `None` for all samples once each.
     pub(super) fn hash(&self, order: &Order) -> Option<u64> {
         let key = RandomKey::new(order.len);
+        if let (Some(blocks), Picks::Once(subset)) = (&order.blocks, &order.picks) {
+            return Some(key.with(subset.hash()).with(blocks.hash()).bits(3));
+        }
         match &order.picks {
             Picks::Once(subset) => self.subset.as_ref().map(|_| key.with(subset.hash()).bits(0)),
             Picks::Weighted(weighted) => Some(key.with(weighted.hash()).bits(1)),
             Picks::Mixed(mixture) => Some(key.with(mixture.hash()).bits(2)),
         }
+    }
+}
+
+/// Chunks as readers must give them: ascending, the first at 0.
+fn checked(chunks: Vec<u64>) -> Result<Vec<u64>> {
+    match chunks.first().is_none_or(|first| *first == 0) && chunks.is_sorted_by(|one, next| one < next) {
+        true => Ok(chunks),
+        false => Err(Error::new(ErrorKind::Config, "the chunks that a reader gives are not ascending from 0")),
     }
 }

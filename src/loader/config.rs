@@ -79,6 +79,10 @@ pub struct LoaderConfig {
     /// Seed of the shuffle; without one, the source's own order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
+    /// How many chunks (what a file holds together, such as a row group, or runs of 1024 records) are shuffled together, the chunks
+    /// themselves being shuffled, too; without it, all samples are. In files of settings also `shuffle = { seed, blocks }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle_blocks: Option<u64>,
     /// One part of a split into train, validation and test data by the names of the first source's samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
@@ -245,6 +249,7 @@ impl Default for LoaderConfig {
             prepare: None,
             batch_size: default_batch_size(),
             shuffle: None,
+            shuffle_blocks: None,
             split: None,
             folds: None,
             class_balanced: false,
@@ -414,6 +419,17 @@ impl LoaderConfig {
         faults.extend(self.bucket.as_ref().and_then(|bucket| bucket.fault()).map(|fault| format!("bucket.{fault}")));
         if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
             faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        }
+        match self.shuffle_blocks {
+            Some(0) => faults.push("shuffle_blocks: one chunk at least is shuffled".to_owned()),
+            Some(_) if self.shuffle.is_none() => {
+                faults.push("shuffle_blocks: blocks are shuffled; give shuffle a seed".to_owned());
+            }
+            Some(_) if self.class_balanced || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
+                let message = "shuffle_blocks: does not go together with class_balanced, samples_per_epoch or bucket";
+                faults.push(message.to_owned());
+            }
+            _ => {}
         }
         if self.class_balanced && self.shuffle.is_none() {
             faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());

@@ -317,6 +317,14 @@ impl Loader {
         self
     }
 
+    /// Shuffles chunks, and the samples of so many neighbouring ones among each other, instead of all samples; see
+    /// [`LoaderConfig::shuffle_blocks`]. With [`shuffle`](Self::shuffle).
+    #[must_use]
+    pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
+        self.config.shuffle_blocks = Some(chunks);
+        self
+    }
+
     /// Takes one part of a split into train, validation and test data. Default: all samples.
     #[must_use]
     pub fn split(mut self, split: Split) -> Self {
@@ -606,6 +614,9 @@ impl Loader {
         }
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
+        }
+        if let Some(chunks) = config.shuffle_blocks {
+            source = source.shuffle_blocks(chunks);
         }
         if let Some(subset) = subset {
             source = source.subset(subset);

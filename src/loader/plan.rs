@@ -42,6 +42,8 @@ pub struct RunPlan {
     pub shuffled: bool,
     /// The seed of those orders.
     pub seed: Option<u64>,
+    /// How many chunks are shuffled together, if not all samples are.
+    pub shuffle_blocks: Option<u64>,
     /// What becomes of bad records.
     pub bad_records: BadRecords,
     /// The tensors of a full batch.
@@ -190,6 +192,7 @@ impl Loader {
             bucket: config.bucket.clone(),
             shuffled: config.shuffle.is_some(),
             seed: config.shuffle,
+            shuffle_blocks: config.shuffle_blocks,
             bad_records: config.bad_records,
             tensors: schema.map(|schema| schema.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
             workers: if config.shield { 0 } else { config.worker_threads() },

@@ -120,7 +120,7 @@ impl Loader {
         all.transforms = all.transforms.without_augmentation();
         let config = &mut all.config;
         config.batch_size = batch_size(config.sources.iter().all(SourceConfig::has_small_samples));
-        config.shuffle = None;
+        (config.shuffle, config.shuffle_blocks) = (None, None);
         config.split = None;
         config.folds = None;
         config.class_balanced = false;

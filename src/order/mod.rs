@@ -1,5 +1,6 @@
 //! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
 
+mod blocks;
 mod bucketed;
 mod mixture;
 pub(crate) mod permutation;
@@ -9,6 +10,8 @@ mod weighted;
 
 use std::sync::Arc;
 
+use blocks::BlockShuffle;
+pub(crate) use blocks::{Blocks, RUN};
 pub(crate) use bucketed::{Bucket, BucketBatch, Bucketed, EpochBuckets};
 pub(crate) use mixture::Mixture;
 use mixture::Shuffles;
@@ -34,6 +37,8 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     pub(crate) shuffled: bool,
     pub(crate) picks: Picks,
+    /// For samples once each that are shuffled in blocks.
+    pub(crate) blocks: Option<Blocks>,
 }
 
 /// Which samples an order is made of.
@@ -51,7 +56,10 @@ impl Order {
     /// The order of one epoch.
     pub(crate) fn epoch(&self, epoch: u64) -> EpochOrder {
         let shuffle = match &self.picks {
-            Picks::Once(_) if self.shuffled => Shuffle::Whole(Permutation::new(self.len, epoch_key(self.seed, epoch))),
+            Picks::Once(_) if self.shuffled => match &self.blocks {
+                Some(blocks) => Shuffle::Blocks(BlockShuffle::new(blocks, epoch_key(self.seed, epoch))),
+                None => Shuffle::Whole(Permutation::new(self.len, epoch_key(self.seed, epoch))),
+            },
             Picks::Mixed(mixture) if self.shuffled => Shuffle::Mixed(Shuffles::new(mixture, self.seed)),
             _ => Shuffle::None,
         };
@@ -85,6 +93,7 @@ pub(crate) struct EpochOrder {
 enum Shuffle {
     None,
     Whole(Permutation),
+    Blocks(BlockShuffle),
     Mixed(Shuffles),
 }
 
@@ -92,8 +101,11 @@ impl EpochOrder {
     /// Goes over to another epoch. What is known of a mixture's shuffles is kept: they do not depend on the epoch.
     pub(crate) fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
-        if let Shuffle::Whole(shuffle) = &mut self.shuffle {
-            *shuffle = Permutation::new(self.order.len, epoch_key(self.order.seed, epoch));
+        let key = epoch_key(self.order.seed, epoch);
+        match &mut self.shuffle {
+            Shuffle::Whole(shuffle) => *shuffle = Permutation::new(self.order.len, key),
+            Shuffle::Blocks(shuffle) => shuffle.begin(key),
+            Shuffle::None | Shuffle::Mixed(_) => {}
         }
     }
 
@@ -101,6 +113,7 @@ impl EpochOrder {
         let Order { len, seed, picks, .. } = &self.order;
         match (picks, &mut self.shuffle) {
             (Picks::Once(subset), Shuffle::Whole(shuffle)) => subset.at(shuffle.at(position)),
+            (Picks::Once(subset), Shuffle::Blocks(shuffle)) => subset.at(shuffle.at(position)),
             (Picks::Once(subset), _) => subset.at(position),
             (Picks::Weighted(weighted), _) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
             (Picks::Mixed(mixture), shuffle) => {

@@ -104,6 +104,14 @@ impl Subset {
         }
     }
 
+    /// The samples from the first to the last, where none between them is left out and they stand in their order.
+    pub(crate) fn bounds(&self) -> Option<Range<u64>> {
+        match self.0 {
+            Ids::Range { start, end } => Some(start..end),
+            _ => None,
+        }
+    }
+
     /// Tells it from another.
     pub(crate) fn hash(&self) -> u64 {
         match &self.0 {

@@ -10,7 +10,7 @@ use crate::schema::{Dim, Extents, TensorSpec};
 use crate::storage::Needs;
 
 use super::dealt::Dealt;
-use super::many::{file_name, hash_names};
+use super::many::{chunks_of_parts, file_name, hash_names};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
@@ -205,6 +205,11 @@ impl RecordReader for Concat {
         let damage = buffers.take_damage();
         scratch.note_all(damage);
         decoded
+    }
+
+    fn chunks(&self) -> Vec<u64> {
+        let parts = self.parts.iter().map(|part| part.chunks());
+        chunks_of_parts(&self.starts, parts)
     }
 
     fn place(&self, sample: u64) -> Location {

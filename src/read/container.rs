@@ -75,6 +75,12 @@ pub trait Container: Send + Sync {
         let _ = (scratch, visit);
     }
 
+    /// The first records of what is read or decoded together (row groups, files, compressed blocks), ascending from 0; see
+    /// [`RecordReader::chunks`](super::RecordReader::chunks). By default nothing is.
+    fn chunks(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Where a record lies.
     fn place(&self, record: u64) -> Location;
 

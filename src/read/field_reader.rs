@@ -504,6 +504,10 @@ impl RecordReader for FieldReader {
         }
     }
 
+    fn chunks(&self) -> Vec<u64> {
+        self.container.chunks()
+    }
+
     fn place(&self, sample: u64) -> Location {
         if sample < self.len() {
             self.container.place(sample)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::order::RUN;
 use crate::random::{RandomKey, hash_bytes};
 use crate::storage::Needs;
 
@@ -20,6 +21,19 @@ pub(super) fn file_name(path: &Path, name: &mut Vec<u8>) {
 pub(super) fn hash_names(paths: &[PathBuf]) -> u64 {
     let name = |path: &PathBuf| hash_bytes(path.file_name().unwrap_or_default().as_encoded_bytes());
     paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(name(path))).bits(0)
+}
+
+/// The chunks of parts that follow each other: no chunk reaches over the end of a part, and runs of records stand for the chunks of
+/// a part that has none.
+pub(super) fn chunks_of_parts(starts: &[u64], parts: impl Iterator<Item = Vec<u64>>) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (bounds, chunks) in starts.windows(2).zip(parts) {
+        match chunks.as_slice() {
+            [] => all.extend((bounds[0]..bounds[1]).step_by(RUN as usize)),
+            chunks => all.extend(chunks.iter().map(|start| bounds[0] + start).filter(|start| *start < bounds[1])),
+        }
+    }
+    all
 }
 
 /// The files of a data set as one container.
@@ -213,6 +227,11 @@ impl Container for Many {
             Some(own) => visit(own, value),
             None => Ok(()),
         })
+    }
+
+    fn chunks(&self) -> Vec<u64> {
+        let parts = self.parts.iter().map(|part| part.container.chunks());
+        chunks_of_parts(&self.starts, parts)
     }
 
     fn place(&self, record: u64) -> Location {

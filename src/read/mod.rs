@@ -182,6 +182,12 @@ pub trait RecordReader: Send + Sync {
         }
     }
 
+    /// The first records of what is read or decoded together, ascending from 0: a shuffle in blocks keeps these together. It must
+    /// depend on the data alone, not on memory or settings. By default nothing is, and runs of records stand for it.
+    fn chunks(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Where record `sample` comes from: what statistics and logs call it.
     fn place(&self, sample: u64) -> Location;
 
@@ -470,6 +476,10 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         (**self).decode_all(job, scratch, rows);
+    }
+
+    fn chunks(&self) -> Vec<u64> {
+        (**self).chunks()
     }
 
     fn place(&self, sample: u64) -> Location {

@@ -66,6 +66,9 @@ fn lengthen(node: &mut Node) {
             _ => {}
         }
     }
+    if let Node::Table(entries) = node {
+        split_shuffle(entries);
+    }
     match node {
         Node::Table(entries) => {
             for (key, value) in entries {
@@ -81,6 +84,23 @@ fn lengthen(node: &mut Node) {
         }
         Node::List(list) => list.iter_mut().for_each(lengthen),
         _ => {}
+    }
+}
+
+/// `shuffle = { seed = 42, blocks = 4 }` is two settings.
+fn split_shuffle(entries: &mut Vec<(String, Node)>) {
+    let is_split = |(key, value): &(String, Node)| match value {
+        Node::Table(parts) => {
+            key == "shuffle"
+                && !parts.is_empty()
+                && parts.iter().all(|(part, _)| matches!(part.as_str(), "seed" | "blocks"))
+        }
+        _ => false,
+    };
+    let Some(at) = entries.iter().position(is_split) else { return };
+    if let (_, Node::Table(parts)) = entries.remove(at) {
+        let name = |part: String| if part == "seed" { "shuffle".to_owned() } else { "shuffle_blocks".to_owned() };
+        entries.splice(at..at, parts.into_iter().map(|(part, value)| (name(part), value)));
     }
 }
 
@@ -289,6 +309,7 @@ mod tests {
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\"horizontal_flip\"]",
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [{ kind = \"horizontal_flip\" }]",
             ),
+            ("shuffle = { seed = 3, blocks = 4 }", "shuffle = 3\nshuffle_blocks = 4"),
             (
                 "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = \"contiguous\"",
                 "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = { contiguous = {} }",

@@ -32,7 +32,7 @@ pub struct ColumnsOptions {
     pub access: Access,
     /// Bytes of decoded records that are kept for all workers together, beside those that are just read; at most a quarter
     /// of the memory budget. Where a random order draws records from more of a data set than this, what a file holds
-    /// together is decoded again and again: shuffle in blocks then, or raise it.
+    /// together is decoded again and again: shuffle in blocks then (`shuffle = { seed = 42, blocks = 4 }`), or raise it.
     pub cache_bytes: u64,
     /// Most bytes that one column of records that are decoded together may need: what a damaged or hostile file can make a
     /// worker take.
@@ -365,6 +365,11 @@ impl Container for Columns {
                 visit(number, numbers, &held.places);
             }
         }
+    }
+
+    /// Of a row group or record batch that is decoded in several parts, the first: the others depend on the memory.
+    fn chunks(&self) -> Vec<u64> {
+        self.spans().iter().filter(|span| span.skipped == 0).map(|span| span.first).collect()
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {

@@ -111,6 +111,10 @@ impl Container for TarMembers {
         Ok(())
     }
 
+    fn chunks(&self) -> Vec<u64> {
+        self.reader.chunks()
+    }
+
     fn place(&self, record: u64) -> Location {
         self.reader.place(record)
     }

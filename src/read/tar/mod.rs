@@ -425,6 +425,10 @@ impl RecordReader for TarReader {
         Ok(())
     }
 
+    fn chunks(&self) -> Vec<u64> {
+        self.archives.iter().filter(|archive| archive.index.len() > 0).map(|archive| archive.first).collect()
+    }
+
     fn place(&self, sample: u64) -> Location {
         if sample >= self.count {
             return Location { record: Some(sample), ..Location::default() };
