@@ -28,7 +28,7 @@ mod view;
 
 pub use dataset::{
     BadLimits, BadRecords, Beyond, Buckets, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part,
-    ReaderSource, Split, State,
+    ReaderSource, Split, State, Strata,
 };
 pub use dtype::DType;
 pub use error::{Error, ErrorKind, Location, Result};

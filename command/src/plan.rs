@@ -52,7 +52,9 @@ impl Report for Planned {
             };
             line("source", format!("{} {path}: {records} records{files}", source.format));
         }
-        line("samples", format!("{} an epoch", number(plan.samples)));
+        let filter =
+            plan.filter.as_ref().map_or(String::new(), |filter| format!(" of those with {}", one_line(filter)));
+        line("samples", format!("{} an epoch{filter}", number(plan.samples)));
         if plan.shard.count > 1 {
             let rest = match plan.remainder {
                 Remainder::Pad => "shards that come short get the first samples again",

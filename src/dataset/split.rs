@@ -5,9 +5,8 @@ use crate::order::Subset;
 use crate::random::{RandomKey, hash_bytes};
 use crate::read::RecordReader;
 
-/// Tell the keys of splits and folds from each other, so that folds of a part of a split are not lopsided.
-const SPLIT: u64 = 0x7370_6c69_7421_7370;
-const FOLDS: u64 = 0x666f_6c64_7321_666f;
+use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
+use super::strata::Strata;
 
 /// Whose turn a sample of some name is, as a number in [0, 1).
 fn unit_of(reader: &(impl RecordReader + ?Sized), sample: u64, key: RandomKey, name: &mut Vec<u8>) -> f64 {
@@ -74,7 +73,7 @@ impl Subset {
         count: u32,
         seed: u64,
     ) -> Result<(Self, Self)> {
-        if let Some(fault) = (Folds { fold, count, seed, held_out: false }).fault() {
+        if let Some(fault) = fold_fault(fold, count) {
             return Err(Error::new(ErrorKind::Config, fault));
         }
         let of = |unit: f64| Some(usize::from((unit * f64::from(count)) as u32 == fold));
@@ -98,19 +97,6 @@ impl Subset {
             }
         }
         parts.map(Self::listed)
-    }
-}
-
-/// How far the sum of shares may be from 1 and still mean 1.
-const SLACK: f64 = 1e-9;
-
-fn shares_fault(shares: &[f64]) -> Option<String> {
-    let wrong = shares.iter().find(|share| !(0.0..=1.0).contains(*share));
-    let sum: f64 = shares.iter().sum();
-    match wrong {
-        Some(share) => Some(format!("a share of {share}; it is between 0 and 1")),
-        None if sum > 1.0 + SLACK => Some(format!("shares that add up to {sum}; they are at most 1 together")),
-        None => None,
     }
 }
 
@@ -170,8 +156,17 @@ impl Split {
         shares_fault(&[self.train, self.validation, self.test])
     }
 
-    pub(crate) fn of(&self, subset: &Subset, reader: &(impl RecordReader + ?Sized)) -> Result<Subset> {
-        let [train, validation, test] = subset.split(reader, [self.train, self.validation, self.test], self.seed)?;
+    pub(crate) fn of(
+        &self,
+        subset: &Subset,
+        reader: &(impl RecordReader + ?Sized),
+        by: Option<&Strata>,
+    ) -> Result<Subset> {
+        let shares = [self.train, self.validation, self.test];
+        let [train, validation, test] = match by {
+            Some(by) => subset.split_by(reader, shares, self.seed, by)?,
+            None => subset.split(reader, shares, self.seed)?,
+        };
         Ok(match self.part {
             Part::Train => train,
             Part::Validation => validation,
@@ -198,12 +193,19 @@ pub struct Folds {
 
 impl Folds {
     pub(crate) fn fault(&self) -> Option<String> {
-        let Self { fold, count, .. } = self;
-        (*count < 2 || fold >= count).then(|| format!("fold {fold} of {count}; there are two at least, counted from 0"))
+        fold_fault(self.fold, self.count)
     }
 
-    pub(crate) fn of(&self, subset: &Subset, reader: &(impl RecordReader + ?Sized)) -> Result<Subset> {
-        let (train, held_out) = subset.fold(reader, self.fold, self.count, self.seed)?;
+    pub(crate) fn of(
+        &self,
+        subset: &Subset,
+        reader: &(impl RecordReader + ?Sized),
+        by: Option<&Strata>,
+    ) -> Result<Subset> {
+        let (train, held_out) = match by {
+            Some(by) => subset.fold_by(reader, self.fold, self.count, self.seed, by)?,
+            None => subset.fold(reader, self.fold, self.count, self.seed)?,
+        };
         Ok(if self.held_out { held_out } else { train })
     }
 }

@@ -20,6 +20,7 @@ use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 use crate::tree::{Node, Told};
 
+use super::filter::Filter;
 use super::own::Own;
 use super::settings::{self, Language};
 
@@ -89,6 +90,16 @@ pub struct LoaderConfig {
     /// One of several folds for cross-validation, or all others; of the part, if there is a split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<Folds>,
+    /// Which samples are taken, by comparisons on fields of the first source: `label != 3 and kind in ['cat', 'dog']`. Split and
+    /// folds are of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// The field of which each part of the split, and each fold, has the same share of every value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stratify: Option<String>,
+    /// The field whose samples of the same value are in one part of the split, or in one fold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
     #[serde(default)]
     pub class_balanced: bool,
@@ -252,6 +263,9 @@ impl Default for LoaderConfig {
             shuffle_blocks: None,
             split: None,
             folds: None,
+            filter: None,
+            stratify: None,
+            group: None,
             class_balanced: false,
             bucket: None,
             samples_per_epoch: None,
@@ -368,6 +382,7 @@ impl LoaderConfig {
         self.shuffle.is_none()
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
             && self.bucket.is_none()
+            && self.filter.is_none()
             && self.shard.count == 1
             && self.last_batch != LastBatch::Pad
             && !matches!(self.bad_records, BadRecords::Replace(_))
@@ -383,7 +398,7 @@ impl LoaderConfig {
                 Some("fields: the samples of an iterator are tensors already")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
-                "shuffle, split, folds, class_balanced, bucket, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
+                "shuffle, split, folds, class_balanced, bucket, filter, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
                  \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
             ),
             _ => None,
@@ -419,6 +434,16 @@ impl LoaderConfig {
         faults.extend(self.bucket.as_ref().and_then(|bucket| bucket.fault()).map(|fault| format!("bucket.{fault}")));
         if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
             faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        }
+        if let Some(filter) = &self.filter
+            && let Err(error) = Filter::parse(filter)
+        {
+            faults.push(format!("filter: {}", error.message()));
+        }
+        for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
+            if field.is_some() && self.split.is_none() && self.folds.is_none() {
+                faults.push(format!("{name}: parts and folds go by it; there is neither split nor folds"));
+            }
         }
         match self.shuffle_blocks {
             Some(0) => faults.push("shuffle_blocks: one chunk at least is shuffled".to_owned()),

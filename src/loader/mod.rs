@@ -1,7 +1,9 @@
 //! One builder for everything, over plain-data configuration.
 
+mod choice;
 mod config;
 mod container;
+mod filter;
 mod own;
 mod plan;
 mod prepare;
@@ -371,6 +373,40 @@ impl Loader {
         self
     }
 
+    /// Takes only samples whose fields fulfil a condition; of these, splits and folds. Names are those of the first source's fields,
+    /// or of tensors that are made of one; values are numbers, texts in quotes, or `missing`, which is neither equal to anything nor
+    /// different. The fields that it names are read once, when the loader is opened; a bad one is an error whatever the policy.
+    /// Default: all samples. For a function of your own, there is [`Subset::filter`](crate::order::Subset::filter).
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    ///
+    /// let some = Loader::csv("fixtures/iris-species.csv").filter("species in ['setosa', 'virginica'] and not `petal length (cm)` < 1.5");
+    /// assert_eq!(some.plan()?.samples, Some(76));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn filter(mut self, condition: impl Into<String>) -> Self {
+        self.config.filter = Some(condition.into());
+        self
+    }
+
+    /// Gives each part of a split, and each fold, the same share of every value of this field; see [`Strata`](crate::Strata).
+    /// Default: parts go by the names of the samples alone.
+    #[must_use]
+    pub fn stratify(mut self, field: impl Into<String>) -> Self {
+        self.config.stratify = Some(field.into());
+        self
+    }
+
+    /// Has all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::Strata).
+    /// Default: parts go by the names of the samples alone.
+    #[must_use]
+    pub fn group(mut self, field: impl Into<String>) -> Self {
+        self.config.group = Some(field.into());
+        self
+    }
+
     /// Draws samples with replacement, so that each class is drawn equally often; needs [`shuffle`](Self::shuffle) for its
     /// seed. Default: each sample once.
     #[must_use]
@@ -651,16 +687,6 @@ impl Loader {
                 let message = format!("{} faults in the settings:\n  {}", faults.len(), faults.join("\n  "));
                 Err(Error::new(ErrorKind::Config, message))
             }
-        }
-    }
-
-    /// What a split and folds by the names in the first reader leave of the samples, as many as the shortest reader has.
-    fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
-        let all = Subset::all(shortest);
-        let part = self.config.split.map(|split| split.of(&all, first)).transpose()?;
-        match self.config.folds {
-            Some(folds) => folds.of(&part.unwrap_or(all), first).map(Some),
-            None => Ok(part),
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct RunPlan {
     pub batches_per_epoch: Option<u64>,
     /// How samples of about one length come together, if they do.
     pub bucket: Option<Buckets>,
+    /// The condition that samples must fulfil: `samples` counts those that do.
+    pub filter: Option<String>,
     /// Whether each epoch has an order of its own.
     pub shuffled: bool,
     /// The seed of those orders.
@@ -104,7 +106,8 @@ pub struct PlannedTensor {
 
 impl Loader {
     /// What a run will do: from listings, headers and saved indexes. No data is decoded. A CSV file without a saved index is
-    /// opened as a run would open it, which reads it once, to count its records; one that would have to be unpacked is not.
+    /// opened as a run would open it, which reads it once, to count its records; one that would have to be unpacked is not. The fields of
+    /// a filter, and those that a split is stratified or grouped by, are read.
     ///
     /// ```
     /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
@@ -141,7 +144,7 @@ impl Loader {
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let batches_per_epoch = batches_per_epoch.filter(|_| config.bucket.is_none());
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
-        if samples.is_none() && (config.split.is_some() || config.folds.is_some()) {
+        if samples.is_none() && (config.split.is_some() || config.folds.is_some() || config.filter.is_some()) {
             unknown.push("samples: a split goes by the names of the samples, which only reading tells".into());
         }
         if config.bucket.is_some() {
@@ -190,6 +193,7 @@ impl Loader {
             last_batch: config.last_batch,
             batches_per_epoch,
             bucket: config.bucket.clone(),
+            filter: config.filter.clone(),
             shuffled: config.shuffle.is_some(),
             seed: config.shuffle,
             shuffle_blocks: config.shuffle_blocks,
@@ -218,7 +222,7 @@ impl Loader {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let selects = self.config.split.is_some() || self.config.folds.is_some();
+        let selects = self.config.split.is_some() || self.config.folds.is_some() || self.config.filter.is_some();
         let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
             (shortest, _) if !selects => shortest,
             (Some(shortest), Some(reader)) => self.subset(reader, shortest)?.map(|subset| subset.len()),

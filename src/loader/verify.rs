@@ -123,6 +123,7 @@ impl Loader {
         (config.shuffle, config.shuffle_blocks) = (None, None);
         config.split = None;
         config.folds = None;
+        (config.filter, config.stratify, config.group) = (None, None, None);
         config.class_balanced = false;
         config.bucket = None;
         config.samples_per_epoch = None;

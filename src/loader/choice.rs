@@ -1,0 +1,232 @@
+//! Which samples are chosen by the values of their fields: filters, and the classes and groups that splits go by.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::dataset::Strata;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::memory::MemoryBudget;
+use crate::order::Subset;
+use crate::random::{RandomKey, hash_bytes};
+use crate::read::fields::{Field, Numbers, Text};
+use crate::read::{Csv, FieldReader, Missing, RecordReader, Sample, Scratch, parallel};
+use crate::row::RowMut;
+use crate::schema::{Extents, Schema};
+
+use super::Loader;
+use super::filter::{Filter, Known};
+use super::own::Own;
+
+/// Longest text that is compared, in bytes.
+const MAX_TEXT: usize = 1024;
+
+/// Records that a thread looks at before it takes the next ones.
+const RECORDS_AT_ONCE: u64 = 512;
+
+/// A field's value in every record.
+enum Values {
+    Numbers(Vec<f64>),
+    /// Texts by their numbers; an empty one is missing.
+    Texts {
+        codes: Vec<u32>,
+        texts: Vec<String>,
+    },
+}
+
+impl Values {
+    fn at(&self, sample: u64) -> Known<'_> {
+        match self {
+            Self::Numbers(numbers) => match numbers[sample as usize] {
+                number if number.is_nan() => Known::Missing,
+                number => Known::Number(number),
+            },
+            Self::Texts { codes, texts } => match texts[codes[sample as usize] as usize].as_str() {
+                "" => Known::Missing,
+                text => Known::Text(text),
+            },
+        }
+    }
+
+    /// A number for each value: the same for the same value, whatever the others are.
+    fn groups(&self) -> Vec<u64> {
+        match self {
+            Self::Numbers(numbers) => numbers.iter().map(|number| number.to_bits()).collect(),
+            Self::Texts { codes, texts } => {
+                let hashes: Vec<u64> = texts.iter().map(|text| hash_bytes(text.as_bytes())).collect();
+                codes.iter().map(|code| hashes[*code as usize]).collect()
+            }
+        }
+    }
+
+    /// The values numbered in their order, from 0.
+    fn classes(&self) -> Vec<u32> {
+        fn ranks<T: Ord + Copy + std::hash::Hash>(all: impl Iterator<Item = T>) -> HashMap<T, u32> {
+            all.collect::<BTreeSet<T>>().into_iter().zip(0..).collect()
+        }
+        match self {
+            Self::Numbers(numbers) => {
+                // As integers in the order of the numbers.
+                let key = |number: &f64| {
+                    let bits = number.to_bits();
+                    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+                };
+                let ranks = ranks(numbers.iter().map(key));
+                numbers.iter().map(|number| ranks[&key(number)]).collect()
+            }
+            Self::Texts { codes, texts } => {
+                let ranks = ranks(texts.iter().map(String::as_str));
+                codes.iter().map(|code| ranks[texts[*code as usize].as_str()]).collect()
+            }
+        }
+    }
+}
+
+impl Loader {
+    /// What a filter, a split and folds leave of the samples, as many as the shortest reader has.
+    pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
+        let config = &self.config;
+        let mut chosen = self.filtered(first, shortest)?;
+        if config.split.is_none() && config.folds.is_none() {
+            return Ok(chosen);
+        }
+        let by = self.strata(first)?;
+        if let Some(split) = config.split {
+            chosen = Some(split.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
+        }
+        match config.folds {
+            Some(folds) => folds.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref()).map(Some),
+            None => Ok(chosen),
+        }
+    }
+
+    /// What the filter leaves.
+    fn filtered(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
+        let Some(text) = &self.config.filter else { return Ok(None) };
+        let filter = Filter::parse(text)?;
+        let values = filter.fields.iter().map(|(name, is_text)| self.values(first, name, Some(*is_text)));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
+        tracing::info!(filter = text, kept = kept.len(), of = shortest, "samples are filtered");
+        Ok(Some(kept))
+    }
+
+    fn strata(&self, first: &impl RecordReader) -> Result<Option<Strata>> {
+        let mut by = None;
+        if let Some(field) = &self.config.stratify {
+            by = Some(Strata::default().classes(self.values(first, field, None)?.classes()));
+        }
+        if let Some(field) = &self.config.group {
+            by = Some(by.unwrap_or_default().groups(self.values(first, field, None)?.groups()));
+        }
+        Ok(by)
+    }
+
+    /// The values of a field of the source, or of the field that the tensor of this name is made of; by themselves text where
+    /// they can be.
+    fn values(&self, first: &impl RecordReader, name: &str, is_text: Option<bool>) -> Result<Values> {
+        if let Some(values) = known_labels(first, name, is_text) {
+            return Ok(values);
+        }
+        let fields = self.config.sources.first().map_or(&self.config.fields, |source| &source.fields);
+        let columns = fields.iter().find(|(own, _)| own == name).map(|(own, field)| field.columns(own));
+        let column = match columns.as_deref() {
+            None => name.into(),
+            Some([one]) => one.clone(),
+            Some(_) => {
+                let message = "the tensor is made of several fields; name one of them";
+                return Err(Error::new(ErrorKind::Config, message).at_column(name));
+            }
+        };
+        let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))]);
+        let numbers = || {
+            let numbers: Field = Numbers::of(DType::F64).missing(Missing::Nan).into();
+            self.read_values(&[(name.to_owned(), Field { from: vec![column.clone()], ..numbers })])
+        };
+        match is_text {
+            Some(true) => text(),
+            Some(false) => numbers(),
+            // What is no text may be a number.
+            None => text().or_else(|error| if error.kind() == ErrorKind::Data { numbers() } else { Err(error) }),
+        }
+    }
+
+    /// Reads a single field of every record, by a thread for each core.
+    fn read_values(&self, fields: &[(String, Field)]) -> Result<Values> {
+        let budget = MemoryBudget::unlimited();
+        let readers = match (&self.own, self.config.sources.first()) {
+            (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
+            (_, Some(source)) => {
+                let mut source = source.clone();
+                source.fields = fields.to_vec();
+                if let Some(csv) = source.options_mut::<Csv>() {
+                    (csv.features, csv.labels, csv.ignore, csv.tensors) = Default::default();
+                    (csv.label_dtype, csv.classes, csv.one_hot) = (None, None, false);
+                }
+                source.open(&self.files, &budget)?
+            }
+            _ => Vec::new(),
+        };
+        let [reader] = readers.as_slice() else {
+            let message = "the source has no such field to choose samples by";
+            return Err(Error::new(ErrorKind::Config, message).at_column(&fields[0].0));
+        };
+        let schema = Schema::new(reader.tensors().to_vec())?;
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, Extents::default())?;
+        let is_text = schema.tensors()[0].dtype == DType::U8;
+        let read = |(scratch, memory): &mut (Scratch, Vec<u64>), job: u64| {
+            memory.resize(layout.bytes().div_ceil(8), 0);
+            let ids: Vec<u64> = (job * RECORDS_AT_ONCE..reader.len().min((job + 1) * RECORDS_AT_ONCE)).collect();
+            let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+            for (nth, id) in ids.iter().enumerate() {
+                let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), &layout, 0);
+                let decoded = reader
+                    .fetch(&ids, nth, scratch)
+                    .and_then(|()| reader.decode(Sample { id: *id, key: RandomKey::new(0) }, nth, scratch, &mut row));
+                decoded.map_err(|error| match (error.path(), reader.place(*id).path) {
+                    (None, Some(path)) => error.at_path(path).at_record(*id),
+                    _ => error,
+                })?;
+                if is_text {
+                    let len = row.tensor(1).as_mut_slice::<i64>()?[0] as usize;
+                    let mut tensor = row.tensor(0);
+                    texts.push(String::from_utf8_lossy(&tensor.bytes_mut()[..len]).into_owned());
+                } else {
+                    numbers.push(row.tensor(0).as_mut_slice::<f64>()?[0]);
+                }
+            }
+            Ok((texts, numbers))
+        };
+        let (mut codes, mut texts, mut known, mut all) = (Vec::new(), Vec::new(), HashMap::new(), Vec::new());
+        let jobs = reader.len().div_ceil(RECORDS_AT_ONCE);
+        parallel::in_order(parallel::thread_count(None), jobs, read, |(more, numbers)| {
+            for text in more {
+                let code = *known.entry(text).or_insert_with_key(|text| {
+                    texts.push(text.clone());
+                    texts.len() as u32 - 1
+                });
+                codes.push(code);
+            }
+            all.extend(numbers);
+            Ok(())
+        })?;
+        Ok(if is_text { Values::Texts { codes, texts } } else { Values::Numbers(all) })
+    }
+}
+
+/// The classes of records, where they are known without reading and the tensor of this name holds them.
+fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -> Option<Values> {
+    let spec = reader.tensors().iter().find(|spec| spec.name == name)?;
+    let labels: Vec<u32> = (0..reader.len()).map(|sample| reader.label(sample)).collect::<Option<_>>()?;
+    if reader.is_empty() {
+        return None;
+    }
+    match (&spec.classes, is_text) {
+        (Some(names), None | Some(true)) if labels.iter().all(|label| (*label as usize) < names.len()) => {
+            Some(Values::Texts { codes: labels, texts: names.to_vec() })
+        }
+        (_, Some(true)) => None,
+        _ => Some(Values::Numbers(labels.into_iter().map(f64::from).collect())),
+    }
+}

@@ -1,0 +1,359 @@
+//! Which records are wanted, by comparisons on their fields.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most conditions within conditions.
+const MAX_DEPTH: usize = 64;
+
+/// A condition, such as `label != 3 and (kind == 'cat' or width >= 32)`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Filter {
+    condition: Condition,
+    /// The fields that it looks at, in the order of their numbers, and whether each is text.
+    pub(super) fields: Vec<(String, bool)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Condition {
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
+    Not(Box<Condition>),
+    /// A field is one of these values, or not.
+    Compare(usize, Comparison, Vec<Literal>),
+    Missing(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Comparison {
+    Is,
+    IsNot,
+    Less,
+    LessOrIs,
+    More,
+    MoreOrIs,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Literal {
+    Number(f64),
+    Text(String),
+}
+
+/// A field's value in one record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known<'a> {
+    Missing,
+    Number(f64),
+    Text(&'a str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Name(String),
+    Literal(Literal),
+    Mark(&'static str),
+}
+
+/// What stands between names and values; the longer of two that begin alike comes first.
+const MARKS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
+
+fn fault(at: usize, message: impl std::fmt::Display) -> Error {
+    let example = "write conditions such as label != 3 and (kind in ['cat', 'dog'] or `my width` >= 32.5)";
+    Error::new(ErrorKind::Config, format!("character {}: {message}; {example}", at + 1))
+}
+
+/// The words of a condition, and where each begins.
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
+    let mut all = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let at = text.len() - rest.len();
+        let (token, len) = if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+            (Token::Mark(mark), mark.len())
+        } else if matches!(first, '\'' | '"' | '`') {
+            let Some(end) = rest[1..].find(first) else { return Err(fault(at, format!("{first} is never closed"))) };
+            let inner = rest[1..1 + end].to_owned();
+            (if first == '`' { Token::Name(inner) } else { Token::Literal(Literal::Text(inner)) }, end + 2)
+        } else {
+            let is_end = |next: char| next.is_whitespace() || "=!<>()[],'\"`".contains(next);
+            let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];
+            if word.is_empty() {
+                return Err(fault(at, format!("{first:?} means nothing here")));
+            }
+            let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
+            let begins_a_number = first.is_ascii_digit() || matches!(first, '-' | '+' | '.');
+            let token = match number.filter(|_| begins_a_number) {
+                Some(number) => Token::Literal(Literal::Number(number)),
+                None => Token::Name(word.to_owned()),
+            };
+            (token, word.len())
+        };
+        all.push((at, token));
+        rest = rest[len..].trim_start();
+    }
+    Ok(all)
+}
+
+struct Parser {
+    tokens: Vec<(usize, Token)>,
+    next: usize,
+    end: usize,
+    fields: Vec<(String, Option<bool>)>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Parser {
+    fn at(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.end, |(at, _)| *at)
+    }
+
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.next).map(|(_, token)| token)
+    }
+
+    fn is_mark(&mut self, mark: &str) -> bool {
+        let is = matches!(self.peek(), Some(Token::Mark(own)) if *own == mark);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn is_word(&mut self, word: &str) -> bool {
+        let is = matches!(self.peek(), Some(Token::Name(own)) if own == word);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Condition> {
+        if depth > MAX_DEPTH {
+            return Err(fault(self.at(), "too many conditions within conditions"));
+        }
+        let mut all = vec![self.all(depth)?];
+        while self.is_word("or") {
+            all.push(self.all(depth)?);
+        }
+        Ok(if all.len() == 1 { all.remove(0) } else { Condition::Any(all) })
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Condition> {
+        let mut all = vec![self.one(depth)?];
+        while self.is_word("and") {
+            all.push(self.one(depth)?);
+        }
+        Ok(if all.len() == 1 { all.remove(0) } else { Condition::All(all) })
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Condition> {
+        if depth > MAX_DEPTH {
+            return Err(fault(self.at(), "too many conditions within conditions"));
+        }
+        if self.is_word("not") {
+            return Ok(Condition::Not(Box::new(self.one(depth + 1)?)));
+        }
+        if self.is_mark("(") {
+            let inner = self.any(depth + 1)?;
+            return if self.is_mark(")") { Ok(inner) } else { Err(fault(self.at(), "a bracket is never closed")) };
+        }
+        let at = self.at();
+        let Some(Token::Name(name)) = self.peek().cloned() else {
+            return Err(fault(at, "the name of a field is missing"));
+        };
+        self.next += 1;
+        let field = self.field(name);
+        if self.is_word("in") {
+            let values = self.list()?;
+            return self.compare(field, Comparison::Is, values);
+        }
+        if self.is_word("not") {
+            if !self.is_word("in") {
+                return Err(fault(self.at(), "`in` is missing behind `not`"));
+            }
+            let values = self.list()?;
+            return self.compare(field, Comparison::IsNot, values);
+        }
+        const COMPARISONS: [(&str, Comparison); 6] = [
+            ("==", Comparison::Is),
+            ("!=", Comparison::IsNot),
+            ("<=", Comparison::LessOrIs),
+            (">=", Comparison::MoreOrIs),
+            ("<", Comparison::Less),
+            (">", Comparison::More),
+        ];
+        let Some((_, comparison)) = COMPARISONS.into_iter().find(|(mark, _)| self.is_mark(mark)) else {
+            return Err(fault(self.at(), "a comparison is missing: ==, !=, <, <=, >, >= or in"));
+        };
+        if self.is_word("missing") {
+            return match comparison {
+                Comparison::Is => Ok(Condition::Missing(field)),
+                Comparison::IsNot => Ok(Condition::Not(Box::new(Condition::Missing(field)))),
+                _ => Err(fault(at, "a value is missing or not: == or !=")),
+            };
+        }
+        let value = self.literal()?;
+        self.compare(field, comparison, vec![value])
+    }
+
+    fn field(&mut self, name: String) -> usize {
+        let next = self.fields.len();
+        let number = *self.numbers.entry(name.clone()).or_insert(next);
+        if number == next {
+            self.fields.push((name, None));
+        }
+        number
+    }
+
+    fn list(&mut self) -> Result<Vec<Literal>> {
+        if !self.is_mark("[") {
+            return Err(fault(self.at(), "a list in [ ] is missing behind `in`"));
+        }
+        let mut values = vec![self.literal()?];
+        while self.is_mark(",") {
+            values.push(self.literal()?);
+        }
+        if self.is_mark("]") { Ok(values) } else { Err(fault(self.at(), "a list is never closed")) }
+    }
+
+    fn literal(&mut self) -> Result<Literal> {
+        let at = self.at();
+        match self.peek().cloned() {
+            Some(Token::Literal(literal)) => {
+                self.next += 1;
+                Ok(literal)
+            }
+            Some(Token::Name(name)) => Err(fault(at, format!("{name} is no value: a number, or a text in quotes"))),
+            _ => Err(fault(at, "a value is missing: a number, or a text in quotes")),
+        }
+    }
+
+    fn compare(&mut self, field: usize, comparison: Comparison, values: Vec<Literal>) -> Result<Condition> {
+        for value in &values {
+            let is_text = matches!(value, Literal::Text(_));
+            let (name, known) = &mut self.fields[field];
+            if known.is_some_and(|known| known != is_text) {
+                let message = format!("{name} is compared with numbers and with texts; it is one of them");
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            *known = Some(is_text);
+        }
+        Ok(Condition::Compare(field, comparison, values))
+    }
+}
+
+impl Filter {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with the character where something is wrong.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let mut parser =
+            Parser { tokens: tokens(text)?, next: 0, end: text.len(), fields: Vec::new(), numbers: BTreeMap::new() };
+        let condition = parser.any(0)?;
+        if parser.peek().is_some() {
+            return Err(fault(parser.at(), "`and` or `or` is missing"));
+        }
+        let fields = parser.fields.into_iter().map(|(name, is_text)| (name, is_text.unwrap_or(true))).collect();
+        Ok(Self { condition, fields })
+    }
+
+    /// Whether a record is wanted whose fields have these values, in the order of [`fields`](Self::fields). What is missing is
+    /// nothing that it is compared with, and not different from it either.
+    pub(super) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
+        self.condition.holds(value)
+    }
+}
+
+impl Condition {
+    fn holds<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
+        match self {
+            Self::Any(all) => all.iter().any(|one| one.holds(value)),
+            Self::All(all) => all.iter().all(|one| one.holds(value)),
+            Self::Not(one) => !one.holds(value),
+            Self::Missing(field) => matches!(value(*field), Known::Missing),
+            Self::Compare(field, comparison, literals) => {
+                let value = value(*field);
+                let compared = |literal: &Literal| match (value, literal) {
+                    (Known::Number(number), Literal::Number(other)) => number.partial_cmp(other),
+                    (Known::Text(text), Literal::Text(other)) => Some(text.cmp(other)),
+                    _ => None,
+                };
+                let holds = |literal: &Literal| {
+                    compared(literal).is_some_and(|order| match comparison {
+                        Comparison::Is => order.is_eq(),
+                        Comparison::IsNot => order.is_ne(),
+                        Comparison::Less => order.is_lt(),
+                        Comparison::LessOrIs => order.is_le(),
+                        Comparison::More => order.is_gt(),
+                        Comparison::MoreOrIs => order.is_ge(),
+                    })
+                };
+                match comparison {
+                    Comparison::IsNot => literals.iter().all(holds),
+                    _ => literals.iter().any(holds),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeps(text: &str, fields: &[(&str, Known<'_>)]) -> bool {
+        let filter = Filter::parse(text).unwrap();
+        filter.keeps(&|field| {
+            let name = &filter.fields[field].0;
+            fields.iter().find(|(own, _)| own == name).map_or(Known::Missing, |(_, value)| *value)
+        })
+    }
+
+    #[test]
+    fn conditions_mean_what_they_say() {
+        let fields = [("a", Known::Number(3.0)), ("kind", Known::Text("cat")), ("my width", Known::Number(-2.5))];
+        for (text, expected) in [
+            ("a == 3", true),
+            ("a != 3", false),
+            ("a<3", false),
+            ("a<=3 and a>=3.0 and a>2", true),
+            ("a == 4 or kind == 'cat'", true),
+            ("a == 4 or a == 3 and kind == 'dog'", false),
+            ("(a == 4 or a == 3) and kind != \"dog\"", true),
+            ("not (a == 3)", false),
+            ("not a == 4 and not not kind == 'cat'", true),
+            ("kind in ['dog', 'cat']", true),
+            ("kind not in ['dog', 'cat']", false),
+            ("a not in [1, 2]", true),
+            ("`my width` == -2.5", true),
+            ("kind < 'dog'", true),
+            ("b == missing and a != missing", true),
+            ("b == 1", false),
+            ("b != 1", false),
+            ("not b == 1", true),
+        ] {
+            assert_eq!(keeps(text, &fields), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_said_with_its_place() {
+        for (text, part) in [
+            ("", "character 1: the name of a field is missing"),
+            ("a", "a comparison is missing"),
+            ("a = 3", "means nothing here"),
+            ("a == b", "b is no value"),
+            ("a == 'x", "' is never closed"),
+            ("(a == 3", "a bracket is never closed"),
+            ("a == 3 b == 4", "character 8: `and` or `or` is missing"),
+            ("a == 3 and a == 'x'", "with numbers and with texts"),
+            ("a in 3", "a list in [ ] is missing"),
+            ("a in [3", "a list is never closed"),
+            ("a < missing", "== or !="),
+            ("3 == a", "the name of a field is missing"),
+        ] {
+            let error = Filter::parse(text).unwrap_err();
+            assert!(error.message().contains(part), "{part} in {error}");
+        }
+        assert!(Filter::parse(&"(".repeat(100_000)).unwrap_err().message().contains("within conditions"));
+        assert!(Filter::parse(&"not ".repeat(100_000)).unwrap_err().message().contains("within conditions"));
+    }
+}

@@ -1,0 +1,288 @@
+//! Samples chosen by their fields: filters, and splits and folds by class and group.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{Seen, see_all, workspace};
+use proptest::prelude::*;
+use ringfeed::order::{RandomKey, Subset};
+use ringfeed::read::MemoryReader;
+use ringfeed::{AsyncDataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource, Role, Shard, Strata};
+
+fn samples(batches: &[Seen]) -> Vec<u64> {
+    batches.iter().flat_map(|batch| batch.samples.iter().copied()).collect()
+}
+
+fn of(config: &LoaderConfig) -> Vec<u64> {
+    samples(&see_all(&mut *Loader::from(config.clone()).build().unwrap()))
+}
+
+const ROWS: [(&str, &str, &str); 8] = [
+    ("1", "cat", "a"),
+    ("2", "dog", "a"),
+    ("3", "cat", "b"),
+    ("", "dog", "b"),
+    ("5", "bird", "c"),
+    ("2.5", "cat", "c"),
+    ("-1", "", "d"),
+    ("1e3", "dog", "d"),
+];
+
+/// The same table as CSV, with quotes where that does not matter, and as JSON Lines.
+fn tables() -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    let csv: String = ROWS.iter().map(|(x, kind, patient)| format!("{x},{kind},{patient}\n")).collect();
+    std::fs::write(folder.path().join("t.csv"), format!("x,kind,patient\n{csv}")).unwrap();
+    let line = |(x, kind, patient): &(&str, &str, &str)| {
+        let x = if x.is_empty() { "null" } else { x };
+        let kind = if kind.is_empty() { String::new() } else { format!(", \"kind\": {kind:?}") };
+        format!("{{\"x\": {x}, \"who\": {{\"patient\": {patient:?}}}{kind}}}\n")
+    };
+    std::fs::write(folder.path().join("t.jsonl"), ROWS.iter().map(line).collect::<String>()).unwrap();
+    let settings = |file: &str, patient: &str| {
+        let path = folder.path().join(file);
+        format!(
+            r#"{{"batch_size": 3, "source": {{"path": {path:?}}},
+                "fields": {{"x": {{"numbers": "f32", "missing": -9}}, "patient": {{"from": "{patient}", "text": 4}}}}"#
+        )
+    };
+    let all = [settings("t.csv", "patient"), settings("t.jsonl", "/who/patient")];
+    (folder, all)
+}
+
+#[test]
+fn a_filter_keeps_what_its_condition_says_of_any_container() {
+    let (_folder, settings) = tables();
+    for settings in &settings {
+        for (filter, expected) in [
+            ("x >= 2", &[1, 2, 4, 5, 7][..]),
+            ("x == missing", &[3]),
+            ("x != 2", &[0, 2, 4, 5, 6, 7]),
+            ("kind == 'cat'", &[0, 2, 5]),
+            ("kind != 'cat'", &[1, 3, 4, 7]),
+            ("kind == missing or patient in ['c']", &[4, 5, 6]),
+            ("not (kind in ['cat', 'dog']) and x > -5", &[4, 6]),
+            ("x == 7", &[]),
+        ] {
+            let config = LoaderConfig::from_json(&format!("{settings}, \"filter\": {filter:?}}}")).unwrap();
+            assert_eq!(of(&config), expected, "{filter}");
+            let plan = Loader::from(config.clone()).plan().unwrap();
+            assert_eq!((plan.samples, plan.filter.as_deref()), (Some(expected.len() as u64), Some(filter)));
+            // The same for a user of the builder, shuffled, on shards and after a restart.
+            let shuffled = Loader::from(LoaderConfig { filter: None, ..config }).filter(filter).shuffle(3);
+            let order = of(shuffled.config());
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, expected, "{filter}");
+            let mut dealt: Vec<(u64, u64)> = (0..2)
+                .flat_map(|index| see_all(&mut *shuffled.clone().shard(Shard::new(index, 2).unwrap()).build().unwrap()))
+                .flat_map(|batch| batch.positions.into_iter().zip(batch.samples))
+                .collect();
+            dealt.sort_unstable();
+            dealt.truncate(order.len());
+            assert_eq!(dealt.iter().map(|(_, id)| *id).collect::<Vec<_>>(), order);
+            if order.len() > 3 {
+                let mut first = shuffled.build().unwrap();
+                first.next().unwrap().unwrap();
+                let mut again = shuffled.build().unwrap();
+                again.seek(&first.state()).unwrap();
+                assert_eq!(samples(&see_all(&mut *again)), order[3..]);
+                // Another filter is another data set.
+                let mut other = shuffled.clone().filter("x > 2").build().unwrap();
+                assert!(filter == "x > 2" || other.seek(&first.state()).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_filter_can_not_be_is_said_before_anything_is_read_or_with_its_record() {
+    let (_folder, [csv, jsonl]) = tables();
+    let open = |settings: &str, more: &str| {
+        let config = LoaderConfig::from_json(&format!("{settings}, {more}}}")).unwrap();
+        Loader::from(config).build().err().unwrap()
+    };
+    let error = open(&csv, r#""filter": "x = 3""#);
+    assert!(error.kind() == ErrorKind::Config && error.message().starts_with("filter: character 3"), "{error}");
+    let error = open(&csv, r#""filter": "kin == 'cat'""#);
+    assert!(error.kind() == ErrorKind::NotFound && error.message().contains("kind"), "{error}");
+    for settings in [&csv, &jsonl] {
+        let error = open(settings, r#""filter": "kind > 3""#);
+        assert!(error.kind() == ErrorKind::Data && error.location().record == Some(0), "{error}");
+    }
+    let error = open(&csv, r#""group": "kind""#);
+    assert!(error.message().contains("neither split nor folds"), "{error}");
+}
+
+#[test]
+fn a_filter_goes_before_a_split() {
+    let (_folder, [csv, _]) = tables();
+    let parts = ["train", "test"].map(|part| {
+        let text = format!(
+            r#"{csv}, "filter": "x != missing", "split": {{"train": 0.5, "test": 0.5, "part": "{part}"}}, "group": "patient"}}"#
+        );
+        of(&LoaderConfig::from_json(&text).unwrap())
+    });
+    let mut all = parts.concat();
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 4, 5, 6, 7]);
+    let patients = parts.map(|part| part.iter().map(|id| ROWS[*id as usize].2).collect::<BTreeSet<_>>());
+    assert!(patients[0].is_disjoint(&patients[1]) && patients.iter().all(|part| part.len() == 2), "{patients:?}");
+}
+
+#[test]
+fn classes_that_are_known_without_reading_can_be_chosen_by() {
+    let folder = tempfile::tempdir().unwrap();
+    for (class, count) in [("cat", 12), ("dog", 6), ("newt", 3)] {
+        std::fs::create_dir(folder.path().join(class)).unwrap();
+        for at in 0..count {
+            std::fs::copy("fixtures/images/rgb.png", folder.path().join(format!("{class}/{at}.png"))).unwrap();
+        }
+    }
+    let images = || Loader::images(folder.path()).size(4, 4);
+    assert_eq!(images().filter("label in ['dog', 'newt']").plan().unwrap().samples, Some(9));
+    assert_eq!(images().filter("label != 0").plan().unwrap().samples, Some(9));
+    let config = LoaderConfig {
+        split: Some(ringfeed::Split {
+            train: 2.0 / 3.0,
+            validation: 0.0,
+            test: 1.0 / 3.0,
+            seed: 1,
+            part: ringfeed::Part::Test,
+        }),
+        ..images().stratify("label").config().clone()
+    };
+    let test = of(&config);
+    assert_eq!(
+        test.iter().map(|id| [12, 18].iter().filter(|end| id >= end).count()).fold([0; 3], |mut all, class| {
+            all[class] += 1;
+            all
+        }),
+        [4, 2, 1]
+    );
+}
+
+fn numbers(len: usize) -> MemoryReader<u8> {
+    MemoryReader::new("x", Role::Feature, &[], vec![0u8; len]).unwrap()
+}
+
+fn count<T: Ord + Clone>(part: &Subset, of: &[T]) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    part.iter().for_each(|id| *counts.entry(of[id as usize].clone()).or_default() += 1);
+    counts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What scikit-learn promises of `StratifiedKFold` and `StratifiedShuffleSplit`: each class's share to less than one sample.
+    #[test]
+    fn stratified_parts_and_folds_have_every_class_to_less_than_a_sample(
+        classes in prop::collection::vec(0u32..5, 2..300), folds in 2u32..7, seed in any::<u64>(), share in 0.05f64..0.95,
+    ) {
+        let len = classes.len();
+        let (reader, all) = (numbers(len), Subset::all(len as u64));
+        let by = Strata::default().classes(classes.clone());
+        let totals = count(&all, &classes);
+        let parts = all.split_by(&reader, [share, 1.0 - share], seed, &by).unwrap();
+        for (part, share) in parts.iter().zip([share, 1.0 - share]) {
+            prop_assert!((part.len() as f64 - share * len as f64).abs() <= 1.0);
+            let counts = count(part, &classes);
+            for (class, total) in &totals {
+                let own = counts.get(class).copied().unwrap_or(0) as f64;
+                prop_assert!((own - share * *total as f64).abs() < 1.0 + 1e-9, "{own} of {total}");
+            }
+        }
+        let mut held_out = Vec::new();
+        for fold in 0..folds {
+            let (train, test) = all.fold_by(&reader, fold, folds, seed, &by).unwrap();
+            prop_assert_eq!(train.len() + test.len(), len as u64);
+            prop_assert!((test.len() as f64 - len as f64 / f64::from(folds)).abs() <= 1.0, "folds are of about one size");
+            let counts = count(&test, &classes);
+            for (class, total) in &totals {
+                let own = counts.get(class).copied().unwrap_or(0) as f64;
+                prop_assert!((own - *total as f64 / f64::from(folds)).abs() < 1.0 + 1e-9, "{own} of {total}");
+            }
+            held_out.extend(test.iter());
+        }
+        held_out.sort_unstable();
+        prop_assert_eq!(held_out, (0..len as u64).collect::<Vec<_>>());
+        // The same again, and another order by another seed.
+        prop_assert_eq!(all.split_by(&reader, [share, 1.0 - share], seed, &by).unwrap().map(|part| part.iter().collect::<Vec<_>>()),
+            parts.map(|part| part.iter().collect::<Vec<_>>()));
+    }
+
+    /// What scikit-learn promises of `GroupKFold` and `GroupShuffleSplit`.
+    #[test]
+    fn no_group_is_in_two_parts_and_parts_differ_by_no_more_than_a_group(
+        groups in prop::collection::vec(0u64..12, 40..300), classes in any::<bool>(), folds in 2u32..4, seed in any::<u64>(),
+    ) {
+        let len = groups.len();
+        let (reader, all) = (numbers(len), Subset::all(len as u64));
+        let largest = count(&all, &groups).into_values().max().unwrap();
+        let of_class: Vec<u32> = (0..len as u64).map(|id| (RandomKey::new(seed).bits(id) % 3) as u32).collect();
+        let mut by = Strata::default().groups(groups.clone());
+        if classes {
+            by = by.classes(of_class);
+        }
+        let parts = all.split_by(&reader, [0.5, 0.2, 0.3], seed, &by).unwrap();
+        let own = parts.each_ref().map(|part| count(part, &groups).into_keys().collect::<BTreeSet<_>>());
+        for (one, other) in [(0, 1), (1, 2), (0, 2)] {
+            prop_assert!(own[one].is_disjoint(&own[other]));
+        }
+        prop_assert_eq!(parts.iter().map(Subset::len).sum::<u64>(), len as u64);
+        if count(&all, &groups).len() < folds as usize {
+            return Ok(());
+        }
+        let mut sizes = Vec::new();
+        let mut seen = BTreeSet::new();
+        for fold in 0..folds {
+            let (train, test) = all.fold_by(&reader, fold, folds, seed, &by).unwrap();
+            let (train, test_groups) = (count(&train, &groups), count(&test, &groups));
+            prop_assert!(test_groups.keys().all(|group| !train.contains_key(group) && seen.insert(*group)));
+            sizes.push(test.len() as usize);
+        }
+        if !classes {
+            let (least, most) = (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap());
+            prop_assert!(most - least <= largest, "{sizes:?} with groups up to {largest}");
+        }
+    }
+}
+
+#[test]
+fn grouped_and_stratified_folds_keep_the_classes_in_balance() {
+    // Thirty patients; a third of them have mostly the rare class.
+    let groups: Vec<u64> = (0..600).map(|id| RandomKey::new(1).bits(id) % 30).collect();
+    let classes: Vec<u32> = (0..600)
+        .map(|id| u32::from(RandomKey::new(2).unit(id) < if groups[id as usize] % 3 == 0 { 0.8 } else { 0.1 }))
+        .collect();
+    let (reader, all) = (numbers(600), Subset::all(600));
+    let rare = |part: &Subset| count(part, &classes).get(&1).copied().unwrap_or(0) as f64 / part.len() as f64;
+    let spread = |by: &Strata| {
+        let shares: Vec<f64> = (0..5).map(|fold| rare(&all.fold_by(&reader, fold, 5, 9, by).unwrap().1)).collect();
+        shares.iter().fold(0.0, |most: f64, share| most.max((share - rare(&all)).abs()))
+    };
+    let grouped = spread(&Strata::default().groups(groups.clone()));
+    let both = spread(&Strata::default().groups(groups.clone()).classes(classes.clone()));
+    println!("furthest share of the rare class: {grouped:.3} off by groups, {both:.3} by groups and classes");
+    assert!(both < 0.05 && both < grouped, "{both} and {grouped}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (reader, all) = (numbers(10), Subset::all(10));
+    let few = Strata::default().classes(vec![0; 9]);
+    let error = all.split_by(&reader, [0.5, 0.5], 0, &few).unwrap_err();
+    assert!(error.message().contains("of 9 samples"), "{error}");
+    let two = Strata::default().groups((0..10).map(|id| id % 2).collect());
+    assert!(all.fold_by(&reader, 0, 3, 0, &two).unwrap_err().message().contains("2 groups for 3 folds"));
+    assert!(all.split_by(&reader, [0.5, 0.6], 0, &two).is_err());
+    // What is in no part is a share as well.
+    let by = Strata::default().classes((0..10).map(|id| id % 2).collect());
+    let [train, test] = all.split_by(&reader, [0.4, 0.2], 0, &by).unwrap();
+    assert_eq!((train.len(), test.len()), (4, 2));
+    let source = ReaderSource::new(numbers(10)).subset(train).batch_size(2);
+    assert_eq!(see_all(&mut AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap()).len(), 2);
+}
