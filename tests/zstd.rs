@@ -45,7 +45,7 @@ fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
 #[test]
 fn tables_of_several_frames_are_read_at_random_and_as_a_stream() {
     let loader = || Loader::open(fixture("zstd/table.csv.zst")).unwrap().batch_size(200);
-    assert_eq!(Formats::new().detect(&fixture("zstd/table.csv.zst")).unwrap()[0].format(), "csv");
+    assert_eq!(Formats::new().detect(fixture("zstd/table.csv.zst")).unwrap()[0].format(), "csv");
     for shuffled in [false, true] {
         let loader = loader().field("x", Numbers::f64()).field("y", Numbers::i64());
         let batch = batch(if shuffled { loader.shuffle(1) } else { loader });
