@@ -113,6 +113,21 @@ fn examples_of_tensorflow_are_known_by_their_checksums() {
 }
 
 #[test]
+fn arrays_and_sparse_rows_are_described_from_all_of_their_records() {
+    for (name, format) in [("npz/packed.npz", "npz"), ("safetensors/arrays.safetensors", "safetensors")] {
+        let found = inspect(&fixture(name));
+        assert_eq!((&found["format"], &found["records"]), (&json!(format), &json!(7)));
+        let label = found["fields"].as_array().unwrap().iter().find(|field| field["name"] == "label").unwrap();
+        assert_eq!((&label["sum"], &label["max"], &label["count"]), (&json!(8.0), &json!(2.0), &json!(7)));
+    }
+    let message = error(&["inspect", &fixture("npz/parts.npz")])["message"].to_string();
+    assert!(message.contains("x_test (2 rows)") && message.contains("part = "), "{message}");
+    let found = inspect(&fixture("libsvm/by-hand"));
+    assert_eq!((&found["format"], &found["records"]), (&json!("libsvm"), &json!(4)));
+    assert_eq!((&found["fields"][0]["name"], &found["fields"][0]["max"]), (&json!("label"), &json!(2.5)));
+}
+
+#[test]
 fn a_person_sees_a_table_and_why_there_is_a_header() {
     let output = run(&["inspect", &fixture("iris.csv")]);
     assert!(output.status.success());
@@ -667,7 +682,7 @@ fn npy_files_are_told_by_their_content_and_have_the_figures_of_numpy() {
     assert_eq!(report["last"]["features"], json!([6.0, 7.0, 8.0, 9.0, 10.0, 11.0]));
     assert_eq!(object(&["verify", &path, "--json"], 0)["samples"], json!(2));
     assert_eq!(bench(&[&path, "--dtype", "f32"])["bytes"], json!(2 * 6 * 4));
-    let bad = error(&["inspect", &fixture("npy/bad-fortran.npy")]);
+    let bad = error(&["inspect", &fixture("npy/bad-object.npy")]);
     assert_eq!(bad["kind"], json!("unsupported"));
 }
 

@@ -103,8 +103,34 @@ fn table() -> Vec<u8> {
 }
 
 #[test]
+fn bad_records_of_binary_and_sparse_files_are_named() {
+    let scratch = Scratch::new();
+    let whole = std::fs::read(fixture("tfrecord/kinds.tfrecord")).unwrap();
+    let cut = scratch.write("cut.tfrecord", &whole[..whole.len() - 1]);
+    let rows = scratch.write("rows.svm", "1 1:1\n1 2:x\n0 3:1\n");
+    for (path, records, record, part) in [(cut, 7, 6, "truncated"), (rows, 3, 1, "expected a number")] {
+        let report = object(&["verify", &path, "--json"], 1);
+        assert_eq!((&report["samples"], &report["bad_samples"]), (&json!(records), &json!(1)), "{report}");
+        assert_eq!(report["bad"][0]["record"], json!(record), "{report}");
+        assert!(report["bad"][0]["message"].as_str().unwrap().contains(part), "{report}");
+    }
+}
+
+#[test]
 fn good_data_of_each_format_is_all_read() {
     let scratch = Scratch::new();
+    for (name, format, samples) in [
+        ("tfrecord/train-00000-of-00002", "tfrecord", 6),
+        ("npz/packed.npz", "npz", 7),
+        ("safetensors/arrays.safetensors", "safetensors", 7),
+        ("libsvm/base-1.svm", "libsvm", 20),
+    ] {
+        let found = good(&[&fixture(name)]);
+        assert_eq!(
+            (&found["format"], &found["samples"], &found["bad_samples"]),
+            (&json!(format), &json!(samples), &json!(0))
+        );
+    }
     let iris = good(&[&fixture("iris.csv")]);
     assert_eq!((&iris["format"], &iris["samples"], &iris["bad_samples"]), (&json!("csv"), &json!(150), &json!(0)));
     let words = scratch.write("words.csv.gz", gzip(b"name,town\nAnn,Ulm\nBob,Bonn\n"));

@@ -11,7 +11,7 @@ use crate::storage::{Input, Spool, inflate_error};
 
 use super::arrays::{self, ArraySetOptions, Listed};
 use super::fixed::{ArrayHeader, in_c_order};
-use super::format::{Format, Inspection, Open, Opened, format_has};
+use super::format::{Checks, Format, Inspection, Open, Opened, format_has};
 use super::npy::{MOST_BYTES, header_in, header_within};
 
 /// The format of NPZ archives: each array is a field, its rows are the records.
@@ -43,11 +43,19 @@ impl Format for Npz {
         arrays::open(archive.list()?, &|number| archive.load(number), options, at)
     }
 
-    fn inspect(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Inspection> {
-        let archive = Archive::open(options, at)?;
-        let fields = arrays::open_fields(archive.list()?, &|number| archive.load(number), options, at)?;
-        Inspection::of_opened(Self::NAME, fields, at)
+    fn checks(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Checks> {
+        Checks::of_opened(fields(options, at)?, self.has_small_samples())
     }
+
+    fn inspect(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Inspection> {
+        Inspection::of_opened(Self::NAME, fields(options, at)?, at)
+    }
+}
+
+/// All arrays as fields of one record.
+fn fields(options: &ArraySetOptions, at: &Open<'_>) -> Result<Opened> {
+    let archive = Archive::open(options, at)?;
+    arrays::open_fields(archive.list()?, &|number| archive.load(number), options, at)
 }
 
 /// Most members that are listed.

@@ -11,7 +11,7 @@ use crate::storage::Input;
 
 use super::arrays::{self, ArraySetOptions, Listed};
 use super::fixed::{ArrayHeader, Endian, Stored, StoredType};
-use super::format::{Format, Inspection, Open, Opened, format_has};
+use super::format::{Checks, Format, Inspection, Open, Opened, format_has};
 
 /// Bytes before the header: its length.
 const PREFIX: u64 = 8;
@@ -46,10 +46,18 @@ impl Format for Safetensors {
         with_tensors(options, at, |listed, load| arrays::open(listed, load, options, at))
     }
 
-    fn inspect(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Inspection> {
-        let fields = with_tensors(options, at, |listed, load| arrays::open_fields(listed, load, options, at))?;
-        Inspection::of_opened(Self::NAME, fields, at)
+    fn checks(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Checks> {
+        Checks::of_opened(fields(options, at)?, self.has_small_samples())
     }
+
+    fn inspect(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Inspection> {
+        Inspection::of_opened(Self::NAME, fields(options, at)?, at)
+    }
+}
+
+/// All tensors as fields of one record.
+fn fields(options: &ArraySetOptions, at: &Open<'_>) -> Result<Opened> {
+    with_tensors(options, at, |listed, load| arrays::open_fields(listed, load, options, at))
 }
 
 /// Gives to `open` what the file lists, and how it is read.
