@@ -132,6 +132,9 @@ pub mod formats {
 
 /// Pages that answer one question each; their examples are tests.
 pub mod guide {
+    #[doc = include_str!("guide/bottleneck.md")]
+    pub mod bottleneck {}
+
     #[doc = include_str!("guide/fields.md")]
     pub mod fields {}
 

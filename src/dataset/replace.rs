@@ -1,4 +1,4 @@
-use crate::counters::{Counters, DamageTally, Lap};
+use crate::counters::{Counters, DamageTally, Lap, Spent};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::read::Scratch;
@@ -32,11 +32,15 @@ pub(crate) fn settle_batch(
     counters: &Counters,
     fetch: &mut Fetch<'_>,
 ) {
-    let (begin, rows) = (Lap::now(scratch.is_cpu_due()), draft.payload().layout.rows());
-    settle_rows(draft, policy, filler, scratch, counters, fetch);
-    let settled = begin.elapsed();
-    counters.settle.busy(settled, rows);
-    counters.settle.times.record(settled.wall, 1);
+    let rows = draft.payload().layout.rows();
+    counters.settle.busy(Spent::default(), rows);
+    if is_faulty(draft.payload_mut()) {
+        let begin = Lap::now(scratch.is_cpu_due());
+        settle_rows(draft, policy, filler, scratch, counters, fetch);
+        let settled = begin.elapsed();
+        counters.settle.busy(settled, 0);
+        counters.settle.times.record(settled.wall, 1);
+    }
     if filler.finishes() {
         let begin = Lap::now(scratch.is_cpu_due());
         if let Err(error) = caught(|| finish(draft, filler, scratch)) {
@@ -60,6 +64,13 @@ fn finish(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch) 
     filler.finish(&mut BatchMut::new(filler.schema(), layout, bytes, key, samples, padding), scratch)
 }
 
+/// Whether any row is bad.
+fn is_faulty(batch: &mut Batch) -> bool {
+    let mut faults = batch.faults.lock();
+    faults.append(&mut batch.plan.faults);
+    !faults.is_empty()
+}
+
 fn settle_rows(
     draft: &mut Draft<Batch>,
     policy: BadRecords,
@@ -68,12 +79,7 @@ fn settle_rows(
     counters: &Counters,
     fetch: &mut Fetch<'_>,
 ) {
-    let batch = draft.payload_mut();
-    let mut faults = batch.faults.lock();
-    faults.append(&mut batch.plan.faults);
-    if faults.is_empty() {
-        return;
-    }
+    let mut faults = draft.payload_mut().faults.lock();
     faults.sort_by_key(|(row, _)| *row);
     faults.dedup_by_key(|(row, _)| *row);
     drop(faults);

@@ -25,9 +25,8 @@ pub(super) enum Wait {
 }
 
 impl Levels {
-    /// Adds up what was so since the last call.
-    pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize) {
-        let now = Instant::now();
+    /// Adds up what was so since the last call, up to `now`.
+    pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize, now: Instant) {
         let Some(since) = self.since.replace(now) else { return };
         let time = now.saturating_duration_since(since);
         add(&queue.time_ns, time);

@@ -109,9 +109,11 @@ pub(super) struct SessionParts {
 
 impl Window {
     /// Writes down what passed since the last change. Called before each.
-    fn note(&mut self, counters: &Counters) {
+    fn note(&mut self, counters: &Counters) -> Instant {
+        let now = Instant::now();
         if self.paused {
-            return self.levels.pause();
+            self.levels.pause();
+            return now;
         }
         let wait = match self.entries.front() {
             Some(Entry::Filling) => Wait::Fill,
@@ -119,13 +121,15 @@ impl Window {
             None if self.waiting_for_slot => Wait::Slot,
             None => Wait::Plan,
         };
-        self.levels.note(&counters.queue, wait, self.in_flight);
+        self.levels.note(&counters.queue, wait, self.in_flight, now);
+        now
     }
 
     /// The trainer waits from now on, or no longer.
-    fn trainer_waits(&mut self, counters: &Counters, waits: bool) {
-        self.note(counters);
+    fn trainer_waits(&mut self, counters: &Counters, waits: bool) -> Instant {
+        let now = self.note(counters);
         self.levels.trainer_waits = waits;
+        now
     }
 
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
@@ -211,10 +215,7 @@ impl Session {
                 }
                 None if window.waiting_for_slot && !window.spill && self.ring.leased() >= self.ring.slots() => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
-                    waiting_since.get_or_insert_with(|| {
-                        window.trainer_waits(&self.counters, true);
-                        Instant::now()
-                    });
+                    waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
                     if Instant::now() < deadline {
                         window = self.ready.wait_until(window, deadline);
                     } else if self.ring.overflow() == Overflow::Spill {
@@ -233,10 +234,7 @@ impl Session {
                 }
                 None => deadline = None,
             }
-            waiting_since.get_or_insert_with(|| {
-                window.trainer_waits(&self.counters, true);
-                Instant::now()
-            });
+            waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
             window = self.ready.wait(window);
         };
         drop(window);
@@ -474,13 +472,12 @@ impl Session {
     /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
     pub(super) fn slot(&self, bytes: usize) -> Result<Option<Draft<Batch>>> {
         let mut window = self.window.lock();
-        window.note(&self.counters);
+        let since = window.note(&self.counters);
         window.waiting_for_slot = true;
         drop(window);
         if self.ring.leased() >= self.ring.slots() {
             self.ready.notify_all();
         }
-        let since = Instant::now();
         let slot = loop {
             match caught(|| self.ring.acquire(bytes, &self.interrupt, None)) {
                 Ok(None) if !self.stop.load(Ordering::Acquire) => {
@@ -497,9 +494,9 @@ impl Session {
                 other => break other,
             }
         };
-        add(&self.counters.slot_wait_ns, since.elapsed());
         let mut window = self.window.lock();
-        window.note(&self.counters);
+        let now = window.note(&self.counters);
+        add(&self.counters.slot_wait_ns, now.saturating_duration_since(since));
         window.waiting_for_slot = false;
         window.spill = false;
         slot

@@ -39,7 +39,7 @@ pub struct StageStats {
     /// What the stage could do if it had its threads to itself and never waited: samples by busy time of one thread, times
     /// threads.
     pub samples_per_second: f64,
-    /// How long a sample took; in `plan` and `settle`, a batch. Samples that take less than 20 us count with the mean of those
+    /// How long a sample took; in `plan`, a batch; in `settle`, a batch with bad records. Samples that take less than 20 us count with the mean of those
     /// that were worked on in one go.
     pub times: Times,
 }

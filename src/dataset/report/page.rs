@@ -139,7 +139,7 @@ fn over_time(
     write!(
         page,
         "<h2>{title}</h2>\n<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title} over time\"><polyline \
-         fill=\"none\" stroke=\"var(--first)\" stroke-width=\"2\" points=\""
+         style=\"fill:none;stroke:var(--first);stroke-width:2\" points=\""
     )?;
     for moment in moments {
         let (x, y) = (WIDTH * moment.seconds / end, HEIGHT - 20.0 - (HEIGHT - 45.0) * value(moment) / most);
@@ -212,7 +212,7 @@ fn list<'a>(
         return Ok(());
     }
     let (first, second) = heads;
-    writeln!(page, "<h2>{title}</h2>\n<div class=\"scroll\"><table><tr><th>{first}</th><th>{second}</th></tr>")?;
+    writeln!(page, "<h2>{title}</h2>\n<div class=\"scroll names\"><table><tr><th>{first}</th><th>{second}</th></tr>")?;
     for (name, value) in rows.take(LISTED) {
         writeln!(page, "<tr><td>{}</td><td>{}</td></tr>", Text(name), Text(&value))?;
     }

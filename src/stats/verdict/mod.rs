@@ -316,10 +316,12 @@ impl<'a> Judge<'a> {
             return self.said(Limit::HandOff, None, evidence, "make batches larger");
         }
         let queued = share(stats.workers.queued_seconds.unwrap_or(0.0), self.seconds * stats.workers.threads as f64);
-        if queued >= 0.25 && Gain::of(stats, None).uses_all_cores {
+        // More than they worked, and a good part of what the trainer waited.
+        let is_late = queued >= WAITS && queued > self.busy && queued >= 0.4 * self.waited;
+        if is_late && Gain::of(stats, None).uses_all_cores {
             return self.workers();
         }
-        if queued >= 0.25 {
+        if is_late {
             let evidence = format!("the workers could have run for {} of the time and had no core", Percent(queued));
             let advice = "other programs take the cores: end them, or measure when they have ended";
             return self.said(Limit::MachineBusy, None, evidence, advice);
@@ -335,7 +337,9 @@ impl<'a> Judge<'a> {
             return self.shallow_ring();
         }
         let evidence = format!("yet the workers were idle {idle}, and planning was busy {}", Percent(self.plan));
-        self.said(Limit::Unclear, None, evidence, "the figures do not show what it waited for: let it run for longer")
+        let advice =
+            "the figures do not show what it waited for: see whether other values of workers and prefetch change it";
+        self.said(Limit::Unclear, None, evidence, advice)
     }
 
     fn planning(&self) -> Verdict {

@@ -122,6 +122,8 @@ fn time_without_a_core_is_another_programs_and_not_work() {
     assert_eq!(verdict.limit, Limit::MachineBusy, "{verdict}");
     let woken_late = with(run(5.0, 0.3), |stats| stats.workers.queued_seconds = Some(8.0));
     assert_eq!(woken_late.limit, Limit::MachineBusy, "{woken_late}");
+    let a_little = with(run(5.0, 0.3), |stats| stats.workers.queued_seconds = Some(2.0));
+    assert_eq!(a_little.limit, Limit::Unclear, "a tenth of the time does not explain a half: {a_little}");
 }
 
 #[test]
