@@ -7,7 +7,7 @@ use ringfeed::prepare::{
     Column, DatePart, Mean, Median, MostFrequent, Prepared, Recipe, RecipeFit, category, date, hash, number,
 };
 use ringfeed::read::{JsonLines, LineOptions, Value};
-use ringfeed::{BadLimits, BadRecords, DataSetIterator, ErrorKind, Loader, LoaderConfig, Shard, Split};
+use ringfeed::{BadLimits, BadRecords, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Shard, Split};
 
 /// Ages, cities and dates with gaps, odd names and numbers.
 const PEOPLE: [(Option<f64>, Option<&str>, Option<&str>); 6] = [
@@ -622,4 +622,21 @@ fn an_epoch_that_is_resumed_goes_on_with_the_same_bytes() {
     resumed.seek(&state).unwrap();
     assert_eq!(resumed.map(|batch| bytes(batch.unwrap())).collect::<Vec<_>>(), rest);
     assert!(rest.len() > 5);
+}
+
+#[test]
+fn a_normaliser_of_the_features_comes_on_top() {
+    let folder = tempfile::tempdir().unwrap();
+    tables(folder.path(), 50);
+    let rows = Loader::open(folder.path().join("people.csv")).unwrap();
+    let prepared = people().fit(&rows).unwrap();
+    let halves = Normaliser::MinMax { axis: None, low: vec![0.0], high: vec![2.0], range: (0.0, 1.0) };
+    let features = |loader: Loader| {
+        let batch = loader.batch_size(50).build().unwrap().next().unwrap().unwrap();
+        batch.tensor("features").unwrap().as_slice::<f32>().unwrap().to_vec()
+    };
+    let plain = features(rows.clone().prepare(&prepared));
+    let halved = features(rows.prepare(&prepared).normalise("features", halves));
+    assert_eq!(halved, plain.iter().map(|x| x * 0.5).collect::<Vec<_>>());
+    assert!(plain.contains(&1.0));
 }

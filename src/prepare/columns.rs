@@ -79,8 +79,8 @@ pub fn number() -> Number {
 
 /// A column of names: a code each, from 0, in the order of the sorted names.
 ///
-/// A name is text as it is written, without blanks around it; a whole number is its digits (`3` and `3.0` are one name), and
-/// empty text is a missing value.
+/// A name is text as it is written, without blanks around it; a whole number is its digits (`3` and `3.0` are one name), true and
+/// false are `true` and `false`, and empty text is a missing value.
 pub fn category() -> Category {
     Category::default()
 }

@@ -57,7 +57,7 @@ impl fmt::Debug for Prepared {
 
 impl PartialEq for Prepared {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.is(other)
             || self.0.columns == other.0.columns
                 && self.0.dtype == other.0.dtype
                 && self.0.records == other.0.records
@@ -146,6 +146,11 @@ impl Prepared {
     /// By how much of itself each quantile and median among its numbers may be off; 0 if all are exact.
     pub fn quantile_error(&self) -> f64 {
         self.0.quantile_error
+    }
+
+    /// Whether it is the same object.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(super) fn dtype(&self) -> DType {

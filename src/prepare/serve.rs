@@ -169,8 +169,13 @@ impl Prepared {
         applied
     }
 
-    fn check(&self, row: &PreparedRow) -> Result<()> {
+    fn check(&self, row: &mut PreparedRow) -> Result<()> {
+        if row.prepared.is(self) {
+            return Ok(());
+        }
         if row.prepared == *self {
+            // So that the same is not compared again for the next record.
+            row.prepared = self.clone();
             return Ok(());
         }
         Err(Error::new(ErrorKind::Schema, "the row is one of another recipe; take it from `row`"))

@@ -44,6 +44,16 @@ impl<'a, 'r> Target<'a, 'r> {
 
     /// Writes features of which one is 1, and the others are 0.
     pub(super) fn one_hot(&mut self, count: usize, place: Option<usize>) -> Result<()> {
+        let mut tensor = self.row.tensor(0);
+        if tensor.dtype() == DType::F32 && tensor.affine().is_none() {
+            let features = &mut tensor.as_mut_slice::<f32>()?[self.feature..self.feature + count];
+            features.fill(0.0);
+            if let Some(place) = place {
+                features[place] = 1.0;
+            }
+            self.feature += count;
+            return Ok(());
+        }
         (0..count).try_for_each(|at| self.feature(f64::from(u8::from(place == Some(at)))))
     }
 
