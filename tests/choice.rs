@@ -256,7 +256,7 @@ fn grouped_and_stratified_folds_keep_the_classes_in_balance() {
     // Thirty patients; a third of them have mostly the rare class.
     let groups: Vec<u64> = (0..600).map(|id| RandomKey::new(1).bits(id) % 30).collect();
     let classes: Vec<u32> = (0..600)
-        .map(|id| u32::from(RandomKey::new(2).unit(id) < if groups[id as usize] % 3 == 0 { 0.8 } else { 0.1 }))
+        .map(|id| u32::from(RandomKey::new(2).unit(id) < if groups[id as usize].is_multiple_of(3) { 0.8 } else { 0.1 }))
         .collect();
     let (reader, all) = (numbers(600), Subset::all(600));
     let rare = |part: &Subset| count(part, &classes).get(&1).copied().unwrap_or(0) as f64 / part.len() as f64;

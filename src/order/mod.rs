@@ -57,7 +57,7 @@ impl Order {
     pub(crate) fn epoch(&self, epoch: u64) -> EpochOrder {
         let shuffle = match &self.picks {
             Picks::Once(_) if self.shuffled => match &self.blocks {
-                Some(blocks) => Shuffle::Blocks(BlockShuffle::new(blocks, epoch_key(self.seed, epoch))),
+                Some(blocks) => Shuffle::Blocks(Box::new(BlockShuffle::new(blocks, epoch_key(self.seed, epoch)))),
                 None => Shuffle::Whole(Permutation::new(self.len, epoch_key(self.seed, epoch))),
             },
             Picks::Mixed(mixture) if self.shuffled => Shuffle::Mixed(Shuffles::new(mixture, self.seed)),
@@ -93,7 +93,7 @@ pub(crate) struct EpochOrder {
 enum Shuffle {
     None,
     Whole(Permutation),
-    Blocks(BlockShuffle),
+    Blocks(Box<BlockShuffle>),
     Mixed(Shuffles),
 }
 
