@@ -1,7 +1,5 @@
 //! How whole files are compressed: told by how they begin, whatever they are called.
 
-use std::io::{BufRead, BufReader, Read};
-
 use crate::error::Result;
 
 use super::gzip::{Bytes, Inflater};
@@ -43,32 +41,37 @@ fn unpack_zstd(_: Bytes) -> Result<Bytes> {
     Err(crate::error::Error::new(crate::error::ErrorKind::Unsupported, message))
 }
 
-/// The largest window, as a power of two: what `zstd` itself allows unless told otherwise. So much memory a file may take
-/// while it is decompressed.
 #[cfg(feature = "zstd")]
-const MAX_WINDOW_LOG: u32 = 27;
+use zstandard::unpack_zstd;
 
 #[cfg(feature = "zstd")]
-fn unpack_zstd(bytes: Bytes) -> Result<Bytes> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(256 << 10, bytes))?;
-    decoder.window_log_max(MAX_WINDOW_LOG)?;
-    Ok(Box::new(Zstd(decoder)))
-}
+mod zstandard {
+    use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 
-/// The decompressed bytes of all frames.
-#[cfg(feature = "zstd")]
-struct Zstd<R: BufRead>(zstd::stream::read::Decoder<'static, R>);
+    use super::{Bytes, Result};
 
-#[cfg(feature = "zstd")]
-impl<R: BufRead> Read for Zstd<R> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        use std::io::{Error, ErrorKind};
-        self.0.read(into).map_err(|error| match error.kind() {
-            // What the decoder says of the data; what reading says has another kind, or is an error of ours.
-            ErrorKind::Other if !error.get_ref().is_some_and(|inner| inner.is::<crate::error::Error>()) => {
-                Error::new(ErrorKind::InvalidData, error)
-            }
-            _ => error,
-        })
+    /// The largest window, as a power of two: what `zstd` itself allows unless told otherwise. So much memory a file may take
+    /// while it is decompressed.
+    const MAX_WINDOW_LOG: u32 = 27;
+
+    pub(super) fn unpack_zstd(bytes: Bytes) -> Result<Bytes> {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(256 << 10, bytes))?;
+        decoder.window_log_max(MAX_WINDOW_LOG)?;
+        Ok(Box::new(Zstd(decoder)))
+    }
+
+    /// The decompressed bytes of all frames.
+    struct Zstd<R: BufRead>(zstd::stream::read::Decoder<'static, R>);
+
+    impl<R: BufRead> Read for Zstd<R> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(into).map_err(|error| match error.kind() {
+                // What the decoder says of the data; what reading says has another kind, or is an error of ours.
+                ErrorKind::Other if !error.get_ref().is_some_and(|inner| inner.is::<crate::error::Error>()) => {
+                    Error::new(ErrorKind::InvalidData, error)
+                }
+                _ => error,
+            })
+        }
     }
 }
