@@ -381,7 +381,7 @@ impl Loader {
     /// ```
     /// use ringfeed::Loader;
     ///
-    /// let some = Loader::csv("fixtures/iris-species.csv").filter("species in ['setosa', 'virginica'] and not `petal length (cm)` < 1.5");
+    /// let some = Loader::csv("fixtures/iris-species.csv").filter("species in ['setosa', 'virginica'] and petal_length >= 1.5");
     /// assert_eq!(some.plan()?.samples, Some(76));
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
