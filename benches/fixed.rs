@@ -31,7 +31,7 @@ a positioned read for each. The pipeline hands out the same batches; nobody read
 that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
 
 /// Bytes of a record, and records of a batch.
-const RECORDS: [(usize, usize); 1] = [(64, 4096)];
+const RECORDS: [(usize, usize); 5] = [(64, 4096), (512, 1024), (3072, 256), (12 << 10, 256), (100 << 10, 32)];
 /// Bytes of the file that is made where none is given: whole records of each length.
 const MADE: usize = 1747 * (100 << 10) * 3;
 
@@ -68,8 +68,26 @@ fn main() -> ringfeed::Result<()> {
             let workspace = Workspace::builder().workers(cores()).across_epochs(false).build()?;
             AsyncDataSetIterator::new(source, &workspace)
         };
-        let (mut mapped, _read) = (pipeline(MAPPED)?, pipeline(Access::Read)?);
-        let cases = vec![Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epoch(&mut mapped)))];
+        let (mut mapped, mut read) = (pipeline(MAPPED)?, pipeline(Access::Read)?);
+        let cases = vec![
+            Case::new(&[&name, &"bare, mapped"], || {
+                measured(true, &mut || {
+                    bare(shuffled, bytes, batch, |at, next, into| {
+                        prefetch(map, next);
+                        into.copy_from_slice(&map[at..at + bytes]);
+                    })
+                })
+            }),
+            Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epoch(&mut mapped))),
+            Case::new(&[&name, &"bare, read"], || {
+                measured(true, &mut || {
+                    bare(shuffled, bytes, batch, |at, _, into| {
+                        file.read_exact_at(into, at as u64).expect("the file stays as it is");
+                    })
+                })
+            }),
+            Case::new(&[&name, &"pipeline, read"], move || measured(false, &mut || epoch(&mut read))),
+        ];
         table.measure(options.rounds, cases);
     }
     table.print(&options);
