@@ -48,6 +48,20 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
+/// A mutex without poisoning around what is counted: never held while another is waited for, so that no model looks into it.
+#[derive(Debug, Default)]
+pub(crate) struct CounterMutex<T>(std::sync::Mutex<T>);
+
+impl<T> CounterMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
 /// A condition variable for [`Mutex`].
 #[derive(Debug)]
 pub(crate) struct Condvar(RawCondvar);

@@ -10,11 +10,11 @@ pub(crate) const BUCKETS: usize = 40 * PARTS;
 
 /// Times by their logarithm, in a fixed number of buckets that any thread adds to.
 #[derive(Debug)]
-pub(crate) struct Histogram([AtomicU64; BUCKETS]);
+pub(crate) struct Histogram(Box<[AtomicU64]>);
 
 impl Histogram {
     pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+        Self((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// `times` things took `time` each.
@@ -23,7 +23,7 @@ impl Histogram {
     }
 
     pub(crate) fn read(&self) -> [u64; BUCKETS] {
-        self.0.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
+        std::array::from_fn(|bucket| self.0[bucket].load(Ordering::Relaxed))
     }
 }
 

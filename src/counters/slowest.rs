@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::sync::Mutex;
+use crate::sync::CounterMutex;
 
 use super::nanoseconds;
 
@@ -28,12 +28,12 @@ impl Slow {
 pub(crate) struct Slowest {
     /// What a sample must take longer than to come in: looked at without the lock.
     least_ns: AtomicU64,
-    kept: Mutex<([Slow; KEPT], usize)>,
+    kept: CounterMutex<([Slow; KEPT], usize)>,
 }
 
 impl Slowest {
     pub(crate) fn new() -> Self {
-        Self { least_ns: AtomicU64::new(0), kept: Mutex::new(([Slow::default(); KEPT], 0)) }
+        Self { least_ns: AtomicU64::new(0), kept: CounterMutex::new(([Slow::default(); KEPT], 0)) }
     }
 
     pub(crate) fn offer(&self, sample: u64, [read, decode, transform]: [Duration; 3]) {

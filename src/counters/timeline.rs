@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::sync::Mutex;
+use crate::sync::CounterMutex;
 
 use super::Counters;
 
@@ -27,39 +27,36 @@ pub(crate) struct Timeline {
     begin: Instant,
     /// When the next moment is due, since the beginning: looked at without the lock.
     due_ns: AtomicU64,
-    kept: Mutex<Kept>,
+    kept: CounterMutex<Kept>,
 }
 
 #[derive(Debug)]
 struct Kept {
-    moments: [Moment; MOMENTS],
-    count: usize,
+    /// With room for all that there may be.
+    moments: Vec<Moment>,
     every_ns: u64,
 }
 
 impl Timeline {
     pub(super) fn new() -> Self {
-        let kept = Kept { moments: [Moment::default(); MOMENTS], count: 0, every_ns: FIRST_NS };
-        Self { begin: Instant::now(), due_ns: AtomicU64::new(0), kept: Mutex::new(kept) }
+        let kept = Kept { moments: Vec::with_capacity(MOMENTS), every_ns: FIRST_NS };
+        Self { begin: Instant::now(), due_ns: AtomicU64::new(0), kept: CounterMutex::new(kept) }
     }
 
     fn keep(&self, moment: Moment) {
         let mut kept = self.kept.lock();
-        if kept.count == MOMENTS {
+        if kept.moments.len() == MOMENTS {
             (0..MOMENTS / 2).for_each(|nth| kept.moments[nth] = kept.moments[2 * nth]);
-            kept.count = MOMENTS / 2;
+            kept.moments.truncate(MOMENTS / 2);
             kept.every_ns *= 2;
         }
-        let count = kept.count;
-        kept.moments[count] = moment;
-        kept.count += 1;
+        kept.moments.push(moment);
         self.due_ns.store(moment.ns + kept.every_ns, Ordering::Relaxed);
     }
 
     /// The moments so far, the earliest first.
     pub(crate) fn read(&self) -> Vec<Moment> {
-        let kept = self.kept.lock();
-        kept.moments[..kept.count].to_vec()
+        self.kept.lock().moments.clone()
     }
 }
 

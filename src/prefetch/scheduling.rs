@@ -1,8 +1,8 @@
-use crate::sync::Mutex;
+use crate::sync::CounterMutex;
 
 /// Which threads work, so that the system can be asked what it gave them.
 #[derive(Debug, Default)]
-pub(super) struct Schedule(Mutex<Vec<i32>>);
+pub(super) struct Schedule(CounterMutex<Vec<i32>>);
 
 impl Schedule {
     /// The calling thread is one of them.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 use super::open_file;
 
@@ -20,7 +21,7 @@ pub(crate) struct Handles {
 
 #[derive(Debug, Default)]
 struct Open {
-    files: HashMap<u64, (std::sync::Arc<File>, u64)>,
+    files: HashMap<u64, (Arc<File>, u64)>,
     uses: u64,
 }
 
@@ -30,7 +31,7 @@ impl Handles {
         Self { most, next: AtomicU64::new(0), open: Mutex::default() }
     }
 
-    fn kept(&self, number: u64) -> Option<std::sync::Arc<File>> {
+    fn kept(&self, number: u64) -> Option<Arc<File>> {
         let mut open = self.open.lock();
         open.uses += 1;
         let uses = open.uses;
@@ -39,7 +40,7 @@ impl Handles {
         Some(file.clone())
     }
 
-    fn keep(&self, number: u64, file: &std::sync::Arc<File>) {
+    fn keep(&self, number: u64, file: &Arc<File>) {
         let mut open = self.open.lock();
         open.uses += 1;
         let uses = open.uses;
@@ -73,7 +74,7 @@ impl Lent {
         let file = open_file(path)?;
         let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
         let number = handles.next.fetch_add(1, Ordering::Relaxed);
-        handles.keep(number, &std::sync::Arc::new(file));
+        handles.keep(number, &Arc::new(file));
         let (handles, path) = (handles.clone(), path.to_owned());
         let len = metadata.len();
         Ok((Self { handles, number, path, len, identity: identity_of(&metadata) }, len))
@@ -84,7 +85,7 @@ impl Lent {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if it can't be opened again, or is another one.
-    pub(super) fn file(&self) -> Result<std::sync::Arc<File>> {
+    pub(super) fn file(&self) -> Result<Arc<File>> {
         if let Some(file) = self.handles.kept(self.number) {
             return Ok(file);
         }
@@ -94,7 +95,7 @@ impl Lent {
             let message = "another file has taken its place since it was opened; it must not change meanwhile";
             return Err(Error::new(ErrorKind::Io, message).at_path(&self.path));
         }
-        let file = std::sync::Arc::new(file);
+        let file = Arc::new(file);
         self.handles.keep(self.number, &file);
         Ok(file)
     }
