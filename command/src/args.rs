@@ -73,6 +73,7 @@ Examples:
   ringfeed inspect train-images-idx3-ubyte.gz
   ringfeed inspect --stored f32 --shape 3,32,32 images.bin
   ringfeed inspect photos/
+  zcat old.csv.Z | ringfeed inspect -
 
 Whether the first record of a CSV file is its header is decided, unless --header says so, from the first 1001 records: \
 it is if some column has text there and numbers alone below. If no column tells, it is if its fields are all there, \
@@ -82,7 +83,7 @@ report shows the decision and what decided.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// File or folder
+    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
     pub(crate) path: PathBuf,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -200,7 +201,7 @@ bad: [{kind, path, record, line, member, column, byte, message}], damaged, damag
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
 pub(crate) struct VerifyArgs {
-    /// File or folder
+    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
     /// Settings of a loader, as TOML or JSON: check against them
@@ -309,7 +310,7 @@ become NaN, images are resized to 224 x 224, and a folder of IDX files means the
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// File or folder
+    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
     /// Settings of a loader, as TOML or JSON

@@ -14,6 +14,7 @@ mod loader;
 mod output;
 mod plan;
 mod progress;
+mod standard_input;
 mod table;
 mod upload;
 mod verbose;
@@ -47,16 +48,28 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
         verbose::begin();
     }
     match command {
-        Command::Inspect(args) => {
+        Command::Inspect(mut args) => {
             let (csv, raw) = (args.options(), args.raw.options());
-            let inspect = || inspect::inspect(&args.path, &csv, raw.as_ref());
+            let inspect = || {
+                let _kept = standard_input::keep(&mut args.path)?;
+                inspect::inspect(&args.path, &csv, raw.as_ref())
+            };
             output::finish(caught(|| output::while_working("reading", inspect)), args.json)
         }
-        Command::Verify(args) => output::finish(caught(|| verify::run(&args)), args.json),
-        Command::Plan(args) => output::finish(caught(|| plan::plan(&args)), args.json),
+        Command::Verify(mut args) => {
+            let kept = caught(|| standard_input::keep(args.path.as_mut()));
+            output::finish(kept.and_then(|_kept| caught(|| verify::run(&args))), args.json)
+        }
+        Command::Plan(mut args) => {
+            let kept = caught(|| standard_input::keep(&mut args.config));
+            output::finish(kept.and_then(|_kept| caught(|| plan::plan(&args))), args.json)
+        }
         Command::Fit(args) => output::finish(caught(|| fit::fit(&args)), args.json),
         Command::Compare(args) => output::finish(caught(|| compare::compare(&args)), args.json),
-        Command::Bench(args) => output::finish(caught(|| bench::bench(&args)), args.json),
+        Command::Bench(mut args) => {
+            let kept = caught(|| standard_input::keep(args.path.as_mut()));
+            output::finish(kept.and_then(|_kept| caught(|| bench::bench(&args))), args.json)
+        }
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
     }
 }

@@ -779,7 +779,25 @@ fn verbose_says_on_standard_error_what_the_library_does() {
 }
 
 #[test]
-fn standard_input_is_refused_with_what_to_do() {
-    let found = error(&["inspect", "-"]);
-    assert!(found["message"].as_str().unwrap().contains("save it to a file first"), "{found}");
+fn standard_input_is_read_as_a_file_is() {
+    let temporary = tempfile::tempdir().unwrap();
+    let piped = |args: &[&str], name: &str| {
+        let input = std::fs::File::open(fixture(name)).unwrap();
+        let output = command(args).env("TMPDIR", temporary.path()).stdin(input).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), found)
+    };
+    let (status, found) = piped(&["inspect", "-", "--json"], "iris-species.csv");
+    let whole = object(&["inspect", &fixture("iris-species.csv"), "--json"], 0);
+    assert_eq!((status, &found["fields"], &found["records"]), (Some(0), &whole["fields"], &whole["records"]));
+    assert!(found["path"].as_str().unwrap().ends_with("standard input"), "{found}");
+    for (task, name) in [("verify", "zstd/table.csv.zst"), ("verify", "iris.csv"), ("plan", "iris.csv")] {
+        let (status, found) = piped(&[task, "-", "--json"], name);
+        assert!(status == Some(0) && found["samples"].as_u64() > Some(0), "{task}: {found}");
+    }
+    let (status, found) = piped(&["bench", "-", "--json", "--batch-size", "7"], "iris.csv");
+    assert_eq!((status, &found["samples"]), (Some(0), &json!(150)), "{found}");
+    let nothing = error(&["inspect", "-"]);
+    assert!(nothing["path"].as_str().unwrap().ends_with("standard input"), "{nothing}");
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
 }
