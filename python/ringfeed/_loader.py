@@ -27,9 +27,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    for engine in list(_open):
-        engine.close()
-    _ringfeed.finish()
+    _ringfeed.finish(list(_open))
 
 
 def _plain(value: object) -> object:

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::memory::MemoryBudget;
@@ -193,9 +194,30 @@ impl Drop for AtWork {
     }
 }
 
-/// Waits until nothing is at work that somebody has not waited for: the interpreter must not end under it.
+/// The interpreter is about to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// What asking a closed loader raises. Where the interpreter's end has closed it under a daemon thread, that is what ends
+/// such a thread without a word: Python would stop it a moment later anyway, perhaps in the middle of a traceback.
+fn closed(py: Python<'_>) -> PyErr {
+    let is_main = || -> PyResult<bool> {
+        let threading = py.import("threading")?;
+        Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
+    };
+    if ENDS.load(Ordering::Acquire) && matches!(is_main(), Ok(false)) {
+        return PySystemExit::new_err(());
+    }
+    raise(py, ErrorKind::Ended, "the loader is closed")
+}
+
+/// Closes all loaders before the interpreter ends, and waits until nothing is at work that somebody has not waited for:
+/// it must not end under it.
 #[pyfunction]
-pub(crate) fn finish(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
+    ENDS.store(true, Ordering::Release);
+    for engine in open {
+        engine.get().close(py)?;
+    }
     // A forked child has no such thread, whatever is counted.
     while AT_WORK.load(Ordering::Acquire) > 0 && fork::generation() == 0 {
         py.detach(|| thread::sleep(Duration::from_millis(1)));
@@ -217,10 +239,11 @@ fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
 impl Engine {
     /// The iterator, as soon as no other thread works with it; opened if it is not yet.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
-        if self.place.here().is_closed {
-            return Err(raise(py, ErrorKind::Ended, "the loader is closed"));
-        }
         let mut turn = self.place.take(py)?;
+        // Asked only now: whoever closed it may have had the iterator until then.
+        if self.place.here().is_closed || ENDS.load(Ordering::Acquire) {
+            return Err(closed(py));
+        }
         if let Some(running) = &turn.running {
             check_generation(py, running.generation)?;
         }
