@@ -66,9 +66,10 @@ pub mod tokens {
     pub use crate::read::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 }
 
-/// Tables in columns: Parquet files, Arrow files and streams, Feather.
+/// Tables in columns: Parquet files, Arrow files and streams, Feather, and tables of other libraries in memory.
 #[cfg(feature = "parquet")]
 pub mod columns {
+    pub use crate::read::arrow::ArrowTable;
     pub use crate::read::columns::{Columns, ColumnsOptions};
     pub use crate::storage::ChunkStats;
 }

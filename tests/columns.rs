@@ -4,11 +4,15 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use ringfeed::columns::{Columns, ColumnsOptions};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt64Array};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::Field;
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
@@ -150,6 +154,74 @@ fn as_pyarrow_reads_them(folder: &str) {
 #[test]
 fn parquet_files_are_read_as_pyarrow_reads_them() {
     as_pyarrow_reads_them("parquet");
+}
+
+/// The records of an Arrow file as another library holds them.
+fn in_memory(path: &Path) -> Box<dyn RecordBatchReader + Send> {
+    let file = || std::io::BufReader::new(std::fs::File::open(path).unwrap());
+    match FileReader::try_new(file(), None) {
+        Ok(reader) => Box::new(reader),
+        Err(_) => Box::new(StreamReader::try_new(file(), None).unwrap()),
+    }
+}
+
+fn table(reader: Box<dyn RecordBatchReader + Send>) -> Result<ArrowTable> {
+    let mut stream = FFI_ArrowArrayStream::new(reader);
+    // SAFETY: that is such a stream.
+    unsafe { ArrowTable::from_stream(NonNull::from(&mut stream).cast(), "here") }
+}
+
+fn of_table(table: &ArrowTable) -> Columns {
+    Columns::of_table(table, &ColumnsOptions::default(), &MemoryBudget::unlimited()).unwrap()
+}
+
+#[test]
+fn a_table_in_memory_gives_what_its_file_gives() {
+    let mut count = 0;
+    for (file, expected) in expected("arrow") {
+        let mut from_file = open(&Files::local(), &fixtures("arrow").join(&file), &ColumnsOptions::default()).unwrap();
+        let mut here = of_table(&table(in_memory(&fixtures("arrow").join(&file))).unwrap());
+        assert_eq!((here.len(), here.fields()), (from_file.len(), from_file.fields()), "{file}");
+        let names: Vec<String> = expected["fields"].as_object().unwrap().keys().cloned().collect();
+        let records: Vec<u64> = (0..here.len()).map(|at| (at * 7 + 3) % here.len()).collect();
+        assert_eq!(values(&mut here, &names, &records), values(&mut from_file, &names, &records), "{file}");
+        count += 1;
+    }
+    assert!(count > 5);
+}
+
+fn places(places: &[u64]) -> ArrowTable {
+    let column: ArrayRef = Arc::new(UInt64Array::from(places.to_vec()));
+    let batch = RecordBatch::try_from_iter([("indices", column)]).unwrap();
+    let schema = batch.schema();
+    table(Box::new(RecordBatchIterator::new([Ok(batch)], schema))).unwrap()
+}
+
+#[test]
+fn of_a_table_records_are_picked_and_picked_again() {
+    let (file, _) = expected("arrow").into_iter().find(|(_, expected)| expected["records"] == 11).unwrap();
+    let whole = table(in_memory(&fixtures("arrow").join(file))).unwrap();
+    let all = of_table(&whole);
+    let some = whole.clone().pick(&places(&[10, 3, 3, 0])).unwrap();
+    let again = of_table(&some.clone().pick(&places(&[2, 0])).unwrap());
+    assert_eq!((some.len(), again.len()), (4, 2));
+    let name = |columns: &Columns, record| {
+        let mut name = Vec::new();
+        columns.name(record, &mut name);
+        name
+    };
+    // A record keeps its name, so that it stays in its part of a split.
+    assert_eq!([name(&again, 0), name(&again, 1)], [name(&all, 3), name(&all, 10)]);
+    assert_eq!(again.chunks().count(), 0);
+    assert_ne!(
+        of_table(&some).fingerprint(),
+        of_table(&whole.clone().pick(&places(&[3, 10, 3, 0])).unwrap()).fingerprint()
+    );
+    assert_eq!(again.place(1).record, Some(1));
+    let beyond = whole.clone().pick(&places(&[1, 11])).unwrap_err();
+    assert_eq!((beyond.kind(), beyond.message().contains("place 1")), (ErrorKind::Data, true), "{beyond}");
+    let schema = whole.clone().pick(&whole).unwrap_err();
+    assert!(schema.message().contains("no whole numbers"), "{schema}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ from ._errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from ._loader import Loader, Report, from_iterable, from_reader, inspect, open, verify
+from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, open, verify
 from ._ringfeed import Batch, Tensor, __version__
 from ._transform import Map
 from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
@@ -86,6 +86,7 @@ __all__ = [
     "__version__",
     "from_iterable",
     "from_reader",
+    "from_table",
     "inspect",
     "open",
     "verify",

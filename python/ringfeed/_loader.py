@@ -15,6 +15,7 @@ from . import _ringfeed
 from ._errors import EndedError
 from ._reader import Samples, Source
 from ._ringfeed import Engine, Epoch
+from ._table import Table, is_table
 from ._transform import Map
 
 Settings = Mapping[str, Any]
@@ -91,7 +92,7 @@ class Loader:
     ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
     :class:`Map`, and :meth:`map` for new tensors.
     ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
-    :func:`from_iterable`.
+    :func:`from_iterable`. ``table``: see :func:`from_table`.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
     mapped file that is cut off ends the process.
     """
@@ -109,6 +110,7 @@ class Loader:
         transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
         reader: Any = None,
         iterable: Any = None,
+        table: Any = None,
         names: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
@@ -117,13 +119,19 @@ class Loader:
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
         self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
-        self._source: Source | Samples | None = None
+        self._source: Source | Samples | Table | None = None
+        if sum(given is not None for given in (reader, iterable, table)) > 1:
+            raise TypeError("reader, iterable and table: samples come from one of them")
         if reader is not None:
             self._source = Source(reader, names)
-            if not self._settings.get("fields"):
-                self._settings["fields"] = self._source.default_fields()
         elif iterable is not None:
             self._source = Samples(iterable, names)
+        elif table is not None:
+            self._source = Table(table)
+        if isinstance(self._source, Source | Table) and not (
+            self._settings.get("fields") or self._settings.get("prepared")
+        ):
+            self._settings["fields"] = self._source.default_fields()
         self._shard = shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
@@ -282,6 +290,8 @@ class Loader:
         elif isinstance(self._source, Samples):
             self._source.__reduce__()
             terms |= {"iterable": self._source.iterable, "names": self._source.names}
+        elif isinstance(self._source, Table):
+            terms |= {"table": self._source.given}
         state = None
         if "_opened" in self.__dict__:
             try:
@@ -333,7 +343,7 @@ class Report(dict[str, Any]):
 
 
 def open(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
     /,
     *,
     format: str | None = None,
@@ -343,7 +353,11 @@ def open(
     """A :class:`Loader` of whatever lies at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a
     list of those. Its format is detected, unless ``format`` names it, with ``options`` of its own. ``fields`` says what
     tensors are made of; without it, samples have what the source gives. All other settings are those of
-    :class:`Loader`."""
+    :class:`Loader`. A table in memory may stand for a path; see :func:`from_table`."""
+    if is_table(path):
+        if format is not None or options is not None:
+            raise TypeError("a table in memory has no format, and no options of one")
+        return from_table(path, **settings)
     paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
     source: dict[str, Any] = {"path": paths}
     if format is not None:
@@ -351,6 +365,19 @@ def open(
     if options is not None:
         source["options"] = options
     return Loader(source=source, **settings)
+
+
+def from_table(table: Any, **settings: Any) -> Loader:
+    """A :class:`Loader` of a table in memory: of pyarrow, pandas or polars, of whatever else has ``__arrow_c_stream__``
+    (Arrow's interface between libraries), or a ``Dataset`` of Hugging Face, in the order that it was shuffled or
+    selected in.
+
+    Columns are read where they lie, without a copy where the library keeps them as Arrow does; pandas converts what it
+    keeps otherwise, once. ``fields`` names them as those of Arrow and Parquet files: ``image.bytes`` is field ``bytes``
+    of column ``image``. Without ``fields``, tensors are made of the columns of numbers. A missing value is what the
+    library hands over as one, such as NaN of pandas. Formats and transforms of a data set of Hugging Face are not
+    asked. A table must not be changed in place as long as a loader reads it."""
+    return Loader(table=table, **settings)
 
 
 def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
+use crate::table::Table;
 use crate::{fork, loads, prepare, reader, samples, transform, verify};
 
 /// How long a wait lasts before signals are looked at.
@@ -449,10 +451,15 @@ impl Engine {
         let always = matches!(config.memory.kind, MemoryKind::PageLocked { .. });
         let mut loader = Loader::from(config);
         if let Some(source) = source {
+            let table = source.bind(py).getattr_opt("table")?;
+            let table = table.map(|table| Ok::<_, PyErr>(table.cast_into::<Table>()?.get().0.clone())).transpose()?;
             let is_stream = source.bind(py).hasattr("repeatable")?;
-            loader = match is_stream {
-                true => loader.samples(move || samples::open(&source)),
-                false => loader.container(move |_| reader::open(&source)),
+            loader = match table {
+                Some(table) => {
+                    loader.container(move |budget| Columns::of_table(&table, &ColumnsOptions::default(), budget))
+                }
+                None if is_stream => loader.samples(move || samples::open(&source)),
+                None => loader.container(move |_| reader::open(&source)),
             };
         }
         if mapping {

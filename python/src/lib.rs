@@ -11,6 +11,7 @@ mod inspect;
 mod prepare;
 mod reader;
 mod samples;
+mod table;
 mod tensor;
 mod transform;
 mod verify;
@@ -55,6 +56,7 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::Engine>()?;
     module.add_class::<epoch::Epoch>()?;
     module.add_class::<prepare::Fitted>()?;
+    module.add_class::<table::Table>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(load_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;

@@ -41,7 +41,9 @@ def test_the_readmes_programs_run(number: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(blocks(ROOT / "python/README.md"))))
 def test_the_packages_programs_run(number: int, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    program = blocks(ROOT / "python/README.md")[number]
+    for library in {"torch", *re.findall(r"^(?:import|from) (pandas|datasets)", program, flags=re.MULTILINE)}:
+        pytest.importorskip(library)
     photos(tmp_path)
     shutil.copy(FIXTURES / "iris.csv", tmp_path)
     shutil.copy(FIXTURES / "iris-species.csv", tmp_path / "flowers.csv")
@@ -52,7 +54,7 @@ def test_the_packages_programs_run(number: int, tmp_path: Path) -> None:
                 tar.add(FIXTURES / "photos" / "rocket.jpg", f"{archive}{sample}.jpg")
                 tar.add(tmp_path / "cls", f"{archive}{sample}.cls")
     before = f"os.chdir({str(tmp_path)!r})\nsteps = []\nstep = lambda image, label: steps.append(len(label))\n"
-    run(f"{before}{blocks(ROOT / 'python/README.md')[number]}\nassert steps")
+    run(f"{before}{program}\nassert steps")
 
 
 def test_from_a_folder_to_a_model_it_takes_six_lines() -> None:

@@ -5,6 +5,7 @@
 
 mod entry;
 mod messages;
+mod table;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::storage::{Access, Files, Input, Needs};
 
 pub use entry::Arrow;
 use messages::{Body, Message, Place, broken, messages};
+pub use table::ArrowTable;
 
 type Dictionaries = HashMap<i64, ArrayRef>;
 

@@ -44,7 +44,7 @@ enum Data {
     },
     /// A value that stands elsewhere, by its index.
     Dictionary {
-        keys: ScalarBuffer<i64>,
+        keys: Keys,
         values: Box<Cells>,
     },
     /// The field of a struct.
@@ -54,6 +54,18 @@ enum Data {
         shift: u32,
         parts: Vec<Cells>,
     },
+}
+
+/// Indices of values.
+enum Keys {
+    U8(ScalarBuffer<u8>),
+    I8(ScalarBuffer<i8>),
+    U16(ScalarBuffer<u16>),
+    I16(ScalarBuffer<i16>),
+    U32(ScalarBuffer<u32>),
+    I32(ScalarBuffer<i32>),
+    U64(ScalarBuffer<u64>),
+    I64(ScalarBuffer<i64>),
 }
 
 /// Numbers of a type that tensors have, too.
@@ -86,6 +98,37 @@ enum Ranges {
     Large(ScalarBuffer<i64>),
     Views(ScalarBuffer<i64>, ScalarBuffer<i64>),
     Fixed(usize),
+}
+
+impl Keys {
+    fn new(array: &ArrayRef) -> Result<Self> {
+        macro_rules! keys {
+            ($($key:ident $type:ty => $variant:ident),*) => {
+                match array.data_type() {
+                    $(DataType::Dictionary(key, _) if **key == DataType::$key => {
+                        Ok(Self::$variant(array.as_dictionary::<$type>().keys().values().clone()))
+                    })*
+                    kind => Err(unsupported(kind)),
+                }
+            };
+        }
+        keys!(UInt8 UInt8Type => U8, Int8 Int8Type => I8, UInt16 UInt16Type => U16, Int16 Int16Type => I16,
+            UInt32 UInt32Type => U32, Int32 Int32Type => I32, UInt64 UInt64Type => U64, Int64 Int64Type => I64)
+    }
+
+    #[inline]
+    fn at(&self, at: usize) -> usize {
+        match self {
+            Self::U8(keys) => keys[at].into(),
+            Self::I8(keys) => keys[at].as_usize(),
+            Self::U16(keys) => keys[at].into(),
+            Self::I16(keys) => keys[at].as_usize(),
+            Self::U32(keys) => keys[at].as_usize(),
+            Self::I32(keys) => keys[at].as_usize(),
+            Self::U64(keys) => keys[at].as_usize(),
+            Self::I64(keys) => keys[at].as_usize(),
+        }
+    }
 }
 
 impl Plain {
@@ -267,13 +310,8 @@ impl Cells {
                 Data::Inner(Box::new(Self::new(column, rest, is_text)?))
             }
             DataType::Dictionary(..) => {
-                let dictionary = array.as_any_dictionary();
-                let keys = match dictionary.values().is_empty() {
-                    // All are missing.
-                    true => vec![0; array.len()].into(),
-                    false => dictionary.normalized_keys().into_iter().map(|key| key as i64).collect(),
-                };
-                Data::Dictionary { keys, values: Box::new(Self::new(dictionary.values(), path, is_text)?) }
+                let values = array.as_any_dictionary().values();
+                Data::Dictionary { keys: Keys::new(array)?, values: Box::new(Self::new(values, path, is_text)?) }
             }
             kind => return Err(unsupported(kind)),
         };
@@ -350,7 +388,7 @@ impl Cells {
                     None => visit(Value::List(&Items { cells: items, range })),
                 }
             }
-            Data::Dictionary { keys, values } => values.give(keys[at].as_usize(), visit),
+            Data::Dictionary { keys, values } => values.give(keys.at(at), visit),
             Data::Inner(cells) => cells.give(at, visit),
             Data::Joined { shift, parts } => {
                 let part = at >> shift;

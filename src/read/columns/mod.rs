@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use arrow_buffer::ScalarBuffer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
+use crate::random::hash_bytes;
 use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
 
 use super::many::{file_name, hash_names};
@@ -132,6 +134,8 @@ pub struct Columns {
     chunks: Chunks<(u32, u32), Vec<Cells>>,
     budget: MemoryBudget,
     cache_bytes: u64,
+    /// Which of the stored records there are, in which order; otherwise all.
+    picked: Option<ScalarBuffer<u64>>,
     /// Tells what is decoded here from what another one decodes.
     identity: Arc<()>,
 }
@@ -180,14 +184,28 @@ impl Columns {
             chunks: Chunks::new(cache_bytes, budget),
             budget: budget.clone(),
             cache_bytes,
+            picked: None,
             identity: Arc::default(),
         }
     }
 
+    /// The records at these places, which there are.
+    pub(super) fn picked(self, picked: Option<ScalarBuffer<u64>>) -> Self {
+        Self { picked, ..self }
+    }
+
+    /// Where a record is stored.
+    #[inline]
+    fn stored(&self, record: u64) -> u64 {
+        self.picked.as_ref().map_or(record, |picked| picked[record as usize])
+    }
+
     /// The records that are decoded together, one range after another: what an order that draws from few of them at a time
     /// should know. It depends on the fields that are read.
+    ///
+    /// None of a table of which records were picked.
     pub fn chunks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.spans().iter().map(|span| span.first..span.first + span.records)
+        self.spans().iter().filter(|_| self.picked.is_none()).map(|span| span.first..span.first + span.records)
     }
 
     /// How often decoded records were there when they were needed.
@@ -247,14 +265,14 @@ impl Columns {
     }
 
     fn path(&self, record: u64) -> Option<&Path> {
-        let span = self.spans().get(self.span_of(record))?;
+        let span = self.spans().get(self.span_of(self.stored(record)))?;
         self.source.paths().get(span.file).map(PathBuf::as_path)
     }
 }
 
 impl Container for Columns {
     fn len(&self) -> u64 {
-        self.source.records()
+        self.picked.as_ref().map_or_else(|| self.source.records(), |picked| picked.len() as u64)
     }
 
     fn fields(&self) -> &[FieldInfo] {
@@ -282,7 +300,7 @@ impl Container for Columns {
     fn need(&self, records: &[u64], needs: &mut Needs) {
         let mut last = None;
         for record in records {
-            let index = self.span_of(*record);
+            let index = self.span_of(self.stored(*record));
             let Some(span) = self.spans().get(index).filter(|_| last != Some(index)) else { continue };
             last = Some(index);
             for part in 0..self.source.parts(&self.found) {
@@ -297,7 +315,7 @@ impl Container for Columns {
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         check_record(records[nth], self.len())?;
         let held: &mut Held = scratch.of();
-        let record = records[nth];
+        let record = self.stored(records[nth]);
         let is_in = |held: &HeldSpan| (held.span.first..held.span.first + held.span.records).contains(&record);
         if nth == 0 {
             let is_own = held.identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity));
@@ -331,6 +349,7 @@ impl Container for Columns {
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
         let held: &mut Held = scratch.of();
+        let record = self.stored(record);
         let kept;
         let (span, parts) = match held.of.get(nth).copied().flatten().and_then(|place| held.spans.get(place)) {
             Some(HeldSpan { span, parts }) => (span, parts.as_slice()),
@@ -369,10 +388,12 @@ impl Container for Columns {
 
     /// Of a row group or record batch that is decoded in several parts, the first: the others depend on the memory.
     fn chunks(&self) -> Vec<u64> {
-        self.spans().iter().filter(|span| span.skipped == 0).map(|span| span.first).collect()
+        let spans = self.spans().iter().filter(|span| self.picked.is_none() && span.skipped == 0);
+        spans.map(|span| span.first).collect()
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
+        let record = self.stored(record);
         let Some(span) = self.spans().get(self.span_of(record)).filter(|_| self.source.paths().len() > 1) else {
             return name.extend_from_slice(&record.to_le_bytes());
         };
@@ -387,7 +408,11 @@ impl Container for Columns {
 
     fn fingerprint(&self) -> Fingerprint {
         let paths = self.source.paths();
-        let names = if paths.len() > 1 { hash_names(paths) } else { 0 };
+        let names = match &self.picked {
+            Some(picked) => hash_bytes(bytemuck::cast_slice(picked)),
+            None if paths.len() > 1 => hash_names(paths),
+            None => 0,
+        };
         Fingerprint { count: Some(self.len()), names, sizes: self.source.stored_bytes() }
     }
 }
@@ -425,8 +450,13 @@ pub(super) fn open_all<T: Send>(
         Ok(())
     })?;
     let Some(first) = first else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
-    let (read, refused) = leaves(&first).into_iter().partition(|leaf| leaf.refusal.is_none());
+    let (read, refused) = fields_of(&first);
     Ok((opened, read, refused))
+}
+
+/// The fields that are read, and those that are not.
+pub(super) fn fields_of(columns: &[(String, arrow_schema::DataType)]) -> (Vec<Leaf>, Vec<Leaf>) {
+    leaves(columns).into_iter().partition(|leaf| leaf.refusal.is_none())
 }
 
 #[cold]

@@ -1,0 +1,68 @@
+"""Tables in memory: those of pyarrow, pandas and polars, and data sets of Hugging Face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _ringfeed
+
+
+class Table:
+    """What the library sees of a table: its columns, where they lie.
+
+    A table is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__``, Arrow's interface between libraries, or a
+    data set of Hugging Face, whose Arrow data is taken, in the order that it was shuffled or selected in.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.table = _hugging_face(given) if _is_hugging_face(given) else _taken(given, type(given).__name__)
+
+    def default_fields(self) -> dict[str, Any]:
+        """What tensors are made of without being told: the numbers that there are."""
+        fields = self.table.fields()
+        numbers = {name: {"numbers": kind} for name, kind in fields if kind not in ("text", "bytes", "other")}
+        if not numbers:
+            there = ", ".join(f"{name} ({kind})" for name, kind in fields)
+            raise ValueError(
+                f"no column holds numbers alone: say in `fields` what becomes of those that there are: {there}"
+            )
+        return numbers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self.given,)
+
+
+def is_table(given: object) -> bool:
+    """Whether it is one."""
+    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__") or _is_hugging_face(given)
+
+
+def _is_hugging_face(given: object) -> bool:
+    return any(kind.__module__ == "datasets.arrow_dataset" for kind in type(given).__mro__)
+
+
+def _hugging_face(given: Any) -> _ringfeed.Table:
+    name = type(given).__name__
+    table = _taken(given.data.table, name)
+    # A data set that was shuffled or filtered keeps its table, and a column that says which of its records it has.
+    places = given._indices
+    return table if places is None else table.pick(_taken(places.table, name))
+
+
+def _taken(given: Any, name: str) -> _ringfeed.Table:
+    if hasattr(given, "__arrow_c_stream__"):
+        return _ringfeed.Table.from_stream(given.__arrow_c_stream__(), name)
+    if hasattr(given, "__arrow_c_array__"):
+        schema, array = given.__arrow_c_array__()
+        return _ringfeed.Table.from_array(schema, array, name)
+    hints = {
+        "LazyFrame": "collect() it first",
+        "DatasetDict": 'take one of its splits, such as given["train"]',
+        "IterableDataset": "give it to from_iterable",
+    }
+    hint = next((hint for kind in type(given).__mro__ for of, hint in hints.items() if kind.__name__ == of), None)
+    raise TypeError(
+        "a table is one of pyarrow, pandas, polars or others that have __arrow_c_stream__, or a Dataset of Hugging "
+        f"Face, and {type(given).__name__} is none of them{': ' + hint if hint else ''}"
+    )

@@ -1,0 +1,310 @@
+"""Tables in memory as sources: what tensors hold is what pyarrow, pandas and polars say that the table holds."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES, run
+
+import ringfeed
+from ringfeed import Class, Image, Numbers, Text
+
+pa = pytest.importorskip("pyarrow")
+
+PHOTOS = sorted((FIXTURES / "photos").glob("*.*"))
+COUNT = 1000
+
+
+def plain() -> Any:
+    """Numbers of every type, in columns that lie in several pieces."""
+    at = np.arange(COUNT)
+    columns: dict[str, Any] = {
+        name: pa.array((at % 100).astype(name))
+        for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32", "float64")
+    }
+    columns["flag"] = pa.array(at % 3 == 0)
+    columns["id"] = pa.array(at)
+    table = pa.table(columns)
+    return pa.concat_tables([table.slice(0, 10), table.slice(10, 0), table.slice(10, 333), table.slice(343)])
+
+
+def gathered(loader: ringfeed.Loader) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for batch in loader:
+        for name, tensor in batch.items():
+            found.setdefault(name, []).extend(np.asarray(tensor).tolist())
+    return found
+
+
+def test_numbers_are_those_of_the_table_in_any_order() -> None:
+    table = plain()
+    expected = table.to_pydict()
+    assert gathered(ringfeed.open(table, batch_size=64)) == expected
+    shuffled = gathered(ringfeed.open(table, batch_size=64, shuffle=3, workers=3))
+    assert shuffled["id"] != expected["id"]
+    for name, column in expected.items():
+        assert [column[at] for at in shuffled["id"]] == shuffled[name], name
+    assert gathered(ringfeed.Loader(table=table, batch_size=64, shuffle=3, shield=True)) == shuffled
+    parts = [gathered(ringfeed.open(table, shuffle=3, batch_size=10, shard=(rank, 4)))["id"] for rank in range(4)]
+    assert sorted(sum(parts, [])) == expected["id"]
+
+
+def test_a_table_is_read_where_it_lies() -> None:
+    values = np.arange(COUNT, dtype=np.float32)
+    table = pa.table({"x": pa.array(values)})
+    loader = ringfeed.open(table, batch_size=COUNT)
+    values[:] = -values
+    assert gathered(loader)["x"] == (-np.arange(COUNT)).tolist()
+
+
+def test_missing_values_are_those_of_the_table() -> None:
+    numbers = [1.5, None, float("nan"), 4.0] * 5
+    table = pa.table({"x": pa.array(numbers), "i": pa.array([1, None, 3, None] * 5)})
+    fields = {"x": Numbers("f64", missing="nan"), "i": Numbers("i64", missing=-1)}
+    found = gathered(ringfeed.open(table, fields=fields, batch_size=7))
+    np.testing.assert_array_equal(found["x"], [1.5, np.nan, np.nan, 4.0] * 5)
+    assert found["i"] == [1, -1, 3, -1] * 5
+    with pytest.raises(ringfeed.DataError, match="no value") as raised:
+        list(ringfeed.open(table, fields={"i": Numbers("i64")}))
+    assert (raised.value.path, raised.value.record, raised.value.column) == ("Table", 1, "i")
+    skipping = ringfeed.open(table, fields={"i": Numbers("i64")}, bad_records="skip")
+    assert gathered(skipping)["i"] == [1, 3] * 5
+
+
+def test_texts_lists_dictionaries_structs_and_times() -> None:
+    when = [datetime.datetime(2024, 5, day + 1, tzinfo=datetime.UTC) for day in range(4)]
+    table = pa.table(
+        {
+            "text": pa.array(["one", "two", "three", "ü"]),
+            "view": pa.array(["one", "two", "a text of more than twelve bytes", "ü"], pa.string_view()),
+            "kind": pa.array(["b", "a", "b", "c"]).dictionary_encode(),
+            "list": pa.array([[1, 2], [3], [], [4, 5, 6]]),
+            "fixed": pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]], pa.list_(pa.float32(), 2)),
+            "point": pa.array([{"x": at, "name": f"n{at}"} for at in range(4)]),
+            "when": pa.array(when, pa.timestamp("s", "UTC")),
+            "price": pa.array(
+                [decimal.Decimal("1.25"), decimal.Decimal("-0.5"), decimal.Decimal(3), decimal.Decimal(4)]
+            ),
+        }
+    )
+    fields = {
+        "text": Text(8),
+        "view": Text(40),
+        "kind": Class(),
+        "list": Numbers("i64", max_len=4, pad=-1),
+        "fixed": Numbers("f32"),
+        "x": Numbers("i64", from_="point.x"),
+        "name": Text(4, from_="point.name"),
+        "when": Numbers("i64"),
+        "price": Numbers("f64"),
+    }
+    for pieces in (table, pa.concat_tables([table.slice(0, 1), table.slice(1)])):
+        loader = ringfeed.open(pieces, fields=fields, batch_size=4)
+        (batch,) = list(loader)
+        assert batch.text("text") == table["text"].to_pylist() and batch.text("view") == table["view"].to_pylist()
+        classes = batch["kind"].classes
+        assert [classes[code] for code in batch["kind"].tolist()] == table["kind"].to_pylist()
+        assert batch["list"].tolist() == [[1, 2, -1, -1], [3, -1, -1, -1], [-1] * 4, [4, 5, 6, -1]]
+        assert batch["fixed"].tolist() == table["fixed"].to_pylist()
+        assert batch["x"].tolist() == [0, 1, 2, 3] and batch.text("name") == ["n0", "n1", "n2", "n3"]
+        assert batch["when"].tolist() == [int(time.timestamp()) for time in when]
+        assert batch["price"].tolist() == [float(value) for value in table["price"].to_pylist()]
+
+
+def test_files_in_a_column_are_decoded() -> None:
+    table = pa.table({"image": [{"bytes": path.read_bytes(), "path": path.name} for path in PHOTOS]})
+    loader = ringfeed.open(table, fields={"image": Image(16, 24, from_="image.bytes")}, batch_size=len(PHOTOS))
+    reader = ringfeed.from_reader(
+        [path.read_bytes() for path in PHOTOS], names=["image"], fields={"image": Image(16, 24)}, batch_size=len(PHOTOS)
+    )
+    np.testing.assert_array_equal(next(iter(loader))["image"], next(iter(reader))["image"])
+
+
+def test_damaged_tables_are_errors_and_never_read_beyond_their_memory() -> None:
+    offsets = pa.py_buffer(np.array([0, 5, 900, 12], np.int32).tobytes())
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"hello world!")])
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 7, 1]), pa.array(["a", "b"]), safe=False)
+    utf8 = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xff")]
+    )
+    for column in (texts, keys, utf8):
+        loader = ringfeed.open(pa.table({"t": column}), fields={"t": Text(1000)})
+        with pytest.raises(ringfeed.DataError, match="the column is damaged") as raised:
+            list(loader)
+        assert raised.value.column == "t"
+
+
+def test_a_table_travels_and_goes_on() -> None:
+    loader = ringfeed.open(plain(), batch_size=100, shuffle=3)
+    whole = gathered(loader)["id"]
+    loop = iter(loader)
+    again = [value for _ in range(4) for value in next(loop)["id"].tolist()]
+    resumed = pickle.loads(pickle.dumps(loader))
+    rest = gathered(resumed)["id"]
+    assert sorted(again + rest) == sorted(whole) and len(resumed) == 10
+    other = ringfeed.open(plain().slice(1), batch_size=100, shuffle=3)
+    with pytest.raises(ringfeed.Error):
+        other.load_state_dict(loader.state_dict())
+
+
+def test_what_is_no_table_is_said() -> None:
+    with pytest.raises(TypeError, match="none of them"):
+        ringfeed.from_table([1, 2])
+    with pytest.raises(ringfeed.FormatError, match="can't be taken over"):
+        ringfeed.from_table(pa.array([1, 2]))
+    with pytest.raises(ValueError, match=r"t \(text\)"):
+        ringfeed.open(pa.table({"t": ["a"]}))
+    with pytest.raises(ringfeed.NotFoundError, match='did you mean "price"'):
+        len(ringfeed.open(pa.table({"price": [1.0]}), fields={"x": Numbers(from_="prize")}))
+    with pytest.raises(TypeError, match="no format"):
+        ringfeed.open(pa.table({"x": [1]}), format="arrow")
+    with pytest.raises(TypeError, match="from one of them"):
+        ringfeed.Loader(table=pa.table({"x": [1]}), reader=[1])
+    assert list(ringfeed.open(pa.table({"x": pa.array([], pa.int64())}))) == []
+
+
+def test_other_objects_of_arrows_interface() -> None:
+    class Single:
+        """What gives one array of records."""
+
+        def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+            return pa.record_batch({"x": np.arange(5)}).slice(1).__arrow_c_array__()
+
+    assert gathered(ringfeed.open(Single()))["x"] == [1, 2, 3, 4]
+    reader = pa.RecordBatchReader.from_batches(plain().schema, plain().to_batches())
+    assert gathered(ringfeed.open(reader))["id"] == list(range(COUNT))
+
+    class Failing:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+            def batches() -> Any:
+                yield from plain().to_batches()[:1]
+                raise OSError("the well is dry")
+
+            return pa.RecordBatchReader.from_batches(plain().schema, batches()).__arrow_c_stream__()
+
+    with pytest.raises(ringfeed.FormatError, match="the well is dry"):
+        ringfeed.open(Failing())
+
+
+def test_frames_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(FIXTURES / "penguins.csv")
+    numbers = [name for name in frame.columns if frame[name].dtype.kind in "if"]
+    texts = [name for name in frame.columns if name not in numbers]
+    found = gathered(ringfeed.open(frame, fields={name: Numbers("f64", missing="nan") for name in numbers}))
+    for name in numbers:
+        np.testing.assert_array_equal(found[name], frame[name].to_numpy(np.float64), err_msg=name)
+    kept = frame.dropna(subset=texts)
+    kept[texts] = kept[texts].astype("category")
+    loader = ringfeed.open(kept, fields={name: Class() for name in texts}, shuffle=3, batch_size=50)
+    for batch in loader:
+        for name in texts:
+            classes = batch[name].classes
+            said = [classes[code] for code in batch[name].tolist()]
+            assert said == kept[name].iloc[batch.sample_ids].tolist()
+
+
+def test_frames_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {
+            "id": range(COUNT),
+            "text": [f"number {at} of a thousand" for at in range(COUNT)],
+            "kind": [f"k{at % 7}" for at in range(COUNT)],
+            "list": [[at, at + 1] for at in range(COUNT)],
+        },
+        schema_overrides={"kind": polars.Categorical},
+    )
+    frame = polars.concat([frame.slice(0, 300), frame.slice(300)], rechunk=False)
+    fields = {"id": Numbers("i64"), "text": Text(40), "kind": Class(), "list": Numbers("i64", shape=[2])}
+    for batch in ringfeed.open(frame, fields=fields, shuffle=3, batch_size=100):
+        rows = frame[batch["id"].tolist()]
+        assert batch.text("text") == rows["text"].to_list() and batch["list"].tolist() == rows["list"].to_list()
+        classes = batch["kind"].classes
+        assert [classes[code] for code in batch["kind"].tolist()] == rows["kind"].to_list()
+    with pytest.raises(TypeError, match="collect"):
+        ringfeed.from_table(frame.lazy())
+
+
+def hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in ("HF_HOME", "HF_DATASETS_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return pytest.importorskip("datasets")
+
+
+def test_data_sets_of_hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = hugging_face(tmp_path, monkeypatch)
+    made = datasets.Dataset.from_dict({"x": [at / 2 for at in range(COUNT)], "y": [f"t{at}" for at in range(COUNT)]})
+    made.save_to_disk(tmp_path / "stored", num_shards=3)
+    stored = datasets.load_from_disk(tmp_path / "stored")
+    turns: list[Callable[[Any], Any]] = [
+        lambda data: data,
+        lambda data: data.shuffle(seed=5),
+        lambda data: data.filter(lambda row: row["x"] % 3 == 0),
+        lambda data: data.shuffle(seed=5).select(range(10, 200)).shuffle(seed=6),
+        lambda data: data.select([5, 5, 1, 999]),
+        lambda data: data.train_test_split(test_size=0.2, seed=1)["test"],
+        lambda data: datasets.concatenate_datasets([data.select([1, 2]), data.select([7, 3])]),
+        lambda data: data.select([]),
+    ]
+    for data in (made, stored):
+        for turn in turns:
+            turned = turn(data)
+            loader = ringfeed.open(turned, fields={"x": Numbers("f64"), "y": Text(5)}, batch_size=32)
+            seen = [pair for batch in loader for pair in zip(batch["x"].tolist(), batch.text("y"))]
+            assert seen == [(row["x"], row["y"]) for row in turned]
+    shuffled = made.shuffle(seed=5)
+    loader = ringfeed.open(shuffled, batch_size=32, shuffle=1)
+    assert sorted(gathered(loader)["x"]) == sorted(made["x"])
+    loader.load_state_dict(ringfeed.open(shuffled, batch_size=32, shuffle=1).state_dict())
+    with pytest.raises(ringfeed.Error):
+        loader.load_state_dict(ringfeed.open(made.shuffle(seed=6), batch_size=32, shuffle=1).state_dict())
+    with pytest.raises(TypeError, match='"train"'):
+        ringfeed.from_table(datasets.DatasetDict(train=made))
+
+
+def test_pictures_of_hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = hugging_face(tmp_path, monkeypatch)
+    rows = {"image": [{"bytes": path.read_bytes(), "path": None} for path in PHOTOS], "label": [0] * len(PHOTOS)}
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["photo"])})
+    data = datasets.Dataset.from_dict(rows, features=features).shuffle(seed=2)
+    fields = {"image": Image(12, 8, from_="image.bytes"), "label": Numbers("i64")}
+    (batch,) = list(ringfeed.open(data, fields=fields, batch_size=len(PHOTOS)))
+    order = [PHOTOS[place].read_bytes() for place in data._indices.table.column(0).to_pylist()]
+    reader = ringfeed.from_reader(order, names=["image"], fields={"image": Image(12, 8)}, batch_size=len(PHOTOS))
+    np.testing.assert_array_equal(batch["image"], next(iter(reader))["image"])
+
+
+def test_the_table_is_let_go_with_the_loader() -> None:
+    values = np.arange(COUNT, dtype=np.float32)
+    gone = weakref.ref(values)
+    loader = ringfeed.open(pa.table({"x": pa.array(values)}), batch_size=100)
+    next(iter(loader))
+    del values
+    gc.collect()
+    assert gone() is not None
+    del loader
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_interpreter_ends_with_a_table_half_read() -> None:
+    done = run(
+        """
+import numpy as np, pyarrow as pa, ringfeed
+loader = ringfeed.open(pa.table({"x": pa.array(np.arange(1e5))}), batch_size=10, workers=3)
+loop = iter(loader)
+print(next(loop)["x"].tolist()[1])
+"""
+    )
+    assert done.stdout.strip() == "1.0"
