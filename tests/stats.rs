@@ -1,15 +1,25 @@
 //! What statistics say of runs whose truth is known: who waited for what, who worked, and how long.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use ringfeed::arrays::{RawOptions, StoredType};
+use ringfeed::device::{HostDevice, Upload};
+use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
 use ringfeed::source::{Headspace, Replay};
+use ringfeed::stats::StatsHandle;
+use ringfeed::storage::{Files, Storage};
+use ringfeed::workspace::FetchLimit;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Location,
-    ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig,
+    Location, ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace, shield, wrap,
 };
 
 /// Samples whose reading and decoding take as long as is said.
@@ -128,6 +138,123 @@ fn the_shield_makes_the_trainer_wait_for_everything() {
     assert!(stats.trainer.wait_seconds >= 0.08 && stats.trainer.readiness() == 0.0, "{stats}");
     assert_eq!((stats.workers.threads, stats.queue.seconds), (0, 0.0));
     assert_eq!(stats.slowest.len(), 10);
+}
+
+#[test]
+fn a_handle_reads_the_figures_while_others_work_and_ends_with_the_iterator() {
+    let workspace = workspace(2, 2);
+    let mut iterator = AsyncDataSetIterator::new(slow(NONE, |_| ms(1)), &workspace).unwrap();
+    let handle = iterator.stats_handle();
+    let (looked, has_looked) = std::sync::mpsc::channel();
+    let watcher = std::thread::spawn(move || {
+        let mut before = Stats::default();
+        while let Some(stats) = handle.stats() {
+            let since = &stats - &before;
+            assert_eq!(since.samples + before.samples, stats.samples);
+            assert!(stats.samples >= before.samples && stats.samples <= 40);
+            before = stats;
+            looked.send(before.samples).unwrap();
+        }
+    });
+    has_looked.recv().unwrap();
+    let handle = iterator.stats_handle();
+    iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+    assert_eq!(handle.stats().unwrap().to_string(), iterator.stats().to_string(), "the same figures");
+    while has_looked.recv().unwrap() < 40 {}
+    drop(iterator);
+    watcher.join().unwrap();
+    assert!(handle.stats().is_none());
+    assert!(StatsHandle::default().stats().is_none());
+}
+
+#[test]
+fn every_iterator_has_a_handle() {
+    let workspace = workspace(1, 2);
+    let mut shielded = wrap(shield(slow(NONE, NONE)), &workspace).unwrap();
+    shielded.by_ref().for_each(|batch| drop(batch.unwrap()));
+    assert_eq!(shielded.stats_handle().stats().unwrap().samples, 40);
+    shielded.reset().unwrap();
+    let replay = Replay::new(&mut *shielded, 3).unwrap().batches(5);
+    let handle = replay.stats_handle();
+    assert_eq!(replay.map(|batch| batch.unwrap().len()).sum::<usize>(), 20);
+    assert!(handle.stats().is_none());
+    let inside = wrap(slow(NONE, NONE), &workspace).unwrap();
+    let mut uploaded = Upload::to(HostDevice::new()).start(inside).unwrap();
+    let handle = uploaded.stats_handle();
+    uploaded.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let stats = handle.stats().unwrap();
+    assert_eq!((stats.samples, stats.upload.unwrap().samples, stats.trainer.batches), (40, 40, 10));
+    drop(uploaded);
+    assert!(handle.stats().is_none());
+}
+
+/// The bytes and requests of an epoch, by stage.
+fn read_in_an_epoch(loader: &Loader, stage: &str) -> (u64, u64) {
+    let mut iterator = loader.build().unwrap();
+    iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+    // Ahead, the next epoch may have begun.
+    let stats = iterator.stats();
+    let others = stats.stages.iter().filter(|other| other.name != stage);
+    assert_eq!(others.map(|other| other.bytes_read + other.requests).sum::<u64>(), 0, "{stats}");
+    let stage = stats.stage(stage).unwrap();
+    (stage.bytes_read, stage.requests)
+}
+
+#[test]
+fn bytes_and_requests_of_reading_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.bin");
+    std::fs::write(&path, vec![7; 80 * 1000]).unwrap();
+    let raw = || Loader::raw(&path, RawOptions::features(StoredType::F32, &[20])).batch_size(10).shield();
+    for loader in [raw(), raw().shuffle(1)] {
+        let (bytes, requests) = read_in_an_epoch(&loader, "read");
+        assert_eq!(bytes, 80_000);
+        assert!((1..=1000).contains(&requests), "{requests}");
+    }
+    let files = Files::of(Arc::new(Disk), &MemoryBudget::unlimited());
+    assert_eq!(read_in_an_epoch(&raw().files(files).shuffle(1), "read").0, 80_000);
+    let class = folder.path().join("photos/class");
+    std::fs::create_dir_all(&class).unwrap();
+    let image = std::fs::read("fixtures/images/rgb.png").unwrap();
+    (0..4).for_each(|nth| std::fs::write(class.join(format!("{nth}.png")), &image).unwrap());
+    let images = Loader::images(folder.path().join("photos")).batch_size(2).shield();
+    assert_eq!(read_in_an_epoch(&images.size(8, 8), "read").0, 4 * image.len() as u64);
+    // What a helper thread reads counts for whom it reads.
+    let limited = LoaderConfig {
+        fetch_limit: Some(FetchLimit { time_ms: 60_000, replacements: 0 }),
+        across_epochs: false,
+        shield: false,
+        ..raw().config().clone()
+    };
+    assert_eq!(read_in_an_epoch(&limited.into(), "read").0, 80_000);
+    let lines = folder.path().join("rows.csv.gz");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mixed = |row: u64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (0..80_000).for_each(|row| writeln!(packed, "{},{}", mixed(row), mixed(row + 7) % 1000).unwrap());
+    let packed = packed.finish().unwrap();
+    std::fs::write(&lines, &packed).unwrap();
+    let (bytes, _) = read_in_an_epoch(&Loader::csv(&lines).shield(), "plan");
+    assert!(
+        (1..=packed.len() as u64).contains(&bytes),
+        "{bytes} of {} (the rest was read when it was opened)",
+        packed.len()
+    );
+}
+
+/// The files of this machine, as a storage.
+struct Disk;
+
+impl Storage for Disk {
+    fn file_len(&self, path: &Path) -> Result<u64> {
+        Ok(std::fs::metadata(path).map_err(|error| Error::io(path, error))?.len())
+    }
+
+    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        into.clear();
+        into.extend_from_slice(&bytes[range.start as usize..(range.end as usize).min(bytes.len())]);
+        Ok(bytes.len() as u64)
+    }
 }
 
 #[test]

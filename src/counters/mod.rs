@@ -3,6 +3,7 @@
 //! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed size, and
 //! the few slowest samples into a table of fixed size.
 
+mod bytes_read;
 mod clock;
 mod damage;
 mod histogram;
@@ -13,6 +14,7 @@ mod trainer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use bytes_read::BytesRead;
 pub(crate) use clock::{Lap, Spent, process_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
@@ -28,6 +30,9 @@ pub(crate) struct StageCounter {
     pub(crate) timed_ns: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) samples: AtomicU64,
+    /// Of files and storages.
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) requests: AtomicU64,
     /// By sample, or by batch where a stage works on whole ones.
     pub(crate) times: Histogram,
 }
@@ -39,6 +44,8 @@ impl StageCounter {
             timed_ns: AtomicU64::new(0),
             cpu_ns: AtomicU64::new(0),
             samples: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             times: Histogram::new(),
         }
     }
@@ -51,6 +58,14 @@ impl StageCounter {
             add(&self.cpu_ns, cpu);
         }
         self.samples.fetch_add(samples as u64, Ordering::Relaxed);
+    }
+
+    /// What was read meanwhile.
+    pub(crate) fn read(&self, read: BytesRead) {
+        if read.requests > 0 {
+            self.bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
+            self.requests.fetch_add(read.requests, Ordering::Relaxed);
+        }
     }
 }
 

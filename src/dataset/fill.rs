@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::counters::{Counters, Lap};
+use crate::counters::{BytesRead, Counters, Lap};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::order::epoch_key;
@@ -34,6 +34,8 @@ pub(crate) fn fill_rows(
     row_ns: u64,
     fetch: &mut Fetch<'_>,
 ) -> bool {
+    // What was read before was for others.
+    BytesRead::take();
     let rows = share.rows();
     let with_cpu = scratch.looks_at_cpu();
     let begin = Lap::now(with_cpu);
@@ -56,6 +58,7 @@ pub(crate) fn fill_rows(
     note_damage(batch, scratch);
     counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
     scratch.worked(job.count(counters, begin, fetched));
+    counters.read.read(BytesRead::take());
     !stop.load(Ordering::Acquire)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::Stats;
+use crate::stats::{Stats, StatsHandle};
 use crate::sync::Mutex;
 
 use super::batch::DataSet;
@@ -98,6 +98,12 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// The figures so far.
     fn stats(&self) -> Stats;
 
+    /// A handle by which any thread can read the figures while this one works. An iterator that wraps another gives that of
+    /// the one inside; by default there is nothing to read.
+    fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::default()
+    }
+
     /// The first bad records that were left out or replaced, by name.
     fn bad_records(&self) -> Vec<BadRecord>;
 
@@ -150,6 +156,10 @@ impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
 
     fn stats(&self) -> Stats {
         (**self).stats()
+    }
+
+    fn stats_handle(&self) -> StatsHandle {
+        (**self).stats_handle()
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

@@ -1,14 +1,15 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
 use crate::counters::{TrainerClock, TrainerCounter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::{Stats, TrainerStats};
-use crate::sync::{Mutex, Ordering};
+use crate::stats::{Figures, Stats, StatsHandle, TrainerStats};
+use crate::sync::Mutex;
 
 use super::batch::{DataSet, Home};
 use super::iterator::DataSetIterator;
@@ -43,10 +44,15 @@ pub struct Replay {
     batches_per_epoch: u64,
     /// Of this epoch.
     given: u64,
-    samples: u64,
-    bytes: u64,
-    trainer: TrainerCounter,
+    given_out: Arc<GivenOut>,
     clock: TrainerClock,
+}
+
+/// What a replay counts.
+struct GivenOut {
+    samples: AtomicU64,
+    bytes: AtomicU64,
+    trainer: TrainerCounter,
 }
 
 impl Replay {
@@ -74,9 +80,11 @@ impl Replay {
             batches_per_epoch: batches.batches_per_epoch().unwrap_or(kept.len() as u64),
             home: Arc::new(Mutex::new(kept)),
             given: 0,
-            samples: 0,
-            bytes: 0,
-            trainer: TrainerCounter::new(),
+            given_out: Arc::new(GivenOut {
+                samples: AtomicU64::new(0),
+                bytes: AtomicU64::new(0),
+                trainer: TrainerCounter::new(),
+            }),
             clock: TrainerClock::default(),
         })
     }
@@ -86,6 +94,17 @@ impl Replay {
     pub fn batches(mut self, count: u64) -> Self {
         self.batches_per_epoch = count;
         self
+    }
+}
+
+impl Figures for GivenOut {
+    fn stats(&self) -> Stats {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = Stats::default();
+        stats.trainer = TrainerStats::read(&self.trainer);
+        stats.batches = load(&self.trainer.batches);
+        (stats.samples, stats.bytes) = (load(&self.samples), load(&self.bytes));
+        stats
     }
 }
 
@@ -99,7 +118,7 @@ impl Iterator for Replay {
     type Item = Result<DataSet>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.clock.enter(&self.trainer);
+        self.clock.enter(&self.given_out.trainer);
         let next = (self.given < self.batches_per_epoch).then(|| {
             let kept = self.home.lock().pop_front();
             kept.map(|batch| batch.lend(&self.home)).ok_or_else(|| {
@@ -109,10 +128,10 @@ impl Iterator for Replay {
         });
         if let Some(Ok(batch)) = &next {
             self.given += 1;
-            self.samples += batch.len() as u64;
-            self.bytes += batch.layout().tensor_bytes() as u64;
+            self.given_out.samples.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            self.given_out.bytes.fetch_add(batch.layout().tensor_bytes() as u64, Ordering::Relaxed);
         }
-        self.clock.leave(&self.trainer, matches!(next, Some(Ok(_))));
+        self.clock.leave(&self.given_out.trainer, matches!(next, Some(Ok(_))));
         next
     }
 }
@@ -146,11 +165,11 @@ impl DataSetIterator for Replay {
 
     /// The trainer's figures: nobody else works.
     fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        stats.trainer = TrainerStats::read(&self.trainer);
-        stats.batches = self.trainer.batches.load(Ordering::Relaxed);
-        (stats.samples, stats.bytes) = (self.samples, self.bytes);
-        stats
+        self.given_out.stats()
+    }
+
+    fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::new(&self.given_out)
     }
 
     fn bad_records(&self) -> Vec<BadRecord> {

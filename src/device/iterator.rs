@@ -1,16 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::counters::{TrainerClock, TrainerCounter};
+use crate::counters::TrainerClock;
 use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::{Stats, TrainerStats};
+use crate::stats::{Figures as _, Stats, StatsHandle};
 use crate::sync::Mutex;
 
 use super::Device;
@@ -18,7 +17,7 @@ use super::aboard::{Aboard, HostBatch};
 use super::batch::{DeviceDataSet, Hands};
 use super::exchange::Loaded;
 use super::lane::{LONGEST_WAIT, Lane};
-use super::stats::{self, UploadStats};
+use super::stats::{UploadFigures, UploadStats};
 
 /// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
 ///
@@ -34,8 +33,9 @@ pub struct DeviceDataSetIterator<D: Device> {
     /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
     feeder: Option<Receiver<()>>,
     inside: Inside,
-    /// The figures and bad records that were last read of the iterator inside.
-    figures: Mutex<(Stats, Vec<BadRecord>)>,
+    figures: Arc<UploadFigures<D>>,
+    /// Those that were last read of the iterator inside.
+    bad_records: Mutex<Vec<BadRecord>>,
     schema: Arc<Schema>,
     batches_per_epoch: Option<u64>,
     lanes: Vec<Lane<D>>,
@@ -50,7 +50,6 @@ pub struct DeviceDataSetIterator<D: Device> {
     /// The last answer was `None`.
     is_silent: bool,
     state: State,
-    trainer: TrainerCounter,
     clock: TrainerClock,
     close_wait: Duration,
 }
@@ -62,7 +61,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
             schema: batches.schema().clone(),
             batches_per_epoch: batches.batches_per_epoch(),
             state: batches.state(),
-            figures: Mutex::new((batches.stats(), Vec::new())),
+            figures: Arc::new(UploadFigures::new(batches.stats_handle(), batches.stats(), &lanes)),
+            bad_records: Mutex::default(),
             inside: Inside::new(batches),
             lanes,
             aboard: Aboard::new(),
@@ -71,7 +71,6 @@ impl<D: Device> DeviceDataSetIterator<D> {
             has_begun: false,
             has_ended: false,
             is_silent: false,
-            trainer: TrainerCounter::new(),
             clock: TrainerClock::default(),
             close_wait,
         };
@@ -197,33 +196,30 @@ impl<D: Device> DeviceDataSetIterator<D> {
     }
 
     /// The figures of the iterator inside, those of the upload, and of the trainer that takes batches here: what it waits in
-    /// `next` and in [`DeviceDataSet::wait`]. While the thread that feeds the upload is in `next` of the iterator inside, it is
-    /// waited for, but for a second at most: then they are the figures of the last call.
+    /// `next` and in [`DeviceDataSet::wait`]. Of an iterator without a [handle](DataSetIterator::stats_handle) that is just in
+    /// `next` they are waited for, but for a second at most: then they are those of the last call.
     pub fn stats(&self) -> Stats {
-        self.read_figures();
-        let mut stats = self.figures.lock().0.clone();
-        stats.upload = Some(self.upload_stats());
-        stats.trainer = TrainerStats::read(&self.trainer);
-        stats
+        if self.figures.inside.stats().is_none() {
+            self.read_inside();
+        }
+        self.figures.stats()
+    }
+
+    /// A handle by which any thread can read the figures while this one works.
+    pub fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::new(&self.figures)
     }
 
     /// The figures of the upload.
     pub fn upload_stats(&self) -> UploadStats {
-        self.sum_waits();
-        let waited = self.trainer.wait_ns.load(Ordering::Relaxed) as f64 / 1e9;
-        stats::read(self.lanes.iter().map(Lane::counters), waited)
+        self.figures.upload()
     }
 
-    /// Sums up what the trainer waited for each device.
-    fn sum_waits(&self) {
-        let waited = self.lanes.iter().map(|lane| lane.exchange().waited_ns()).sum();
-        self.trainer.wait_ns.store(waited, Ordering::Relaxed);
-    }
-
-    /// The first bad records that were left out or replaced, by name. Waits as [`stats`](Self::stats) does.
+    /// The first bad records that were left out or replaced, by name. While the thread that feeds the upload is in
+    /// `next` of the iterator inside, it is waited for, but for a second at most: then they are those of the last call.
     pub fn bad_records(&self) -> Vec<BadRecord> {
-        self.read_figures();
-        self.figures.lock().1.clone()
+        self.read_inside();
+        self.bad_records.lock().clone()
     }
 
     /// Everything that is known of the run, to be saved as a page or as data.
@@ -231,10 +227,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Report::new(self.stats(), Vec::new(), self.bad_records())
     }
 
-    fn read_figures(&self) {
+    fn read_inside(&self) {
         if let Some(mut batches) = self.inside.take(FIGURES_WAIT) {
-            let read = (batches.get().stats(), batches.get().bad_records());
-            *self.figures.lock() = read;
+            let (stats, bad_records) = (batches.get().stats(), batches.get().bad_records());
+            *self.figures.last.lock() = stats;
+            *self.bad_records.lock() = bad_records;
         }
     }
 }
@@ -341,11 +338,11 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             self.is_silent = !self.is_silent;
             return (!self.is_silent).then(|| Err(Error::epoch_ended()));
         }
-        self.sum_waits();
-        self.clock.enter(&self.trainer);
+        self.figures.sum_waits();
+        self.clock.enter(&self.figures.trainer);
         let next = self.lanes[self.taken % self.lanes.len()].next();
-        self.sum_waits();
-        self.clock.leave(&self.trainer, matches!(next, Ok(Some((Ok(_), _)))));
+        self.figures.sum_waits();
+        self.clock.leave(&self.figures.trainer, matches!(next, Ok(Some((Ok(_), _)))));
         match next {
             // No item of the epoch: it takes nobody's place.
             Err(error) => Some(Err(error)),

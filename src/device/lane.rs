@@ -100,7 +100,7 @@ impl<D: Device> Lane<D> {
         &self.exchange
     }
 
-    pub(super) fn counters(&self) -> &LaneCounters {
+    pub(super) fn counters(&self) -> &Arc<LaneCounters> {
         &self.counters
     }
 

@@ -1,7 +1,13 @@
-pub use crate::stats::UploadStats;
-use crate::sync::Ordering;
+use std::sync::Arc;
 
-use super::lane::LaneCounters;
+use crate::counters::TrainerCounter;
+pub use crate::stats::UploadStats;
+use crate::stats::{Figures, Stats, StatsHandle, TrainerStats};
+use crate::sync::{Mutex, Ordering};
+
+use super::Device;
+use super::batch::Hands;
+use super::lane::{Lane, LaneCounters};
 
 /// The figures of all lanes.
 pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wait_seconds: f64) -> UploadStats {
@@ -17,4 +23,46 @@ pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wa
         all.copy_wait_seconds += load(&lane.copy_wait_ns) as f64 / 1e9;
     }
     all
+}
+
+/// What the figures of an upload stage are read from, by whichever thread.
+pub(super) struct UploadFigures<D: Device> {
+    pub(super) trainer: TrainerCounter,
+    /// Of the iterator inside.
+    pub(super) inside: StatsHandle,
+    /// The same where that has no handle, as it was when it could be asked last.
+    pub(super) last: Mutex<Stats>,
+    lanes: Vec<(Arc<Hands<D>>, Arc<LaneCounters>)>,
+}
+
+impl<D: Device> UploadFigures<D> {
+    pub(super) fn new(inside: StatsHandle, last: Stats, lanes: &[Lane<D>]) -> Self {
+        Self {
+            trainer: TrainerCounter::new(),
+            inside,
+            last: Mutex::new(last),
+            lanes: lanes.iter().map(|lane| (lane.exchange().clone(), lane.counters().clone())).collect(),
+        }
+    }
+
+    /// Sums up what the trainer waited for each device.
+    pub(super) fn sum_waits(&self) {
+        let waited = self.lanes.iter().map(|(exchange, _)| exchange.waited_ns()).sum();
+        self.trainer.wait_ns.store(waited, Ordering::Relaxed);
+    }
+
+    pub(super) fn upload(&self) -> UploadStats {
+        self.sum_waits();
+        let waited = self.trainer.wait_ns.load(Ordering::Relaxed) as f64 / 1e9;
+        read(self.lanes.iter().map(|(_, counters)| &**counters), waited)
+    }
+}
+
+impl<D: Device> Figures for UploadFigures<D> {
+    fn stats(&self) -> Stats {
+        let mut stats = self.inside.stats().unwrap_or_else(|| self.last.lock().clone());
+        stats.upload = Some(self.upload());
+        stats.trainer = TrainerStats::read(&self.trainer);
+        stats
+    }
 }

@@ -215,7 +215,7 @@ impl<D: Device> Uploader<D> {
 
     /// The figures so far.
     pub fn stats(&self) -> UploadStats {
-        stats::read(std::iter::once(self.lane.counters()), 0.0)
+        stats::read(std::iter::once(&**self.lane.counters()), 0.0)
     }
 }
 

@@ -7,14 +7,14 @@ use crate::counters::Counters;
 use crate::dataset::{BadRecord, DataSet, DataSetIterator, Moment, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::Stats;
+use crate::stats::{Figures as _, Stats, StatsHandle};
 
 use super::background::stand_back;
-use super::delivery::{Delivery, Workers};
+use super::delivery::Delivery;
+use super::figures::Figures;
 use super::planning::Planning;
 use super::session::{Session, SessionParts};
 use super::steps::Begin;
-use super::workers::Pool;
 use super::workspace::Workspace;
 
 /// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
@@ -25,6 +25,7 @@ pub struct AsyncDataSetIterator {
     session: Arc<Session>,
     workspace: Workspace,
     delivery: Delivery,
+    figures: Arc<Figures>,
 }
 
 impl fmt::Debug for AsyncDataSetIterator {
@@ -54,6 +55,7 @@ impl AsyncDataSetIterator {
         let pool = workspace.pool()?;
         let counters = Arc::new(Counters::new());
         let config = workspace.config();
+        let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, true);
         let session = Arc::new(Session::new(SessionParts {
             filler: opened.filler.clone(),
             counters: counters.clone(),
@@ -77,7 +79,7 @@ impl AsyncDataSetIterator {
                 planning.run();
             })
             .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
-        let iterator = Self { session, workspace: workspace.clone(), delivery };
+        let iterator = Self { session, workspace: workspace.clone(), delivery, figures };
         workspace.lend_if_free(&iterator.session)?;
         Ok(iterator)
     }
@@ -153,9 +155,11 @@ impl DataSetIterator for AsyncDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        let scheduled = self.workspace.pool().ok().and_then(Pool::scheduled);
-        let workers = Workers { threads: self.workspace.workers(), scheduled };
-        self.delivery.stats(&*self.session.filler, self.session.ring.stats(), &self.workspace, workers)
+        self.figures.stats()
+    }
+
+    fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::new(&self.figures)
     }
 
     fn timeline(&self) -> Vec<Moment> {

@@ -1,19 +1,14 @@
 use std::sync::Arc;
 
 use crate::counters::{Counters, TrainerClock};
-use crate::dataset::{
-    BadRecord, BadRecords, Batch, BatchPlan, DataSet, Filler, Moment, Opened, Settle, State, caught, moments,
-};
-use crate::error::{Error, ErrorKind, Location, Result};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, caught, moments};
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
-use crate::ring::{Draft, RingStats};
+use crate::ring::Draft;
 use crate::schema::Schema;
-use crate::stats::{Planning, Setting, Stats};
 use crate::sync::Ordering;
 
-use super::scheduling::cores;
 use super::steps::Taken;
-use super::workspace::Workspace;
 
 /// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
 pub(super) struct Delivery {
@@ -24,8 +19,6 @@ pub(super) struct Delivery {
     batches_per_epoch: Option<u64>,
     repeatable: bool,
     fingerprint: Fingerprint,
-    planning: Planning,
-    cores: usize,
     state: State,
     /// The epoch ended or failed: nothing more until a reset.
     done: bool,
@@ -51,8 +44,6 @@ impl Delivery {
             batches_per_epoch: opened.batches,
             repeatable: opened.repeatable,
             fingerprint: opened.fingerprint,
-            planning: opened.planner.planning(),
-            cores: cores(),
             state: State { source: Some(opened.fingerprint), ..State::new(opened.seed) },
             done: false,
             ended: false,
@@ -196,33 +187,4 @@ impl Delivery {
     pub(super) fn timeline(&self) -> Vec<Moment> {
         moments(&self.counters.timeline)
     }
-
-    /// The figures so far. `workers` are the threads that fill; none without prefetch.
-    pub(super) fn stats(&self, filler: &dyn Filler, ring: RingStats, workspace: &Workspace, workers: Workers) -> Stats {
-        let setting = Setting {
-            workers: workers.threads,
-            prefetch: if workers.threads == 0 { 0 } else { workspace.prefetch() },
-            planning: self.planning,
-            cores: self.cores,
-            ring,
-            memory_bytes: workspace.budget().used(),
-            scheduled: workers.scheduled,
-        };
-        Stats::read(&self.counters, setting, |sample| name_of(filler, sample))
-    }
-}
-
-/// The threads that fill batches.
-pub(super) struct Workers {
-    pub(super) threads: usize,
-    /// Time on a core, and time that they waited for one, in seconds.
-    pub(super) scheduled: Option<[f64; 2]>,
-}
-
-/// Where a sample is, as well as its source can tell.
-fn name_of(filler: &dyn Filler, sample: u64) -> String {
-    let plan = BatchPlan { samples: vec![sample], positions: vec![sample], ..BatchPlan::default() };
-    // A stream knows records only while it has them.
-    let place = caught(|| Ok(filler.place(&plan, 0))).unwrap_or_default();
-    Location { record: place.record.or(Some(sample)), ..place }.to_string()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Counters;
+use crate::counters::{BytesRead, Counters};
 use crate::dataset::{BatchPlan, Filler, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -39,7 +39,7 @@ pub(super) struct Fetchers {
 
 struct Fetcher {
     tasks: Sender<Task>,
-    done: Receiver<(Task, Result<()>)>,
+    done: Receiver<(Task, Result<()>, BytesRead)>,
 }
 
 /// Everything that a read needs, owned: it may outlive the batch.
@@ -81,7 +81,8 @@ impl Fetchers {
         let gone = || Error::new(ErrorKind::Panicked, "the reading thread has ended");
         fetcher.tasks.send(task).map_err(|_| gone())?;
         match fetcher.done.recv_timeout(Duration::from_millis(self.limit.time_ms)) {
-            Ok((task, read)) => {
+            Ok((task, read, bytes)) => {
+                bytes.note_all();
                 *scratch = task.scratch;
                 *self.threads[worker].lock() = Some(fetcher);
                 read
@@ -120,7 +121,7 @@ impl Fetcher {
                 stand_back();
                 for mut task in assigned {
                     let read = caught(|| task.filler.fetch(&task.plan, 0..1, 0, &mut task.scratch));
-                    if finished.send((task, read)).is_err() {
+                    if finished.send((task, read, BytesRead::take())).is_err() {
                         return;
                     }
                 }

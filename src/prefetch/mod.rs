@@ -8,6 +8,7 @@ mod async_iterator;
 mod background;
 mod delivery;
 mod fetch_limit;
+mod figures;
 mod levels;
 mod lookahead;
 mod measuring;

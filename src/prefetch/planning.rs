@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::Lap;
+use crate::counters::{BytesRead, Lap};
 use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -85,6 +85,7 @@ impl Planning {
                     let spent = begin.elapsed();
                     self.session.counters.plan.busy(spent, rows);
                     self.session.counters.plan.times.record(spent.wall, 1);
+                    self.session.counters.plan.read(BytesRead::take());
                     self.scratch.worked(spent.wall);
                     match planned {
                         Ok(Some(plan)) => self.fill(plan),

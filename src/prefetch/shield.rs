@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{Counters, Lap};
+use crate::counters::{BytesRead, Counters, Lap};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
     caught, fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -12,11 +12,12 @@ use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::ring::Ring;
 use crate::schema::Schema;
-use crate::stats::Stats;
+use crate::stats::{Figures as _, Stats, StatsHandle};
 use crate::sync::AtomicBool;
 
 use super::async_iterator::AsyncDataSetIterator;
-use super::delivery::{Delivery, Workers};
+use super::delivery::Delivery;
+use super::figures::Figures;
 use super::steps::Taken;
 use super::workspace::Workspace;
 
@@ -63,6 +64,7 @@ pub struct AsyncShieldDataSetIterator {
     ring: Ring<Batch>,
     workspace: Workspace,
     delivery: Delivery,
+    figures: Arc<Figures>,
     scratch: Scratch,
     layout: Layout,
     /// A batch that is planned and not made yet: the first one, or one that found no slot.
@@ -96,6 +98,7 @@ impl AsyncShieldDataSetIterator {
         let counters = Arc::new(Counters::new());
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),
+            figures: Figures::new(&opened, counters.clone(), ring.clone(), workspace, false),
             ended: planned.is_none(),
             terms: workspace.terms(&opened),
             row_ns: 0,
@@ -117,11 +120,13 @@ impl AsyncShieldDataSetIterator {
             None if self.ended => return Ok(Taken::End),
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
+                BytesRead::take();
                 let begin = Lap::now(false);
                 let planned = plan_batch(&mut *self.planner, &mut plan, self.terms)?;
                 let spent = begin.elapsed();
                 self.counters.plan.busy(spent, plan.rows());
                 self.counters.plan.times.record(spent.wall, 1);
+                self.counters.plan.read(BytesRead::take());
                 if !planned {
                     self.spare = plan;
                     self.ended = true;
@@ -230,8 +235,11 @@ impl DataSetIterator for AsyncShieldDataSetIterator {
     }
 
     fn stats(&self) -> Stats {
-        let workers = Workers { threads: 0, scheduled: None };
-        self.delivery.stats(&*self.filler, self.ring.stats(), &self.workspace, workers)
+        self.figures.stats()
+    }
+
+    fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::new(&self.figures)
     }
 
     fn timeline(&self) -> Vec<Moment> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::counters::add;
+use crate::counters::{BytesRead, add};
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -140,8 +140,10 @@ impl Portion {
         let mut scratch = session.take_scratch(worker);
         let measured = caught(|| {
             let _span = tracing::trace_span!("measure", rows = self.rows.len(), worker).entered();
+            BytesRead::take();
             measuring.run(session, self.rows.clone(), &mut scratch)
         });
+        session.counters.read.read(BytesRead::take());
         session.keep_scratch(worker, scratch);
         measuring.report(measured);
     }

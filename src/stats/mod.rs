@@ -2,8 +2,9 @@
 //! waiting.
 //!
 //! Every iterator counts all the time; [`Stats`] is a snapshot of it, and the difference of two snapshots tells what happened
-//! between them.
+//! between them. A [`StatsHandle`] takes snapshots from any other thread.
 
+mod handle;
 mod parts;
 mod show;
 mod times;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::counters::{Counters, Damage, Slow, process_cpu};
 pub use crate::ring::RingStats;
 
+pub use handle::{Figures, StatsHandle};
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
 pub use times::Times;
 pub use upload::UploadStats;

@@ -36,6 +36,11 @@ pub struct StageStats {
     pub cpu_seconds: Option<f64>,
     /// Samples that went through.
     pub samples: u64,
+    /// Bytes that it read from files or storages, packed as they lie there: what measuring and decoding read counts as `read`, and
+    /// what a stream reads as `plan`. Nothing of files that are mapped.
+    pub bytes_read: u64,
+    /// How many requests that took: calls of the system, or pieces of a storage, which may have been asked for ahead.
+    pub requests: u64,
     /// What the stage could do if it had its threads to itself and never waited: samples by busy time of one thread, times
     /// threads.
     pub samples_per_second: f64,
@@ -56,6 +61,8 @@ impl StageStats {
             busy_seconds,
             cpu_seconds: (timed > 0).then(|| busy_seconds * (cpu as f64 / timed as f64).min(1.0)),
             samples,
+            bytes_read: load(&counter.bytes_read),
+            requests: load(&counter.requests),
             samples_per_second: rate(samples, busy_seconds, threads),
             times: Times::read(&counter.times),
         }
@@ -71,6 +78,8 @@ impl StageStats {
             busy_seconds,
             cpu_seconds: self.cpu_seconds.map(cpu),
             samples,
+            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
+            requests: self.requests.saturating_sub(earlier.requests),
             samples_per_second: rate(samples, busy_seconds, self.threads),
             times: self.times.since(&earlier.times),
         }

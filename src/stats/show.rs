@@ -59,6 +59,11 @@ impl fmt::Display for Stats {
                 stage.samples_per_second
             )?;
         }
+        let read = self.stages.iter().fold((0, 0), |sum, stage| (sum.0 + stage.bytes_read, sum.1 + stage.requests));
+        if let (bytes, requests @ 1..) = read {
+            let rate = share(bytes as f64, trainer.seconds()) / 1e6;
+            writeln!(f, "read       {:.1} MB in {requests} requests, {rate:.1} MB/s", bytes as f64 / 1e6)?;
+        }
         if let Some(upload) = &self.upload {
             let rate = share(upload.bytes as f64, trainer.seconds()) / 1e6;
             writeln!(

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use crate::counters::BytesRead;
 use crate::error::{Error, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -192,6 +193,7 @@ impl Ahead {
             };
             let count = found.len().min(rest.len());
             rest[..count].copy_from_slice(&found[..count]);
+            BytesRead::note(count);
             done += count;
         }
         Ok(())
@@ -201,11 +203,14 @@ impl Ahead {
     pub(super) fn read_file(&self, file: u64, path: &Path, buffer: &mut Vec<u8>, wanted: u64) -> Result<u64> {
         let Some((_, piece)) = self.0.piece(file, 0) else {
             self.0.state.lock().counts.unforeseen += 1;
-            return self.0.storage.read(path, 0..wanted, buffer);
+            let len = self.0.storage.read(path, 0..wanted, buffer)?;
+            BytesRead::note(buffer.len());
+            return Ok(len);
         };
         let count = usize::try_from(wanted).map_or(piece.bytes.len(), |wanted| piece.bytes.len().min(wanted));
         buffer.clear();
         buffer.extend_from_slice(&piece.bytes[..count]);
+        BytesRead::note(count);
         Ok(piece.file_len)
     }
 }
@@ -394,6 +399,7 @@ impl Shared {
             return Err(super::shorter_than_before(path, len.max(offset.saturating_add(buffer.len() as u64))));
         };
         into.copy_from_slice(bytes);
+        BytesRead::note(into.len());
         self.state.lock().keep(buffer);
         Ok(())
     }

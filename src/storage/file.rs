@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::Path;
 
+use crate::counters::BytesRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{check_ordinary, open_unseen};
 
@@ -40,7 +41,8 @@ pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wante
         // Some file systems do not know how long a file is.
         buffer.truncate(begin);
         let limit = wanted.min(max_bytes.saturating_add(1)).saturating_sub(begin as u64);
-        file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))?;
+        let count = file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))?;
+        BytesRead::note(count);
         return check_bytes(buffer.len() as u64, max_bytes).map(|()| buffer.len() as u64);
     }
     // One call, where reading to the end would make several. Of a file that grows meanwhile, this is what it was; of one
@@ -57,7 +59,10 @@ fn fill(file: &mut File, into: &mut [u8]) -> std::io::Result<usize> {
     while filled < into.len() {
         match file.read(&mut into[filled..]) {
             Ok(0) => break,
-            Ok(count) => filled += count,
+            Ok(count) => {
+                BytesRead::note(count);
+                filled += count;
+            }
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -14,6 +14,8 @@ use std::ops::Range;
 
 use memmap2::Mmap;
 
+use crate::counters::BytesRead;
+
 use super::input::Input;
 use super::window::Window;
 
@@ -68,6 +70,7 @@ impl Gathered {
         }
         let Some((memory, _)) = &self.memory else { return false };
         self.used = bytes as usize;
+        BytesRead::note(self.used);
         system::gather(window, pieces, memory, bytes) && file.metadata().is_ok_and(|now| end <= now.len())
     }
 

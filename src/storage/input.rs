@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::BytesRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation, check_file_limit};
 
@@ -294,6 +295,7 @@ impl Input {
 
 impl Input {
     fn read_file_at(&self, file: &File, offset: u64, into: &mut [u8]) -> Result<()> {
+        BytesRead::note(into.len());
         read_exact_at(file, offset, into)
             .map_err(|error| match error.kind() {
                 std::io::ErrorKind::UnexpectedEof => shorter_than_before(&self.path, offset),
@@ -320,9 +322,11 @@ pub(crate) fn prefetch(start: *const u8, len: usize) {
 /// Reads what one call to the system gives from `offset` on; nothing at the end of the file.
 pub(super) fn read_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
     #[cfg(unix)]
-    return std::os::unix::fs::FileExt::read_at(file, into, offset);
+    let count = std::os::unix::fs::FileExt::read_at(file, into, offset)?;
     #[cfg(windows)]
-    return std::os::windows::fs::FileExt::seek_read(file, into, offset);
+    let count = std::os::windows::fs::FileExt::seek_read(file, into, offset)?;
+    BytesRead::note(count);
+    Ok(count)
 }
 
 #[cfg(unix)]
@@ -333,7 +337,7 @@ fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<(
 #[cfg(windows)]
 fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> std::io::Result<()> {
     while !into.is_empty() {
-        let count = read_at(file, offset, into)?;
+        let count = std::os::windows::fs::FileExt::seek_read(file, into, offset)?;
         if count == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }

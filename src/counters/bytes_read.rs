@@ -1,0 +1,36 @@
+use std::cell::Cell;
+
+/// Bytes that came out of files or storages, and how many requests that took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BytesRead {
+    pub(crate) bytes: u64,
+    pub(crate) requests: u64,
+}
+
+thread_local! {
+    /// Of the calling thread: readers of all kinds read, and know nothing of whom they read for.
+    static READ: Cell<BytesRead> = const { Cell::new(BytesRead { bytes: 0, requests: 0 }) };
+}
+
+impl BytesRead {
+    /// One request gave the calling thread so many bytes.
+    #[inline]
+    pub(crate) fn note(bytes: usize) {
+        Self { bytes: bytes as u64, requests: 1 }.note_all();
+    }
+
+    /// Another thread has read this for the calling one.
+    #[inline]
+    pub(crate) fn note_all(self) {
+        READ.with(|read| {
+            let before = read.get();
+            read.set(Self { bytes: before.bytes + self.bytes, requests: before.requests + self.requests });
+        });
+    }
+
+    /// What the calling thread has read since the last call.
+    #[inline]
+    pub(crate) fn take() -> Self {
+        READ.take()
+    }
+}
