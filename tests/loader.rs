@@ -147,12 +147,22 @@ fn all_faults_are_reported_at_once() {
     let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("irs.csv"), CsvOptions::default()));
     config.batch_size = 0;
     config.workers = Some(0);
+    config.worker_share = Some(1.5);
     config.bad_records = BadRecords::Skip(BadLimits::share(2.0));
     config.normalise.insert("x".to_owned(), NormaliserConfig::File("missing.json".into()));
     let error = Loader::from(config).size(4, 4).build().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);
     let text = error.to_string();
-    for part in ["6 faults", "size: only images", "iris.csv", "batch_size", "workers", "share of 2", "missing.json"] {
+    for part in [
+        "7 faults",
+        "size: only images",
+        "iris.csv",
+        "batch_size",
+        "workers",
+        "worker_share: 1.5",
+        "share of 2",
+        "missing.json",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

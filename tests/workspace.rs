@@ -4,6 +4,8 @@
 mod common;
 
 #[cfg(target_os = "linux")]
+use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
@@ -200,5 +202,193 @@ fn only_our_threads_stand_back_for_the_trainer() {
         }
         assert!(Instant::now() < deadline, "only {back:?}");
         std::thread::yield_now();
+    }
+}
+
+/// Name, niceness and cores of the threads of this process.
+#[cfg(target_os = "linux")]
+fn minded() -> Vec<(String, i32, String)> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    let told = threads.filter_map(|thread| {
+        // Threads of other tests may have ended meanwhile.
+        let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
+        let status = std::fs::read_to_string(thread.join("status")).ok()?;
+        let (start, rest) = stat.rsplit_once(") ")?;
+        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        // The 19th field, of which two are before the rest.
+        let nice = rest.split(' ').nth(16)?.parse().ok()?;
+        Some((start.split_once('(')?.1.to_owned(), nice, cores.trim().to_owned()))
+    });
+    told.collect()
+}
+
+/// Keeps the calling thread, and those that it starts, to one core: which one that is.
+#[cfg(target_os = "linux")]
+fn keep_to_one_core() -> usize {
+    // SAFETY: plain data, of which zeros are a value: the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: writes the set, which is as long as is said.
+    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) }, 0);
+    // SAFETY: reads and writes the set within its length.
+    let core = (0..1024).rev().find(|core| unsafe { libc::CPU_ISSET(*core, &set) }).unwrap();
+    // SAFETY: plain data, of which zeros are a value: the empty set.
+    set = unsafe { std::mem::zeroed() };
+    // SAFETY: writes the set within its length.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: reads the set; changes the calling thread alone.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) }, 0);
+    core
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn workers_keep_to_their_cores_and_are_as_nice_as_they_are_told() {
+    const NICE: i32 = 7;
+    let core = std::thread::spawn(keep_to_one_core).join().unwrap();
+    let workspace = Workspace::builder().workers(2).worker_cores([core]).worker_nice(NICE as u8).build().unwrap();
+    let _iterator = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut minded = minded();
+        minded.retain(|(_, nice, cores)| *nice == NICE && *cores == core.to_string());
+        let named = |name: &&str| minded.iter().any(|(other, ..)| other == name);
+        assert!(minded.iter().all(|(name, ..)| name.starts_with("ringfeed-")), "{minded:?}");
+        if ["ringfeed-0", "ringfeed-1", "ringfeed-plan"].iter().all(named) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "only {minded:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn there_are_as_many_workers_as_cores_that_they_may_use() {
+    let kept = std::thread::spawn(|| (keep_to_one_core(), Workspace::default().workers()));
+    let (core, workers) = kept.join().unwrap();
+    assert_eq!(workers, 1, "the thread has one core");
+    assert_eq!(Workspace::builder().worker_cores([core]).build().unwrap().workers(), 1);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let half = Workspace::builder().worker_share(0.5).build().unwrap();
+    assert_eq!((Workspace::default().workers(), half.workers()), (cores, cores.div_ceil(2)));
+}
+
+/// A control group in which processes have half a core, where one may be made.
+#[cfg(target_os = "linux")]
+struct HalfACore(PathBuf);
+
+#[cfg(target_os = "linux")]
+impl HalfACore {
+    fn make() -> Option<Self> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let group = |line: &str, controller: &str| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|own| own == controller).then(|| path.trim_start_matches('/').to_owned())
+        };
+        let (folder, limit) = match own.lines().find_map(|line| group(line, "cpu")) {
+            Some(path) => (Path::new("/sys/fs/cgroup/cpu").join(path), ("cpu.cfs_quota_us", "50000")),
+            None => {
+                let path = own.lines().find_map(|line| group(line, ""))?;
+                (Path::new("/sys/fs/cgroup").join(path), ("cpu.max", "50000 100000"))
+            }
+        };
+        let made = Self(folder.join(format!("ringfeed-test-{}", std::process::id())));
+        std::fs::create_dir(&made.0).ok()?;
+        std::fs::write(made.0.join(limit.0), limit.1).ok()?;
+        Some(made)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for HalfACore {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_container_with_less_than_two_cores_has_one_worker() {
+    const CHILD: &str = "RINGFEED_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        println!("workers: {}", Workspace::default().workers());
+        return;
+    }
+    let Some(group) = HalfACore::make() else {
+        println!("skipped: no control group may be made here");
+        return;
+    };
+    let child = std::process::Command::new("sh")
+        .args(["-c", "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" --exact --nocapture \"$2\""])
+        .arg(std::env::current_exe().unwrap())
+        .arg(&group.0)
+        .arg("a_container_with_less_than_two_cores_has_one_worker")
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(said.contains("workers: 1\n"), "{said}{}", String::from_utf8_lossy(&child.stderr));
+}
+
+/// Samples each of which needs a core for some time.
+#[cfg(target_os = "linux")]
+struct Spun(Vec<TensorSpec>);
+
+#[cfg(target_os = "linux")]
+impl ringfeed::read::RecordReader for Spun {
+    fn len(&self) -> u64 {
+        32
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn decode(
+        &self,
+        _: ringfeed::read::Sample,
+        _: usize,
+        _: &mut ringfeed::read::Scratch,
+        row: &mut ringfeed::read::RowMut<'_>,
+    ) -> ringfeed::Result<()> {
+        let used = cpu_time::ThreadTime::now();
+        while used.elapsed() < Duration::from_millis(4) {
+            std::hint::spin_loop();
+        }
+        row.zero();
+        Ok(())
+    }
+
+    fn place(&self, _: u64) -> ringfeed::Location {
+        ringfeed::Location::default()
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn workers_take_no_more_than_their_share_of_the_cores() {
+    let cores = std::thread::available_parallelism().unwrap().get() as f64;
+    let workspace = Workspace::builder().workers(2).worker_share(0.1 / cores).build().unwrap();
+    let reader = Spun(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]);
+    let begin = Instant::now();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(4), &workspace).unwrap();
+    assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 32);
+    let stats = iterator.stats();
+    let (used, passed) = (stats.workers.cpu_seconds.unwrap(), begin.elapsed().as_secs_f64());
+    // What may be saved up, the jobs that were begun before, and what threads cost.
+    assert!(used >= 0.12 && used <= 0.1 * passed + 0.05, "{used} of {passed}: {stats}");
+    assert!(stats.workers.rested_seconds > 0.02, "{stats}");
+}
+
+#[test]
+fn manners_that_this_machine_can_not_have_are_named() {
+    for (builder, fault) in [
+        (Workspace::builder().worker_cores([5000]), "worker_cores: core 5000"),
+        (Workspace::builder().worker_nice(20), "worker_nice: 20"),
+        (Workspace::builder().worker_share(0.0), "worker_share: 0"),
+        (Workspace::builder().worker_share(f64::NAN), "worker_share: NaN"),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(error.kind() == ErrorKind::Config && error.message().starts_with(fault), "{error}");
     }
 }

@@ -73,8 +73,8 @@ class Loader:
     ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones
     by the same names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
     ``sources``, ``fields``,
-    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``prefetch``,
-    ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what
+    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``worker_cores``,
+    ``worker_nice``, ``worker_share``, ``prefetch``, ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what
     may be meant.
 
     ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before

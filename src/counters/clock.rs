@@ -49,7 +49,7 @@ impl Spent {
 }
 
 /// Processor time of the calling thread; `None` where the system does not tell.
-fn thread_cpu() -> Option<Duration> {
+pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(unix)]
     return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).ok();
     #[cfg(not(unix))]

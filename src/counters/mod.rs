@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use bytes_read::BytesRead;
-pub(crate) use clock::{Lap, Spent, process_cpu};
+pub(crate) use clock::{Lap, Spent, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use slowest::{Slow, Slowest};
@@ -110,6 +110,8 @@ pub(crate) struct Counters {
     pub(crate) slot_wait_ns: AtomicU64,
     /// Time that workers waited for work.
     pub(crate) idle_ns: AtomicU64,
+    /// Time that workers rested because they may use no more of the cores.
+    pub(crate) rest_ns: AtomicU64,
     pub(crate) trainer: TrainerCounter,
     pub(crate) queue: QueueCounter,
     pub(crate) reads: Concurrency,
@@ -141,6 +143,7 @@ impl Counters {
             room_wait_ns: AtomicU64::new(0),
             slot_wait_ns: AtomicU64::new(0),
             idle_ns: AtomicU64::new(0),
+            rest_ns: AtomicU64::new(0),
             trainer: TrainerCounter::new(),
             queue: QueueCounter::default(),
             reads: Concurrency::default(),

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, missing_path};
 use crate::files;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
-use crate::prefetch::FetchLimit;
+use crate::prefetch::{FetchLimit, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
@@ -134,9 +134,21 @@ pub struct LoaderConfig {
     /// What becomes of tensors once they are decoded, normalised and augmented: one list, applied in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<Operation>,
-    /// Threads that fill batches; by default one for each core.
+    /// Threads that fill batches; by default one for each core that they may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
+    /// The cores that workers run on, by the system's numbers; by default all that the process may use. See
+    /// [`WorkspaceBuilder::worker_cores`](crate::workspace::WorkspaceBuilder::worker_cores).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worker_cores: Vec<usize>,
+    /// How nice workers are, from 0, as any other thread, to 19. See
+    /// [`WorkspaceBuilder::worker_nice`](crate::workspace::WorkspaceBuilder::worker_nice).
+    #[serde(default)]
+    pub worker_nice: u8,
+    /// Most of the cores' time that workers take together, from 0 to 1; without it, no bound. See
+    /// [`WorkspaceBuilder::worker_share`](crate::workspace::WorkspaceBuilder::worker_share).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_share: Option<f64>,
     /// How many finished batches may wait for the trainer; by default 2, and more where small batches would leave workers
     /// without a sample (see [`LoaderConfig::prefetch_batches`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -278,6 +290,9 @@ impl Default for LoaderConfig {
             augment: BTreeMap::new(),
             transforms: Vec::new(),
             workers: None,
+            worker_cores: Vec::new(),
+            worker_nice: 0,
+            worker_share: None,
             prefetch: None,
             across_epochs: default_across_epochs(),
             fetch_limit: None,
@@ -288,9 +303,13 @@ impl Default for LoaderConfig {
 }
 
 impl LoaderConfig {
-    /// Threads that fill batches: as many as asked for, or one for each core.
+    /// Threads that fill batches: as many as asked for, or one for each core that they may use.
     pub fn worker_threads(&self) -> usize {
-        self.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()))
+        self.workers.unwrap_or_else(|| self.manners().workers())
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { cores: self.worker_cores.clone(), nice: self.worker_nice, share: self.worker_share }
     }
 
     /// How many finished batches may wait for the trainer: as many as asked for, or so many that there are two samples
@@ -465,6 +484,7 @@ impl LoaderConfig {
         if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
+        faults.extend(self.manners().faults());
         faults.extend(self.fetch_limit.and_then(FetchLimit::fault).map(str::to_owned));
         if let Some(prefetch) = self.prefetch.filter(|prefetch| *prefetch > 4096) {
             faults.push(format!("prefetch: {prefetch}; at most 4096 batches may wait"));

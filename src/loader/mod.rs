@@ -443,10 +443,32 @@ impl Loader {
         self
     }
 
-    /// Threads that fill batches. Default: one for each core.
+    /// Threads that fill batches. Default: one for each core that they may use.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {
         self.config.workers = Some(threads);
+        self
+    }
+
+    /// The cores that workers run on; see [`WorkspaceBuilder::worker_cores`]. Default: all that the process may use.
+    #[must_use]
+    pub fn worker_cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
+        self.config.worker_cores = cores.into_iter().collect();
+        self
+    }
+
+    /// How nice workers are, from 0 to 19; see [`WorkspaceBuilder::worker_nice`]. Default: 0.
+    #[must_use]
+    pub fn worker_nice(mut self, nice: u8) -> Self {
+        self.config.worker_nice = nice;
+        self
+    }
+
+    /// Most of the cores' time that workers take together, from 0 to 1; see [`WorkspaceBuilder::worker_share`]. Default: no
+    /// bound.
+    #[must_use]
+    pub fn worker_share(mut self, share: f64) -> Self {
+        self.config.worker_share = Some(share);
         self
     }
 
@@ -564,11 +586,16 @@ impl Loader {
         let memory = &self.config.memory;
         let mut builder = Workspace::builder()
             .workers(self.config.worker_threads())
+            .worker_cores(self.config.worker_cores.iter().copied())
+            .worker_nice(self.config.worker_nice)
             .prefetch(self.config.prefetch_batches())
             .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))
             .close_wait(Duration::from_millis(memory.close_wait_ms));
+        if let Some(share) = self.config.worker_share {
+            builder = builder.worker_share(share);
+        }
         if let Some(limit) = self.config.fetch_limit {
             builder = builder.fetch_limit(limit);
         }

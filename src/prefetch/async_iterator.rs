@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::{Figures as _, Stats, StatsHandle};
 
-use super::background::stand_back;
 use super::delivery::Delivery;
 use super::figures::Figures;
 use super::planning::Planning;
@@ -72,10 +71,11 @@ impl AsyncDataSetIterator {
         }));
         let delivery = Delivery::new(&opened, counters);
         let planning = Planning::new(session.clone(), opened.planner, pool.jobs(), workspace.workers());
+        let manners = config.manners();
         thread::Builder::new()
             .name("ringfeed-plan".to_owned())
             .spawn(move || {
-                stand_back();
+                manners.mind();
                 planning.run();
             })
             .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;

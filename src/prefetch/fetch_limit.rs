@@ -12,8 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::sync::Mutex;
 
-use super::background::stand_back;
-
 /// A time limit for reading one sample's bytes, for storage that may hang.
 ///
 /// Each worker then reads on a helper thread of its own, one sample at a time. A read that passes the limit makes its
@@ -118,7 +116,6 @@ impl Fetcher {
         thread::Builder::new()
             .name(format!("ringfeed-read-{worker}"))
             .spawn(move || {
-                stand_back();
                 for mut task in assigned {
                     let read = caught(|| task.filler.fetch(&task.plan, 0..1, 0, &mut task.scratch));
                     if finished.send((task, read, BytesRead::take())).is_err() {

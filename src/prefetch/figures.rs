@@ -51,6 +51,7 @@ impl stats::Figures for Figures {
             prefetch: ahead(self.workspace.prefetch()),
             planning: self.planning,
             cores: self.cores,
+            most_cores: self.workspace.config().manners().most_cores(),
             ring: self.ring.stats(),
             memory_bytes: self.workspace.budget().used(),
             scheduled: pool.and_then(Pool::scheduled),

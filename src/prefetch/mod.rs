@@ -2,7 +2,7 @@
 //!
 //! Read `workspace.rs` (ring and workers, lent to one source at a time), then `session.rs` (one source's batches in
 //! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
-//! fill; `background.rs` keeps them out of the trainer's way), and the two iterators on top.
+//! fill; `manners.rs` and `rest.rs` keep them out of the trainer's way), and the two iterators on top.
 
 mod async_iterator;
 mod background;
@@ -11,10 +11,12 @@ mod fetch_limit;
 mod figures;
 mod levels;
 mod lookahead;
+mod manners;
 mod measuring;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod planning;
+mod rest;
 mod scheduling;
 mod session;
 mod shield;
@@ -26,6 +28,7 @@ mod workspace;
 
 pub use async_iterator::AsyncDataSetIterator;
 pub use fetch_limit::FetchLimit;
+pub(crate) use manners::Manners;
 pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]
 pub use stream::{DataSetStream, into_stream};

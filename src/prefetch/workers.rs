@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::counters::{BytesRead, add};
+use crate::counters::{BytesRead, add, thread_cpu};
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
-use super::background::stand_back;
+use super::manners::Manners;
 use super::measuring::Measuring;
+use super::rest::Rest;
 use super::scheduling::Schedule;
 use super::session::Session;
 use super::steps::check_process;
@@ -162,6 +163,7 @@ pub(super) struct Pool {
     jobs: Option<Jobs>,
     alive: Arc<Alive>,
     schedule: Arc<Schedule>,
+    rest: Arc<Rest>,
     close_wait: Duration,
     /// Where the threads are.
     process: u32,
@@ -173,24 +175,26 @@ struct Alive {
 }
 
 impl Pool {
-    pub(super) fn start(workers: usize, close_wait: Duration) -> Result<Self> {
+    pub(super) fn start(workers: usize, manners: &Arc<Manners>, close_wait: Duration) -> Result<Self> {
         let (fill, fill_jobs) = bounded(QUEUED_JOBS);
         let (measure, measure_jobs) = bounded(QUEUED_JOBS);
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
         let (jobs, schedule) = (Some(Jobs { fill, measure }), Arc::default());
-        let pool = Self { jobs, alive, schedule, close_wait, process: std::process::id() };
+        let rest = Arc::new(Rest::new(manners.most_cores()));
+        let pool = Self { jobs, alive, schedule, rest, close_wait, process: std::process::id() };
         for worker in 0..workers {
             let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
             let (alive, schedule) = (pool.alive.clone(), pool.schedule.clone());
+            let (manners, rest) = (manners.clone(), pool.rest.clone());
             *alive.threads.lock() += 1;
             let guard = AliveGuard(alive);
             thread::Builder::new()
                 .name(format!("ringfeed-{worker}"))
                 .spawn(move || {
                     let _guard = guard;
-                    stand_back();
+                    manners.mind();
                     schedule.join();
-                    work(worker, &fill_jobs, &measure_jobs);
+                    work(worker, &fill_jobs, &measure_jobs, &rest);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
         }
@@ -220,7 +224,7 @@ impl Drop for AliveGuard {
     }
 }
 
-fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
+fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest) {
     loop {
         let since = Instant::now();
         let job = select_biased! {
@@ -229,6 +233,7 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
         };
         let Ok(job) = job else { return };
         add(&job.session().counters.idle_ns, since.elapsed());
+        let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
         // whose destructors run outside. The next job does not suffer for it.
         let ran = caught(|| {
@@ -237,6 +242,10 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>) {
         });
         if let Err(error) = ran {
             tracing::warn!(%error, "a source panicked while it was dropped");
+        }
+        if let Some((counters, before)) = resting {
+            let used = thread_cpu().zip(before).map(|(now, before)| now.saturating_sub(before));
+            add(&counters.rest_ns, rest.after(used.unwrap_or_default()));
         }
     }
 }
@@ -250,6 +259,7 @@ impl Drop for Pool {
             return;
         }
         self.jobs = None;
+        self.rest.close();
         let deadline = Instant::now() + self.close_wait;
         let mut threads = self.alive.threads.lock();
         while *threads > 0 && Instant::now() < deadline {

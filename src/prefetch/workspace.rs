@@ -11,6 +11,7 @@ use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::sync::{Condvar, Mutex};
 
 use super::fetch_limit::FetchLimit;
+use super::manners::Manners;
 use super::session::Session;
 use super::steps::LONGEST_WAIT;
 use super::workers::Pool;
@@ -33,6 +34,7 @@ pub struct Workspace(Arc<Inner>);
 
 struct Inner {
     config: WorkspaceBuilder,
+    workers: usize,
     ring: Mutex<Option<Ring<Batch>>>,
     pool: OnceLock<Pool>,
     scopes: Scopes,
@@ -61,7 +63,8 @@ impl Drop for Turn<'_> {
 /// Settings of a [`Workspace`].
 #[derive(Clone, Debug)]
 pub struct WorkspaceBuilder {
-    workers: usize,
+    /// As many as the manners allow, unless a number is asked for.
+    workers: Option<usize>,
     prefetch: usize,
     hold: usize,
     budget: MemoryBudget,
@@ -72,6 +75,7 @@ pub struct WorkspaceBuilder {
     poison: Option<u8>,
     across_epochs: bool,
     fetch_limit: Option<FetchLimit>,
+    manners: Arc<Manners>,
 }
 
 impl Default for Workspace {
@@ -85,7 +89,7 @@ impl Workspace {
     /// Settings, to be changed before building.
     pub fn builder() -> WorkspaceBuilder {
         WorkspaceBuilder {
-            workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            workers: None,
             prefetch: 2,
             hold: 0,
             budget: MemoryBudget::unlimited(),
@@ -96,6 +100,7 @@ impl Workspace {
             poison: None,
             across_epochs: true,
             fetch_limit: None,
+            manners: Arc::default(),
         }
     }
 
@@ -106,7 +111,7 @@ impl Workspace {
 
     /// Number of worker threads.
     pub fn workers(&self) -> usize {
-        self.0.config.workers
+        self.0.workers
     }
 
     /// How many finished batches may wait.
@@ -169,7 +174,7 @@ impl Workspace {
         if let Some(pool) = self.0.pool.get() {
             return pool.check_process().map(|()| pool);
         }
-        let pool = Pool::start(self.0.config.workers, self.0.config.close_wait)?;
+        let pool = Pool::start(self.0.workers, &self.0.config.manners, self.0.config.close_wait)?;
         Ok(self.0.pool.get_or_init(|| pool))
     }
 
@@ -284,13 +289,41 @@ impl fmt::Debug for Workspace {
 }
 
 impl WorkspaceBuilder {
-    /// Threads that fill batches. Default: one for each core.
+    /// Threads that fill batches. Default: one for each core that they may use, within the process's mask and the quotas of its
+    /// control groups: a container with 2 of 64 cores has two.
     ///
     /// On Linux they, and the thread that plans, run under `SCHED_BATCH`: they use whatever time the cores have, but do not
-    /// interrupt the trainer's thread when it wakes them.
+    /// interrupt the trainer's thread when it wakes them. They still compete with it for a core that both want; if that is
+    /// felt, there are [`worker_cores`](Self::worker_cores), [`worker_nice`](Self::worker_nice) and
+    /// [`worker_share`](Self::worker_share).
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {
-        self.workers = threads;
+        self.workers = Some(threads);
+        self
+    }
+
+    /// The cores, by the system's numbers, that workers and the thread that plans run on, so that others are the trainer's own.
+    /// On Linux. Default: all that the process may use.
+    #[must_use]
+    pub fn worker_cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
+        Arc::make_mut(&mut self.manners).cores = cores.into_iter().collect();
+        self
+    }
+
+    /// How nice workers and the thread that plans are, from 0 to 19: of a core that a thread of niceness 0 wants, too, a worker of
+    /// niceness 5 gets a quarter, one of 10 a tenth, and one of 19 a hundredth; of a core that is free, all. On Linux.
+    /// Default: 0, the same as others.
+    #[must_use]
+    pub fn worker_nice(mut self, nice: u8) -> Self {
+        Arc::make_mut(&mut self.manners).nice = nice;
+        self
+    }
+
+    /// Most of the time of the cores that this process may use, from 0 to 1, that workers take together, whatever their number and
+    /// also if the cores are free: who has used more rests before its next job. Default: no bound.
+    #[must_use]
+    pub fn worker_share(mut self, share: f64) -> Self {
+        Arc::make_mut(&mut self.manners).share = Some(share);
         self
     }
 
@@ -376,11 +409,15 @@ impl WorkspaceBuilder {
         if let Some(fault) = self.fetch_limit.and_then(FetchLimit::fault) {
             return Err(Error::new(ErrorKind::Config, fault));
         }
-        if self.workers == 0 || self.workers > 4096 || self.prefetch > 4096 || self.hold > 4096 {
+        if let Some(fault) = self.manners.faults().into_iter().next() {
+            return Err(Error::new(ErrorKind::Config, fault));
+        }
+        let workers = self.worker_threads();
+        if workers == 0 || workers > 4096 || self.prefetch > 4096 || self.hold > 4096 {
             let message = format!(
                 "{} workers, {} batches ahead, {} to hold: there are 1 to 4096 workers, and at most 4096 batches ahead or to \
                  hold (to make batches without prefetch use the shield)",
-                self.workers, self.prefetch, self.hold
+                workers, self.prefetch, self.hold
             );
             return Err(Error::new(ErrorKind::Config, message));
         }
@@ -390,12 +427,21 @@ impl WorkspaceBuilder {
     fn finish(self) -> Workspace {
         Workspace(Arc::new(Inner {
             scopes: Scopes::of(self.pages.clone(), self.budget.clone(), usize::MAX),
+            workers: self.worker_threads(),
             config: self,
             ring: Mutex::new(None),
             pool: OnceLock::new(),
             lending: Mutex::new(Lending { to: Weak::new(), is_busy: false }),
             left: Condvar::new(),
         }))
+    }
+
+    fn worker_threads(&self) -> usize {
+        self.workers.unwrap_or_else(|| self.manners.workers())
+    }
+
+    pub(super) fn manners(&self) -> Arc<Manners> {
+        self.manners.clone()
     }
 
     pub(super) fn lease_wait_time(&self) -> Duration {

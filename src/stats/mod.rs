@@ -114,6 +114,8 @@ pub(crate) struct Setting {
     pub(crate) prefetch: usize,
     pub(crate) planning: Planning,
     pub(crate) cores: usize,
+    /// Cores whose time the workers may use together, if that is bounded.
+    pub(crate) most_cores: Option<f64>,
     pub(crate) ring: RingStats,
     pub(crate) memory_bytes: u64,
     /// Of the worker threads: time on a core, and time that they waited for one.
@@ -160,6 +162,8 @@ impl Stats {
                 threads: setting.workers,
                 busy_seconds: stages[1..].iter().map(|stage| stage.busy_seconds).sum(),
                 idle_seconds: seconds(&counters.idle_ns),
+                rested_seconds: seconds(&counters.rest_ns),
+                most_cores: setting.most_cores,
                 cpu_seconds: setting.scheduled.map(|[cpu, _]| cpu),
                 queued_seconds: setting.scheduled.map(|[_, queued]| queued),
             },

@@ -160,6 +160,10 @@ pub struct WorkerStats {
     pub busy_seconds: f64,
     /// Time that they waited for work before it came, in seconds.
     pub idle_seconds: f64,
+    /// Time that they rested because they may use no more of the cores, in seconds.
+    pub rested_seconds: f64,
+    /// Cores whose time they may use together, where `worker_cores` or `worker_share` bound it.
+    pub most_cores: Option<f64>,
     /// Time that they were on a processor core, in seconds, for whatever iterator. Linux tells it.
     pub cpu_seconds: Option<f64>,
     /// Time that they could have run but had no core to run on, in seconds. Linux tells it.
@@ -173,6 +177,8 @@ impl WorkerStats {
             threads: self.threads,
             busy_seconds: less(self.busy_seconds, earlier.busy_seconds),
             idle_seconds: less(self.idle_seconds, earlier.idle_seconds),
+            rested_seconds: less(self.rested_seconds, earlier.rested_seconds),
+            most_cores: self.most_cores,
             cpu_seconds: since(self.cpu_seconds, earlier.cpu_seconds),
             queued_seconds: since(self.queued_seconds, earlier.queued_seconds),
         }

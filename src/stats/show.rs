@@ -36,6 +36,9 @@ impl fmt::Display for Stats {
                 let (cpu, queued) = (Percent(share(cpu, time)), Percent(share(queued, time)));
                 write!(f, ", {cpu} on a core, {queued} waiting for a free core")?;
             }
+            if workers.rested_seconds > 0.0 {
+                write!(f, ", {} resting", Percent(share(workers.rested_seconds, time)))?;
+            }
             writeln!(f)?;
         }
         writeln!(

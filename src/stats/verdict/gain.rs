@@ -48,7 +48,7 @@ impl Gain {
         let others = process_cores.map_or(0.0, |cores| (cores - share(on_core, seconds)).max(0.0));
         let (sample_seconds, sample_cpu) = ((busy - queued) / decoded, on_core / decoded);
         let rate = share(decoded, seconds);
-        let cores = (stats.cores as f64 - others).max(0.1);
+        let cores = (stats.cores as f64 - others).max(0.1).min(workers.most_cores.unwrap_or(f64::INFINITY));
         let by_cores = share(cores, sample_cpu);
         let by_trainer =
             share(stats.trainer.batches as f64, stats.trainer.busy_seconds) * share(decoded, stats.batches as f64);

@@ -50,6 +50,8 @@ pub enum Limit {
     Upload,
     /// Handing over: batches are so small that nothing else counts.
     HandOff,
+    /// The workers may use no more of the cores: they rest, by `worker_share`.
+    Capped,
     /// Other programs take the cores.
     MachineBusy,
     /// The trainer waits, and the figures do not show for what.
@@ -129,6 +131,8 @@ struct Judge<'a> {
     waited: f64,
     /// Share of their time that the workers worked.
     busy: f64,
+    /// ... and that they rested.
+    rested: f64,
     plan: f64,
 }
 
@@ -140,6 +144,7 @@ impl<'a> Judge<'a> {
             seconds,
             waited: stats.trainer.waited(),
             busy: share(stats.workers.busy_seconds, seconds * stats.workers.threads as f64),
+            rested: share(stats.workers.rested_seconds, seconds * stats.workers.threads as f64),
             plan: stats.stage("plan").map_or(0.0, |plan| share(plan.busy_seconds, seconds)),
         }
     }
@@ -161,6 +166,9 @@ impl<'a> Judge<'a> {
         }
         if self.busy >= SATURATED {
             return self.workers();
+        }
+        if self.rested >= 0.25 && self.busy + self.rested >= SATURATED {
+            return self.capped();
         }
         self.idle_workers()
     }
@@ -283,8 +291,25 @@ impl<'a> Judge<'a> {
                 ..self.said(Limit::Workers, stage, shown, advice)
             };
         }
-        let evidence = format!("{shown} on {}", counted(stats.cores, "core"));
-        self.said(Limit::Workers, stage, evidence, format!("make {name} cheaper, or use more cores"))
+        let (cores, more) = match workers.most_cores {
+            Some(most) => (format!("{most:.1} of {}", counted(stats.cores, "core")), "let workers use more of them"),
+            None => (counted(stats.cores, "core"), "use more cores"),
+        };
+        self.said(Limit::Workers, stage, format!("{shown} on {cores}"), format!("make {name} cheaper, or {more}"))
+    }
+
+    /// The workers would work all the time if they might.
+    fn capped(&self) -> Verdict {
+        let (stage, what) = self.main_stage(&self.stats.stages[1..]);
+        let most = self.stats.workers.most_cores.unwrap_or(self.stats.cores as f64);
+        let evidence = format!(
+            "{} may use {most:.1} of {}, and rested {} of the time ({what})",
+            counted(self.stats.workers.threads, "worker"),
+            counted(self.stats.cores, "core"),
+            Percent(self.rested)
+        );
+        let name = stage.map_or("what they do", |stage| self.gerund(stage));
+        self.said(Limit::Capped, stage, evidence, format!("raise `worker_share`, or make {name} cheaper"))
     }
 
     /// The trainer waits, and the workers have time left.

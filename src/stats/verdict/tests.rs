@@ -38,6 +38,7 @@ fn run(waited: f64, busy: f64) -> Stats {
             idle_seconds: 20.0 - busy_seconds,
             cpu_seconds: Some(0.95 * busy_seconds),
             queued_seconds: Some(0.0),
+            ..WorkerStats::default()
         },
         queue: QueueStats {
             prefetch: 2,
@@ -143,6 +144,21 @@ fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_n
     assert!(narrow.advice.contains("no more bytes a second"), "{narrow}");
     let not_known = with(run(5.0, 0.99), mostly_reads);
     assert!(not_known.advice.contains("up to"), "it was never otherwise: {not_known}");
+}
+
+#[test]
+fn workers_that_may_use_no_more_of_the_cores_are_not_called_too_few() {
+    let rests = with(run(5.0, 0.5), |stats| {
+        (stats.workers.rested_seconds, stats.workers.idle_seconds) = (9.0, 1.0);
+        stats.workers.most_cores = Some(1.0);
+    });
+    assert_eq!((rests.limit, rests.stage, rests.change), (Limit::Capped, Some("decode"), None));
+    for part in ["2 workers may use 1.0 of 4 cores, and rested 45 % of the time", "raise `worker_share`"] {
+        assert!(rests.to_string().contains(part), "{rests}");
+    }
+    let on_two_cores = with(run(5.0, 0.99), |stats| stats.workers.most_cores = Some(2.0));
+    assert_eq!((on_two_cores.limit, on_two_cores.change), (Limit::Workers, None));
+    assert!(on_two_cores.advice.contains("let workers use more"), "{on_two_cores}");
 }
 
 #[test]

@@ -1,0 +1,93 @@
+use crate::counters::thread_cpu;
+
+use super::background::stand_back;
+use super::scheduling::cores;
+
+/// How much of the processor workers may take, and how politely.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Manners {
+    /// Where they run; empty for wherever the process may.
+    pub(crate) cores: Vec<usize>,
+    pub(crate) nice: u8,
+    /// Most of the time of all cores that the process may use.
+    pub(crate) share: Option<f64>,
+}
+
+/// The least that others can be given before a thread: the nicest that the systems know.
+const NICEST: u8 = 19;
+
+impl Manners {
+    /// What is wrong with them on this machine.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let allowed = allowed_cores();
+        if let Some(core) = self.cores.iter().find(|core| !allowed.contains(core)) {
+            let advice = match allowed.as_slice() {
+                [] => "this system gives threads no cores of their own".to_owned(),
+                allowed => format!("it may use {allowed:?}"),
+            };
+            faults.push(format!("worker_cores: core {core} is none that this process may use: {advice}"));
+        }
+        if self.nice > NICEST || (self.nice > 0 && !cfg!(target_os = "linux")) {
+            let nice = self.nice;
+            faults.push(format!(
+                "worker_nice: {nice}; it is 0 (as any other thread) to {NICEST} (last of all), on Linux"
+            ));
+        }
+        if let Some(share) = self.share {
+            if !(share > 0.0 && share <= 1.0) {
+                faults.push(format!("worker_share: {share}; it is a share of the cores' time, above 0 and at most 1"));
+            } else if thread_cpu().is_none() {
+                faults.push("worker_share: this system does not tell how long a thread was on a core".to_owned());
+            }
+        }
+        faults
+    }
+
+    /// Cores whose time workers may use together; `None` if that is bounded by the process alone.
+    pub(crate) fn most_cores(&self) -> Option<f64> {
+        let named = Some(self.cores.len() as f64).filter(|named| *named > 0.0);
+        let shared = self.share.map(|share| share * cores() as f64);
+        named.into_iter().chain(shared).reduce(f64::min)
+    }
+
+    /// As many workers as they may keep cores busy.
+    pub(crate) fn workers(&self) -> usize {
+        self.most_cores().map_or(usize::MAX, |most| most.ceil() as usize).clamp(1, cores())
+    }
+
+    /// The calling thread works for the trainer, and minds them. So do the threads that it starts.
+    pub(super) fn mind(&self) {
+        stand_back();
+        #[cfg(target_os = "linux")]
+        {
+            if !self.cores.is_empty() {
+                let mut set = rustix::thread::CpuSet::new();
+                self.cores
+                    .iter()
+                    .filter(|core| **core < rustix::thread::CpuSet::MAX_CPU)
+                    .for_each(|core| set.set(*core));
+                if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+                    tracing::warn!(%error, cores = ?self.cores, "a thread is not kept to its cores");
+                }
+            }
+            // Of the calling thread alone, on Linux.
+            if self.nice > 0
+                && let Err(error) = rustix::process::setpriority_process(None, self.nice.into())
+            {
+                tracing::warn!(%error, nice = self.nice, "a thread is not made nicer");
+            }
+        }
+    }
+}
+
+/// Cores that the calling thread may run on, by the system's numbers; none where they can't be chosen.
+fn allowed_cores() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::sched_getaffinity(None).map_or_else(
+        |_| Vec::new(),
+        |set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
+    );
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
