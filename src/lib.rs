@@ -63,7 +63,9 @@ pub mod tar {
 
 /// Tokens for language models: windows of a long sequence, or packed documents.
 pub mod tokens {
-    pub use crate::read::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
+    pub use crate::read::tokens::{
+        TextCut, TextTokenOptions, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets,
+    };
 }
 
 /// Tables in columns: Parquet files, Arrow files and streams, Feather, and tables of other libraries in memory.
@@ -93,7 +95,7 @@ pub mod sequences {
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{
-        Array, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokens,
+        Array, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokenizer, Tokens,
     };
 }
 
@@ -125,8 +127,9 @@ pub mod formats {
     pub use crate::read::safetensors::Safetensors;
     pub use crate::read::sequence::CsvSequences;
     pub use crate::read::tar::Tar;
+    pub use crate::read::text_files::TextFiles;
     pub use crate::read::tfrecord::TfRecord;
-    pub use crate::read::tokens::Tokens;
+    pub use crate::read::tokens::{TextTokens, Tokens};
     #[cfg(feature = "parquet")]
     pub use crate::read::{arrow::Arrow, parquet::Parquet};
 }

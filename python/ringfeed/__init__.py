@@ -42,7 +42,7 @@ from ._errors import (
 from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, open, verify
 from ._ringfeed import Batch, Tensor, __version__
 from ._transform import Map
-from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
+from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
 from .prepare import Prepared, Recipe
 
 Mapping.register(Batch)
@@ -80,6 +80,7 @@ __all__ = [
     "Tensor",
     "Text",
     "TimedOutError",
+    "Tokenizer",
     "Tokens",
     "TooManyBadError",
     "UnsupportedError",

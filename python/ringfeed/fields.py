@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Keypoints",
     "Numbers",
     "Text",
+    "Tokenizer",
     "Tokens",
 ]
 
@@ -253,3 +255,28 @@ class Text(Field):
         role: str | None = None,
     ) -> None:
         self.table = {"text": max_len, "longer": longer, "from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
+class Tokenizer(Field):
+    """Text as tokens by a ``tokenizer.json``: i64 ``[max_len]`` with ``pad`` (0) behind them, and a mask called the
+    same with ``_mask`` behind; without ``max_len`` as long as the longest text of the batch.
+
+    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``special_tokens=False``
+    leaves out those that the tokenizer puts around a text.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        max_len: int | None = None,
+        special_tokens: bool | None = None,
+        pad: int | None = None,
+        longer: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"tokenizer": fspath(path), "max_len": max_len, "special_tokens": special_tokens, "pad": pad}
+        self.table |= {"longer": longer, "from": from_, "file": file, "role": role}

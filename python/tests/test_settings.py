@@ -10,7 +10,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokens
+from ringfeed import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
 
 IRIS = FIXTURES / "iris-species.csv"
 
@@ -118,6 +118,16 @@ def test_fields_are_short_for_tables() -> None:
     other = ringfeed.open(IRIS, fields={"species": "class", "size": {"from": [0, 1], "numbers": "f32"}}, batch_size=150)
     for name in ("species", "size"):
         np.testing.assert_array_equal(next(iter(loader))[name], next(iter(other))[name])
+
+
+def test_texts_become_tokens(tmp_path: Path) -> None:
+    expected = json.loads((FIXTURES / "tokenizers" / "expected.json").read_text())
+    lines = [json.dumps({"text": text}) for text in expected["texts"]]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    field = Tokenizer(FIXTURES / "tokenizers" / "wordpiece.json", max_len=8, longer="cut", pad=3, from_="text")
+    batch = next(iter(ringfeed.open(tmp_path / "texts.jsonl", batch_size=len(lines), fields={"ids": field})))
+    wanted = [row + [3] * (8 - len(row)) for row in expected["wordpiece"]["cut_to_8"]]
+    assert np.asarray(batch["ids"]).tolist() == wanted
 
 
 def test_the_same_bytes_for_any_workers_batches_ahead_and_for_the_shield() -> None:

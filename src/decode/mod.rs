@@ -5,6 +5,7 @@ mod fused;
 mod halves;
 pub(crate) mod image;
 mod numbers;
+mod tokenizer;
 
 pub(crate) use decimal::compare as compare_decimals;
 pub(crate) use fused::{map_in_place, scale_all};
@@ -17,3 +18,4 @@ pub use image::{
 };
 pub(crate) use numbers::converts;
 pub use numbers::write_numbers;
+pub(crate) use tokenizer::Tokenizer;

@@ -386,6 +386,7 @@ impl LoaderConfig {
             NormaliserConfig::Inline(_) => None,
         });
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
+        let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
         let (path, named) = match &mut self.source {
             Some(OnlySource::Path(source)) => (Some(&mut source.path), None),

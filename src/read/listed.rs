@@ -44,6 +44,12 @@ impl ListedFiles {
         })
     }
 
+    /// The same, their field called `name`.
+    pub(super) fn called(mut self, name: &str, kind: FieldKind) -> Self {
+        self.fields = [FieldInfo::new(name, kind)];
+        self
+    }
+
     /// Adds the file of `record`, which is the next.
     pub(super) fn push(&mut self, record: u64, path: &Path) -> Result<()> {
         let next = self.paths.len() as u64;

@@ -49,6 +49,7 @@ pub(crate) mod sequence;
 mod splits;
 pub(crate) mod summary;
 pub(crate) mod tar;
+pub(crate) mod text_files;
 pub(crate) mod tfrecord;
 pub(crate) mod tokens;
 
@@ -95,9 +96,10 @@ pub(crate) use saved::SavedIndex;
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
 pub(crate) use summary::FieldSummary;
 pub(crate) use tar::{MemberCount, Tar, TarOptions};
+pub(crate) use text_files::TextFiles;
 pub(crate) use tfrecord::TfRecord;
 pub use tfrecord::{TfRecordOptions, TfRecords};
-pub(crate) use tokens::{TokenOptions, Tokens};
+pub(crate) use tokens::{TextTokens, TokenOptions, Tokens};
 #[cfg(feature = "parquet")]
 pub(crate) use {arrow::Arrow, parquet::Parquet};
 

@@ -71,6 +71,11 @@ impl Guard {
         guard
     }
 
+    /// As a number, for files of another form than [`save`] gives them.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
     /// And made with these options.
     pub(crate) fn and(self, options: &[u8]) -> Self {
         Self(hash(self.0, options))

@@ -9,6 +9,7 @@ mod number;
 mod outside;
 mod targets;
 mod text;
+mod tokenizer;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use super::fields::{Codec, Field};
 
 pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
+pub(super) use text::text_of;
 
 /// The codec of a field. `infos` is what is known of the container's fields that it comes from; `names` are those that were
 /// found in all records, if it needs any (see [`needs_names`]); `first` is the value in the first record, for codecs that
@@ -48,12 +50,15 @@ pub(super) fn make(
             names::categories(name, role, listed.as_deref(), names, *missing, infos.len())
         }
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer),
+        Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
         Codec::Outside(codec) => Ok(outside::make(codec)),
     };
-    let single =
-        matches!(field.codec, Codec::Image(_) | Codec::Class { .. } | Codec::Text { .. } | Codec::Array { .. });
+    let single = matches!(
+        field.codec,
+        Codec::Image(_) | Codec::Class { .. } | Codec::Text { .. } | Codec::Tokenizer(_) | Codec::Array { .. }
+    );
     if single && infos.len() != 1 {
         return Err(Error::new(ErrorKind::Config, "it comes from a single field").at_column(name));
     }

@@ -27,7 +27,7 @@ pub(super) fn make(name: &str, role: Role, max_len: usize, longer: Longer) -> Re
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for bytes that are not UTF-8, and for what is no text.
-pub(super) fn text_of<'a>(value: &'a Value<'a>) -> Result<&'a str> {
+pub(in crate::read) fn text_of<'a>(value: &'a Value<'a>) -> Result<&'a str> {
     match value {
         Value::Text(text) | Value::Decimal(text) => Ok(text),
         Value::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {

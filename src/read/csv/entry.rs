@@ -10,7 +10,7 @@ use crate::read::format::{
 };
 use crate::read::names::HEAD_BYTES;
 use crate::read::sequence::is_csv_name;
-use crate::read::{Concat, Missing, RecordDecoder, RecordReader, named_geometries};
+use crate::read::{Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
 
 use super::container::CsvTable;
 use super::{
@@ -67,6 +67,11 @@ fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions
     Ok((csv, others))
 }
 
+/// The columns as values.
+fn values(options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened> {
+    open_parts(|at| CsvTable::open(at.files, at.path, options, at.budget).map(Opened::from), paths, at)
+}
+
 impl Format for Csv {
     const NAME: &'static str = "csv";
     type Options = CsvOptions;
@@ -121,11 +126,14 @@ impl Format for Csv {
             readers.push(open(&own)?);
         }
         if !others.is_empty() {
-            let table = |at: &Open<'_>| CsvTable::open(at.files, at.path, options, at.budget).map(Opened::from);
             let at = Open { fields: &others, ..*at };
-            readers.extend(open_parts(table, paths, &at)?.readers(Self::NAME, &at)?);
+            readers.extend(values(options, paths, &at)?.readers(Self::NAME, &at)?);
         }
         Ok(Opened::Readers(readers))
+    }
+
+    fn open_values(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        values(options, paths, at)?.into_values(Self::NAME)
     }
 
     fn stream(&self, options: &CsvOptions, at: &Open<'_>, always: bool) -> Result<Option<Streamed>> {

@@ -1,7 +1,10 @@
 //! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
 mod targets;
+mod tokenizer;
 mod written;
+
+use std::path::PathBuf;
 
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
@@ -12,11 +15,12 @@ use super::{ColumnRef, Longer, Missing};
 
 pub(crate) use targets::Targets;
 pub use targets::{BoxFormat, Boxes, Keypoints};
+pub use tokenizer::Tokenizer;
 pub(crate) use written::{ByName, by_name};
 
 /// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
 ///
-/// Made by [`Image`], [`Class`], [`Category`], [`Numbers`] and [`Text`]; [`from`](Field::from) names the field where it is
+/// Made by [`Image`], [`Class`], [`Category`], [`Numbers`], [`Text`] and [`Tokenizer`]; [`from`](Field::from) names the field where it is
 /// not called as the tensor, and [`file`](Field::file) says that it names a file, whose bytes are meant.
 ///
 /// ```
@@ -94,6 +98,7 @@ pub(crate) enum Codec {
         max_len: usize,
         longer: Longer,
     },
+    Tokenizer(Tokenizer),
     Targets(Targets),
     Array {
         dtype: Option<DType>,
@@ -411,6 +416,14 @@ impl Field {
     pub(crate) fn make_plain(&mut self) {
         if let Codec::Image(Image(options)) = &mut self.codec {
             options.augment.clear();
+        }
+    }
+
+    /// The file that it needs, if it does.
+    pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        match &mut self.codec {
+            Codec::Tokenizer(tokenizer) => Some(&mut tokenizer.file),
+            _ => None,
         }
     }
 

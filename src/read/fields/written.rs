@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -10,7 +11,7 @@ use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets};
+use super::{BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -36,6 +37,10 @@ struct Written {
     tokens: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokenizer: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    special_tokens: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,7 +128,7 @@ enum Origin {
 }
 
 /// What a field may become, as settings call it.
-const CODECS: &str = "image, index_map, class, category, numbers, tokens, text, array, boxes or keypoints";
+const CODECS: &str = "image, index_map, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
 
 impl Written {
     fn field(self) -> Result<Field, String> {
@@ -142,6 +147,7 @@ impl Written {
             ("numbers", self.numbers.is_some()),
             ("tokens", self.tokens.is_some()),
             ("text", self.text.is_some()),
+            ("tokenizer", self.tokenizer.is_some()),
             ("array", self.array.is_some()),
             ("boxes", self.boxes.is_some()),
             ("keypoints", self.keypoints.is_some()),
@@ -179,6 +185,16 @@ impl Written {
                 },
             },
             "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
+            "tokenizer" => Codec::Tokenizer(Tokenizer {
+                max_len: self.max_len,
+                longer: self.longer.unwrap_or_default(),
+                special_tokens: self.special_tokens.unwrap_or(true),
+                pad: match self.pad.unwrap_or_default() {
+                    pad if pad.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&pad) => pad as u32,
+                    pad => return Err(format!("pad: {pad}; a token is a whole number from 0")),
+                },
+                ..Tokenizer::new(self.tokenizer.unwrap_or_default())
+            }),
             "boxes" | "keypoints" => {
                 let format = self.boxes.map(|_| self.box_format.unwrap_or_default());
                 let targets = Targets::new(self.boxes.or(self.keypoints).unwrap_or_default(), format);
@@ -207,9 +223,8 @@ impl Written {
     /// Whether every other key belongs to this codec.
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
-        const NUMBERS: &[&str] = &["numbers", "tokens"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 17] = [
+        let keys: [(&str, bool, &[&str]); 18] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "boxes", "keypoints"]),
             ("box_format", self.box_format.is_some(), &["boxes"]),
@@ -223,9 +238,10 @@ impl Written {
             ("shape", self.shape.is_some(), &["numbers"]),
             ("one_hot", self.one_hot.is_some(), &["class"]),
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
-            ("max_len", self.max_len.is_some(), &["numbers"]),
-            ("pad", self.pad.is_some(), NUMBERS),
-            ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "boxes", "keypoints"]),
+            ("max_len", self.max_len.is_some(), &["numbers", "tokenizer"]),
+            ("pad", self.pad.is_some(), &["numbers", "tokens", "tokenizer"]),
+            ("special_tokens", self.special_tokens.is_some(), &["tokenizer"]),
+            ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "tokenizer", "boxes", "keypoints"]),
             ("file", self.file.is_some(), &[]),
         ];
         match keys.iter().find(|(_, is_given, of)| *is_given && !of.contains(&codec)) {
@@ -267,6 +283,12 @@ impl Written {
             Codec::Text { max_len, longer } => {
                 (written.text, written.longer) =
                     (Some(*max_len), Some(*longer).filter(|longer| *longer != Longer::Error));
+            }
+            Codec::Tokenizer(Tokenizer { file, max_len, longer, special_tokens, pad }) => {
+                (written.tokenizer, written.max_len) = (Some(file.clone()), *max_len);
+                written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
+                written.special_tokens = Some(false).filter(|_| !special_tokens);
+                written.pad = Some(f64::from(*pad)).filter(|pad| *pad != 0.0);
             }
             Codec::Targets(targets) => {
                 let plain = Targets::new(0, None);

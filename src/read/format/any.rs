@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::error::Result;
+use crate::read::Container;
 use crate::read::fields::Field;
 use crate::read::saved::SavedIndex;
 use crate::storage::Access;
@@ -99,6 +100,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
     fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened>;
+    fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
     fn takes_whole(&self, path: &Path) -> bool;
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String>;
     fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()>;
@@ -182,6 +184,10 @@ impl<F: Format> Erased for F {
 
     fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened> {
         Format::open_many(self, own::<F>(options), paths, at).map(Into::into)
+    }
+
+    fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        Format::open_values(self, own::<F>(options), paths, at)
     }
 
     fn takes_whole(&self, path: &Path) -> bool {

@@ -25,11 +25,12 @@ use crate::storage::Access;
 
 use super::fields::Field;
 use super::saved::SavedIndex;
-use super::{RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
+use super::{Container, RecordDecoder, RecordReader, RecordStream, Sample, Scratch};
 
 pub use check::{Check, Checks};
 pub(crate) use check::{Checked, batch_size};
 pub use inspection::{ArrayFile, Details, Entry, Inspection, NamedCount};
+pub(in crate::read) use opened::OpenOthers;
 pub use opened::{Open, Opened};
 pub use source::SourceConfig;
 pub use table::Formats;
@@ -103,6 +104,17 @@ pub trait Format: Send + Sync + 'static {
     /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that does not go with the first.
     fn open_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         many::open(|at| self.open(options, at).map(Into::into), paths, at)
+    }
+
+    /// Opens files as records of values, also where [`open_many`](Self::open_many) has a faster way to tensors: what is read to be
+    /// packed or tokenised. Where `at` asks for fields, only those need be found.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for what has tensors alone.
+    fn open_values(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let opened: Opened = self.open_many(options, paths, at)?.into();
+        opened.into_values(Self::NAME).map_err(|error| error.at_path(at.path))
     }
 
     /// Whether [`open`](Self::open) takes this path as it is, though it may be a folder or a pattern, as a folder of images in

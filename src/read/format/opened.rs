@@ -1,7 +1,7 @@
 //! Where a format is opened, and what that gives.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -24,12 +24,20 @@ pub struct Open<'a> {
     pub budget: &'a MemoryBudget,
     /// The tensors that are asked for; without any, those that the format gives by itself. A [`Container`] need not care.
     pub fields: &'a [(String, Field)],
+    /// What opens files of other formats, for a format that is made of their records.
+    pub(in crate::read) others: Option<&'a dyn OpenOthers>,
+}
+
+/// Opens files of any format as records of values.
+pub(in crate::read) trait OpenOthers: fmt::Debug + Sync {
+    /// Of this format, or of the one that the first path is found to be of.
+    fn open_values(&self, format: Option<&str>, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
 }
 
 impl<'a> Open<'a> {
     /// Of a path.
     pub fn new(path: &'a Path, files: &'a Files, budget: &'a MemoryBudget) -> Self {
-        Self { path, files, budget, fields: &[] }
+        Self { path, files, budget, fields: &[], others: None }
     }
 
     /// The same with the tensors that are asked for.
@@ -70,6 +78,21 @@ impl Opened {
     /// A reader of tensors.
     pub fn reader(reader: impl RecordReader + 'static) -> Self {
         Self::Reader(Arc::new(reader))
+    }
+
+    /// The records as values.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if there are tensors alone.
+    pub(in crate::read) fn into_values(self, format: &str) -> Result<Box<dyn Container>> {
+        match self {
+            Self::Container(container) => Ok(container),
+            Self::Reader(_) | Self::Readers(_) => {
+                let message = format!("{format} gives tensors, and no values that something else could be made of");
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
     }
 
     /// Readers of the tensors that `at` asks for.

@@ -9,18 +9,18 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::RecordReader;
 use crate::read::fields::{self, Field};
 use crate::read::names::without_packing;
 use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
+use crate::read::{Container, RecordReader};
 use crate::storage::{Access, Files};
 use crate::tree::{Node, Told, not_allowed};
 
 use super::any::{AnyFormat, AnyOptions};
-use super::{Checks, Foretold, Format, Formats, Inspection, Open, Opened, Streamed, many};
+use super::{Checks, Foretold, Format, Formats, Inspection, Open, OpenOthers, Opened, Streamed, detect, many};
 
 /// One source: its format, its place, its fields and its options. In settings
 /// `{ format = "csv", path = "train.csv", options = { delimiter = ";" }, fields = { ... } }`.
@@ -93,10 +93,11 @@ impl SourceConfig {
         (&mut *self.options as &mut dyn std::any::Any).downcast_mut()
     }
 
-    /// Its path, and those among its options.
+    /// Its path, and those among its options and fields.
     pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         let mut paths: Vec<&mut PathBuf> = self.paths.iter_mut().collect();
         paths.extend(self.format.paths(&mut *self.options));
+        paths.extend(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         paths
     }
 
@@ -146,7 +147,7 @@ impl SourceConfig {
     }
 
     fn at<'a>(&'a self, files: &'a Files, budget: &'a MemoryBudget) -> Open<'a> {
-        Open::new(self.path(), files, budget).with_fields(&self.fields)
+        Open { fields: &self.fields, others: Some(&Ours), ..Open::new(self.path(), files, budget) }
     }
 
     /// What its paths stand for; nothing of a single path that the format opens as it is.
@@ -241,6 +242,23 @@ impl SourceConfig {
             None => self.format.inspect(&*self.options, &at),
             Some(found) => Inspection::of_opened(self.format(), self.open_found(&found, &at)?, &at),
         }
+    }
+}
+
+/// Our own formats, for those that are made of others.
+#[derive(Debug)]
+struct Ours;
+
+impl OpenOthers for Ours {
+    fn open_values(&self, format: Option<&str>, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let formats = Formats::new();
+        let format = match format {
+            Some(name) => formats.named(name).ok_or_else(|| {
+                Error::new(ErrorKind::Config, format!("format: {}", not_allowed(name, &formats.names())))
+            })?,
+            None => detect::detect(formats.all(), paths.first().map_or(at.path, PathBuf::as_path))?,
+        };
+        format.open_values(&*format.default_options(), paths, at)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::read::{
-    Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextLines, TfRecord, Tokens,
+    Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextFiles, TextLines, TextTokens,
+    TfRecord, Tokens,
 };
 
 use super::Format;
@@ -41,6 +42,8 @@ impl Formats {
             AnyFormat::new(Raw),
             AnyFormat::new(Tokens),
             AnyFormat::new(TextLines),
+            AnyFormat::new(TextFiles),
+            AnyFormat::new(TextTokens),
         ]))
     }
 

@@ -7,7 +7,9 @@ use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Numbers};
 use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, format_has};
-use crate::read::{ColumnRef, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options};
+use crate::read::{
+    ColumnRef, Container, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options,
+};
 
 use super::container::{Member, TarMembers};
 use super::{
@@ -136,6 +138,12 @@ impl Format for Tar {
             readers.extend(FieldReader::with_files(Box::new(members), &others, at.files, at.budget)?);
         }
         Ok(Opened::Readers(readers))
+    }
+
+    fn open_values(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();
+        let wanted: Vec<ColumnRef> = at.fields.iter().flat_map(|(name, field)| field.columns(name)).collect();
+        Ok(Box::new(TarMembers::open(at.files, at.path, archives, options, &wanted, at.budget)?))
     }
 
     fn inspect(&self, _: &TarOptions, at: &Open<'_>) -> Result<Inspection> {

@@ -6,6 +6,9 @@ mod documents;
 mod entry;
 mod file;
 mod options;
+mod text;
+mod text_entry;
+mod text_options;
 
 use std::ops::Range;
 use std::path::Path;
@@ -26,6 +29,8 @@ use file::TokenFile;
 
 pub use entry::Tokens;
 pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
+pub use text_entry::TextTokens;
+pub use text_options::{TextCut, TextTokenOptions};
 
 /// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write them, or NPY.
 ///

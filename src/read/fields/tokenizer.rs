@@ -1,0 +1,76 @@
+use std::path::PathBuf;
+
+use crate::read::{ColumnRef, Longer};
+
+use super::{Codec, Field};
+
+/// Text as the numbers of its tokens, by a tokenizer of Hugging Face's `tokenizers` (`tokenizer.json`): `i64 [max_len]` with
+/// padding behind them, and a mask, `u8`, called the same with `_mask` behind it, which is 1 where there is a token. Without
+/// [`max_len`](Self::max_len) the tensors are as long as the longest text of their batch. Needs the feature `tokenizers`.
+///
+/// The tokens are those of `encode(text)` in Python, with the special tokens that the file puts around a text. What the file says
+/// of truncation and padding is left out: that is said here. A missing text is an empty one.
+///
+/// ```no_run
+/// use ringfeed::Loader;
+/// use ringfeed::field::Tokenizer;
+///
+/// let captions = Tokenizer::new("tokenizer.json").max_len(77).cut();
+/// let loader = Loader::open("train-*.parquet")?.field("caption", captions.from("text")).build()?;
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tokenizer {
+    pub(crate) file: PathBuf,
+    pub(crate) max_len: Option<usize>,
+    pub(crate) longer: Longer,
+    pub(crate) special_tokens: bool,
+    pub(crate) pad: u32,
+}
+
+impl Tokenizer {
+    /// That of this file, with the special tokens that it puts around a text.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self { file: file.into(), max_len: None, longer: Longer::Error, special_tokens: true, pad: 0 }
+    }
+
+    /// At most so many tokens, and padding behind fewer. A longer text makes its record bad, unless it is [cut](Self::cut).
+    #[must_use]
+    pub fn max_len(mut self, max_len: usize) -> Self {
+        self.max_len = Some(max_len);
+        self
+    }
+
+    /// A longer text loses its end, and keeps the special tokens around it.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.longer = Longer::Cut;
+        self
+    }
+
+    /// Whether the tokenizer puts its special tokens around the text. By default it does.
+    #[must_use]
+    pub fn special_tokens(mut self, special_tokens: bool) -> Self {
+        self.special_tokens = special_tokens;
+        self
+    }
+
+    /// The number that stands behind the tokens. By default 0.
+    #[must_use]
+    pub fn pad(mut self, token: u32) -> Self {
+        self.pad = token;
+        self
+    }
+
+    /// The field that holds the text.
+    #[must_use]
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
+}
+
+impl From<Tokenizer> for Field {
+    fn from(tokenizer: Tokenizer) -> Self {
+        Self::new(Codec::Tokenizer(tokenizer))
+    }
+}

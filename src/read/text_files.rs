@@ -1,0 +1,97 @@
+//! Whole files of text, a record each.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::storage::{Files, Needs};
+
+use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use super::format::{Format, Open, Opened};
+use super::listed::ListedFiles;
+use super::{ColumnRef, Fingerprint, Scratch};
+use crate::error::Location;
+
+/// The format of whole files of text: each is a record with the field `text`, without a byte-order mark, and known by its name
+/// below the folder of the first. Only settings can say that files are meant so.
+#[derive(Clone, Copy, Debug)]
+pub struct TextFiles;
+
+impl Format for TextFiles {
+    const NAME: &'static str = "text_files";
+    type Options = ();
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn open(&self, options: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
+        Ok(opened)
+    }
+
+    fn open_many(&self, (): &(), paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        WholeFiles::new(at.files, paths, at.budget)
+    }
+}
+
+struct WholeFiles(ListedFiles);
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl WholeFiles {
+    fn new(files: &Files, paths: &[PathBuf], budget: &MemoryBudget) -> Result<Self> {
+        let root = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
+        let mut listed = ListedFiles::new(files, root, budget)?.called("text", FieldKind::Text);
+        for (record, path) in (0..).zip(paths) {
+            listed.push(record, path.strip_prefix(root).unwrap_or(path))?;
+        }
+        listed.check(paths.len() as u64)?;
+        Ok(Self(listed))
+    }
+}
+
+impl Container for WholeFiles {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        self.0.fields()
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        super::find_field(self.fields(), field)
+    }
+
+    fn need(&self, records: &[u64], needs: &mut Needs) {
+        self.0.need(records, needs);
+    }
+
+    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.0.fetch(records, nth, scratch)
+    }
+
+    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        self.0.read(record, nth, scratch, &mut |number, value| match value {
+            Value::Bytes(bytes) => visit(number, Value::Bytes(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes))),
+            value => visit(number, value),
+        })
+    }
+
+    fn place(&self, record: u64) -> Location {
+        self.0.place(record)
+    }
+
+    fn name(&self, record: u64, name: &mut Vec<u8>) {
+        self.0.name(record, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.0.fingerprint()
+    }
+}

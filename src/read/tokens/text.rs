@@ -1,0 +1,269 @@
+//! Documents as one long row of tokens in a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::decode::Tokenizer;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::files;
+use crate::memory::check_file_limit;
+use crate::random::{hash_bytes, hash_numbers};
+use crate::read::codec::text_of;
+use crate::read::container::{Container, Value};
+use crate::read::fields::{Field, Text};
+use crate::read::fixed::{Endian, StoredType};
+use crate::read::format::Open;
+use crate::read::saved::Guard;
+use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, SavedIndex, Scratch, parallel};
+use crate::row::RowMut;
+use crate::schema::TensorSpec;
+use crate::storage::{Access, Files, Needs};
+
+use super::TokenReader;
+use super::options::TokenOptions;
+use super::text_options::TextTokenOptions;
+
+/// Documents that a thread tokenises before it takes the next ones.
+const DOCUMENTS_AT_ONCE: u64 = 64;
+
+/// What a kept file of tokens begins with: this, what it is made of, the bytes of a token, and how many bytes of tokens follow. Raw
+/// tokens without any of it would be a file like any other.
+const MAGIC: [u8; 8] = *b"rftokens";
+const HEADER: usize = 32;
+
+/// Windows of tokens that were made of text.
+pub(super) struct TextTokens {
+    reader: TokenReader,
+    source: PathBuf,
+    fingerprint: Fingerprint,
+    /// Removed behind the reader.
+    #[expect(dead_code, reason = "held until the reader drops")]
+    temporary: Option<TempPath>,
+}
+
+/// The text that a row of tokens is made of.
+struct Corpus {
+    container: Box<dyn Container>,
+    /// The number of the field of text, and its name.
+    field: (usize, String),
+    tokenizer: Tokenizer,
+    end: u32,
+    stored: StoredType,
+    special_tokens: bool,
+}
+
+impl Corpus {
+    fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
+        let tokenizer = Tokenizer::load(&options.tokenizer)?;
+        let end = tokenizer.token(&options.end).map_err(|error| error.at_path(&options.tokenizer))?;
+        let others = at.others.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "is made of files of other formats, which are not at hand here")
+        })?;
+        let named = |name: &str| -> Result<(Box<dyn Container>, usize)> {
+            let column = options.from.clone().unwrap_or_else(|| name.into());
+            let wanted: [(String, Field); 1] = [("text".to_owned(), Text::new(1).from(column.clone()))];
+            let mut container =
+                others.open_values(options.format.as_deref(), paths, &Open { fields: &wanted, ..*at })?;
+            let number = container.find(&column).map_err(|error| match options.from {
+                Some(_) => error.at_path(at.path),
+                None => {
+                    let message = format!("{}; say in `from` which field holds the text", error.message());
+                    Error::new(ErrorKind::Config, message).at_path(at.path)
+                }
+            })?;
+            Ok((container, number))
+        };
+        let name = if options.format.as_deref() == Some("text") { "line" } else { "text" };
+        let (container, number) = named(name)?;
+        let name = options.from.as_ref().map_or_else(|| name.to_owned(), ColumnRef::to_string);
+        let stored = if tokenizer.limit() <= 1 << 16 { StoredType::U16 } else { StoredType::U32 };
+        Ok(Self { container, field: (number, name), tokenizer, end, stored, special_tokens: options.special_tokens })
+    }
+
+    /// What the row of tokens depends on.
+    fn guard(&self, paths: &[PathBuf], local: bool) -> Result<u64> {
+        let Fingerprint { count, names, sizes } = self.container.fingerprint();
+        let mut guard = Guard::new("tokens 1");
+        for path in paths.iter().filter(|_| local) {
+            guard = guard.and_metadata(&path.metadata().map_err(|error| Error::io(path, error))?);
+        }
+        let numbers = [count.unwrap_or(u64::MAX), names, sizes, self.tokenizer.hash(), self.end.into()];
+        let special = u64::from(self.special_tokens);
+        let own = hash_numbers(numbers.into_iter().chain([special, hash_bytes(self.field.1.as_bytes())]));
+        Ok(guard.and(&own.to_le_bytes()).number())
+    }
+
+    /// The tokens of one record as they are stored, with the one that ends it.
+    fn tokens_of(&self, record: u64, scratch: &mut Scratch, into: &mut Vec<u8>) -> Result<()> {
+        let mut tokens = Vec::new();
+        let read = self.container.fetch(&[record], 0, scratch).and_then(|()| {
+            self.container.read(record, 0, scratch, &mut |number, value| {
+                if number == self.field.0 {
+                    tokens = match &value {
+                        Value::Missing => Vec::new(),
+                        value => self.tokenizer.encode(text_of(value)?, self.special_tokens)?,
+                    };
+                }
+                Ok(())
+            })
+        });
+        read.map_err(|error| match error.location().record {
+            Some(_) => error,
+            None => error.at(self.container.place(record)),
+        })?;
+        for token in tokens.into_iter().chain([self.end]) {
+            match self.stored {
+                StoredType::U16 => into.extend_from_slice(&(token as u16).to_le_bytes()),
+                _ => into.extend_from_slice(&token.to_le_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the header and all tokens.
+    fn write(&self, file: &File, guard: u64, options: &TextTokenOptions) -> Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        let mut bytes = 0u64;
+        let written = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, format!("the tokens can't be written: {error}")).with_source(error)
+        };
+        out.write_all(&[0; HEADER]).map_err(written)?;
+        let records = self.container.len();
+        parallel::in_order(
+            parallel::thread_count(options.threads),
+            records.div_ceil(DOCUMENTS_AT_ONCE),
+            |scratch: &mut Scratch, job| {
+                let mut tokens = Vec::new();
+                let last = records.min((job + 1) * DOCUMENTS_AT_ONCE);
+                (job * DOCUMENTS_AT_ONCE..last).try_for_each(|record| self.tokens_of(record, scratch, &mut tokens))?;
+                Ok(tokens)
+            },
+            |tokens| {
+                bytes += tokens.len() as u64;
+                if bytes > options.max_token_bytes {
+                    let message =
+                        format!("more than {} bytes of tokens; raise max_token_bytes", options.max_token_bytes);
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+                check_file_limit(HEADER as u64 + bytes).and_then(|()| out.write_all(&tokens)).map_err(written)
+            },
+        )?;
+        out.flush().map_err(written)?;
+        drop(out);
+        write_at(file, &header(guard, self.stored, bytes)).map_err(written)
+    }
+
+    /// Whether the file at `path` holds this row.
+    fn is_kept(&self, path: &Path, guard: u64) -> bool {
+        let Ok(mut file) = files::open(path) else { return false };
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        let mut found = [0; HEADER];
+        file.read_exact(&mut found).is_ok() && found == header(guard, self.stored, len.saturating_sub(HEADER as u64))
+    }
+}
+
+fn header(guard: u64, stored: StoredType, bytes: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..16].copy_from_slice(&guard.to_le_bytes());
+    header[16..24].copy_from_slice(&(stored.bytes() as u64).to_le_bytes());
+    header[24..].copy_from_slice(&bytes.to_le_bytes());
+    header
+}
+
+fn write_at(mut file: &File, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(bytes)
+}
+
+impl TextTokens {
+    /// Tokenises the documents in `paths`, unless an earlier run has kept their tokens.
+    pub(super) fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
+        let corpus = Corpus::open(options, paths, at)?;
+        let guard = corpus.guard(paths, at.files.are_local())?;
+        let kept = options.saved_index.path(at.path);
+        let mut temporary = None;
+        let path = match kept {
+            Some(kept) if corpus.is_kept(&kept, guard) => kept,
+            Some(kept) => {
+                let folder = kept.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let file = temporary_in(&options.saved_index, folder)?;
+                corpus.write(file.as_file(), guard, options)?;
+                file.persist(&kept).map_err(|error| Error::io(&kept, error.error))?;
+                kept
+            }
+            None => {
+                let file = temporary_in(&SavedIndex::Off, &std::env::temp_dir())?;
+                corpus.write(file.as_file(), guard, options)?;
+                let path = file.into_temp_path();
+                let at = path.to_path_buf();
+                temporary = Some(path);
+                at
+            }
+        };
+        let tokens = TokenOptions {
+            stored: corpus.stored,
+            endian: Endian::Little,
+            header_bytes: HEADER as u64,
+            access: Access::Read,
+            ..options.of_tokens(corpus.end)
+        };
+        let reader = TokenReader::open_in(&Files::local(), &path, &tokens, at.budget).map_err(|error| {
+            // A file that nobody named says nothing to anybody.
+            Error::new(error.kind(), format!("as tokens, {}", error.message())).at_path(at.path)
+        })?;
+        let fingerprint = corpus.container.fingerprint().and(Fingerprint {
+            sizes: hash_numbers([corpus.tokenizer.hash(), reader.tokens()]),
+            ..reader.fingerprint()
+        });
+        let fingerprint = Fingerprint { count: Some(reader.len()), ..fingerprint };
+        #[cfg(unix)]
+        // The open file is all that is needed, and nothing is left behind by a process that is killed.
+        drop(temporary.take());
+        Ok(Self { reader, source: at.path.to_owned(), fingerprint, temporary })
+    }
+}
+
+fn temporary_in(saved: &SavedIndex, folder: &Path) -> Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder).map_err(|error| {
+        let advice = match saved {
+            SavedIndex::Off => "the tokens of the text are kept in a temporary file",
+            _ => "the tokens can't be saved; keep them in another folder (`SavedIndex::In`) or don't save them",
+        };
+        Error::new(ErrorKind::Io, format!("{advice}: {error}")).with_source(error).at_path(folder)
+    })
+}
+
+impl RecordReader for TextTokens {
+    fn len(&self) -> u64 {
+        self.reader.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.reader.tensors()
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.reader.need(samples, needs);
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.reader.fetch(samples, nth, scratch)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.reader.decode(sample, nth, scratch, row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { path: Some(self.source.clone()), record: Some(sample), ..Location::default() }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+}

@@ -1,0 +1,68 @@
+//! Tokens that are made of text among the formats.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::read::format::{Format, Open, Opened, format_has};
+
+use super::options::TokenCut;
+use super::text::TextTokens as Reader;
+use super::text_options::TextTokenOptions;
+
+/// The format of windows of tokens that are made of text when it is opened: what it is made of, somebody must say.
+#[derive(Clone, Copy, Debug)]
+pub struct TextTokens;
+
+impl Format for TextTokens {
+    const NAME: &'static str = "text_tokens";
+    type Options = TextTokenOptions;
+
+    fn sniff(&self, _: &[u8], _: &Path) -> bool {
+        false
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+
+    format_has!(small_samples, saved_index);
+
+    fn needs_options(&self) -> bool {
+        true
+    }
+
+    fn paths<'o>(&self, options: &'o mut TextTokenOptions) -> Vec<&'o mut PathBuf> {
+        vec![&mut options.tokenizer]
+    }
+
+    fn faults(&self, options: &TextTokenOptions) -> Vec<String> {
+        let mut faults = options.of_tokens(0).faults();
+        if options.tokenizer.as_os_str().is_empty() {
+            faults.push("tokenizer: name the file, such as tokenizer.json".to_owned());
+        }
+        faults
+    }
+
+    fn needs_shuffle(&self, options: &TextTokenOptions) -> bool {
+        options.of_tokens(0).cut == TokenCut::Random
+    }
+
+    fn samples_per_epoch(&self, options: &TextTokenOptions, choice: u64) -> Option<u64> {
+        options.of_tokens(0).samples_per_epoch(choice)
+    }
+
+    /// Windows side by side hold every token that windows at every place hold.
+    fn make_plain(&self, options: &mut TextTokenOptions) {
+        if options.cut == super::TextCut::Random {
+            options.cut = super::TextCut::Contiguous;
+        }
+    }
+
+    fn open(&self, options: &TextTokenOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        Ok(Opened::reader(Reader::open(options, &[at.path.to_owned()], at)?))
+    }
+
+    fn open_many(&self, options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        Ok(Opened::reader(Reader::open(options, paths, at)?))
+    }
+}
