@@ -23,6 +23,7 @@ use ringfeed::read::{
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::{StreamSource, Transformed};
+use ringfeed::stats::Trace;
 use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarField, TarOptions, TarReader};
 use ringfeed::tensor::Extents;
@@ -100,6 +101,20 @@ fn memory_sources_allocate_nothing_per_batch() {
         let reader = MemoryReader::new("x", Role::Feature, &[10], values.clone()).unwrap();
         ReaderSource::new(reader.dtype(DType::F32).unwrap()).batch_size(64).shuffle(1)
     });
+}
+
+#[test]
+fn a_trace_allocates_nothing_per_batch() {
+    let _turn = turn();
+    let values: std::sync::Arc<[u8]> = (0..100_000u32).map(|i| i as u8).collect();
+    let source = || ReaderSource::new(MemoryReader::new("x", Role::Feature, &[10], values.clone()).unwrap());
+    // Of fewer events than there are, so that old ones go.
+    let workspace = || Workspace::builder().workers(2).trace(Trace::with_events(100)).build().unwrap();
+    let mut ahead = AsyncDataSetIterator::new(source().batch_size(64), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut ahead));
+    drop(ahead);
+    let mut shielded = AsyncShieldDataSetIterator::new(source().batch_size(64), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut shielded));
 }
 
 #[test]

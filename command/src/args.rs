@@ -369,6 +369,9 @@ pub(crate) struct BenchArgs {
     /// Write a report of the run: a page that needs nothing else (.html), or data (.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write what every thread did when, as a trace for ui.perfetto.dev or Chrome: the last 131,072 events
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,7 +9,9 @@ use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
 use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::Headspace;
-use ringfeed::stats::{DamageStats, QueueStats, RingStats, SlowSample, StageStats, TrainerStats, Verdict, WorkerStats};
+use ringfeed::stats::{
+    DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Verdict, WorkerStats,
+};
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
 use serde::Serialize;
@@ -55,6 +57,9 @@ pub(crate) struct Measurement {
     upload: Option<UploadMeasurement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headspace: Option<Headspace>,
+    /// Events that the trace holds, and older ones that it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_events: Option<(u64, u64)>,
     ring: RingStats,
     /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
     memory_bytes: u64,
@@ -66,11 +71,16 @@ const IMAGE_SIZE: u32 = 224;
 
 /// Reads the data set epoch by epoch.
 pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
-    let config = settings(args)?;
+    let mut config = settings(args)?;
+    let trace = args.trace.as_ref().map(Trace::to_file).transpose()?;
+    if trace.is_some() {
+        config.trace = None;
+    }
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
     let loader = loader(config.clone());
-    let mut batches = while_working("opening", || upload::batches(&loader, args.device, args.convert()))?;
+    let mut batches =
+        while_working("opening", || upload::batches(&loader, args.device, args.convert(), trace.as_ref()))?;
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;
     let mut epoch = |batches: &mut dyn Batches| -> Result<()> {
@@ -111,6 +121,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
         report.about("step", format!("{} ms", args.step_ms)).save(file)?;
     }
+    let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
     let headspace = match args.headspace {
         false => None,
         true => {
@@ -141,6 +152,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         damage: stats.damage.clone(),
         upload,
         headspace,
+        trace_events: trace,
         verdict: stats.verdict(),
         trainer: stats.trainer.clone(),
         stages: stats.stages.clone(),
@@ -331,6 +343,9 @@ impl Report for Measurement {
         }
         if let Some(headspace) = &self.headspace {
             line("headspace", headspace.to_string());
+        }
+        if let Some((events, dropped)) = self.trace_events {
+            line("trace", format!("{}, {} older ones dropped", things(events, "event"), count(dropped)));
         }
         if self.skipped > 0 {
             line("skipped", things(self.skipped, "bad record"));

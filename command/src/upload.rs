@@ -7,6 +7,8 @@ use ringfeed::device::{
 };
 use ringfeed::settings::MemoryKind;
 use ringfeed::source::Replay;
+use ringfeed::stats::Trace;
+use ringfeed::workspace::WorkspaceBuilder;
 use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats};
 use serde::Serialize;
 
@@ -62,13 +64,18 @@ pub(crate) fn batches(
     loader: &Loader,
     device: Option<DeviceName>,
     convert: Option<FloatType>,
+    trace: Option<&Trace>,
 ) -> Result<Box<dyn Batches>> {
+    let mut builder = loader.workspace_builder()?;
+    if let Some(trace) = trace {
+        builder = builder.trace(trace.clone());
+    }
     match device {
-        None => Ok(Box::new(OnHost(loader.build()?))),
-        Some(DeviceName::Host) => OnDevice::start(loader, HostDevice::new(), convert),
+        None => Ok(Box::new(OnHost(loader.build_in(&builder.build()?)?))),
+        Some(DeviceName::Host) => OnDevice::start(loader, builder, HostDevice::new(), convert),
         #[cfg(feature = "cuda")]
         Some(DeviceName::Cuda(ordinal)) => {
-            OnDevice::start(loader, ringfeed::device::CudaDevice::open(ordinal)?, convert)
+            OnDevice::start(loader, builder, ringfeed::device::CudaDevice::open(ordinal)?, convert)
         }
         #[cfg(not(feature = "cuda"))]
         Some(DeviceName::Cuda(ordinal)) => {
@@ -122,8 +129,12 @@ struct OnDevice<D: Device> {
 }
 
 impl<D: Device> OnDevice<D> {
-    fn start(loader: &Loader, device: D, convert: Option<FloatType>) -> Result<Box<dyn Batches>> {
-        let mut builder = loader.workspace_builder()?;
+    fn start(
+        loader: &Loader,
+        mut builder: WorkspaceBuilder,
+        device: D,
+        convert: Option<FloatType>,
+    ) -> Result<Box<dyn Batches>> {
         if loader.config().memory.kind == MemoryKind::default() {
             builder = builder.pages(device.pages());
         }

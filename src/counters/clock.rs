@@ -21,6 +21,11 @@ impl Lap {
         Self { wall: Instant::now(), cpu: if with_cpu { thread_cpu() } else { None } }
     }
 
+    /// When it was.
+    pub(crate) fn at(self) -> Instant {
+        self.wall
+    }
+
     /// What was spent from here to `later`.
     pub(crate) fn to(self, later: Self) -> Spent {
         Spent {

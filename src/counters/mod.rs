@@ -7,6 +7,7 @@ mod bytes_read;
 mod clock;
 mod damage;
 mod histogram;
+mod recorder;
 mod slowest;
 mod timeline;
 mod trainer;
@@ -18,6 +19,7 @@ pub(crate) use bytes_read::BytesRead;
 pub(crate) use clock::{Lap, Spent, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
+pub(crate) use recorder::{Event, Kind, Recorder, Spans, Tracer, Track};
 pub(crate) use slowest::{Slow, Slowest};
 pub(crate) use timeline::{Moment, Timeline};
 pub(crate) use trainer::{TrainerClock, TrainerCounter};
@@ -100,6 +102,8 @@ pub(crate) struct QueueCounter {
 /// All figures of one iterator.
 #[derive(Debug)]
 pub(crate) struct Counters {
+    /// Writes down what happens when, if somebody wants to know.
+    pub(crate) trace: Option<Tracer>,
     pub(crate) plan: StageCounter,
     pub(crate) read: StageCounter,
     pub(crate) decode: StageCounter,
@@ -133,8 +137,9 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(trace: Option<Tracer>) -> Self {
         Self {
+            trace,
             plan: StageCounter::new(),
             read: StageCounter::new(),
             decode: StageCounter::new(),
@@ -175,7 +180,11 @@ impl Counters {
     }
 
     pub(crate) fn trainer_waited(&self, since: Instant) {
-        add(&self.trainer.wait_ns, since.elapsed());
+        let now = Instant::now();
+        add(&self.trainer.wait_ns, now.saturating_duration_since(since));
+        if let Some(trace) = &self.trace {
+            trace.record(Kind::Wait, trace.trainer(), (since, now), None, 0);
+        }
     }
 }
 

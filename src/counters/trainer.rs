@@ -47,8 +47,8 @@ pub(crate) struct TrainerClock {
 }
 
 impl TrainerClock {
-    /// The trainer asks for a batch.
-    pub(crate) fn enter(&mut self, counter: &TrainerCounter) {
+    /// The trainer asks for a batch: when that is.
+    pub(crate) fn enter(&mut self, counter: &TrainerCounter) -> Instant {
         let (now, waited) = (Instant::now(), counter.waited());
         if let Some((left, waited_then)) = self.left {
             // It may have waited outside of `next`, too.
@@ -57,6 +57,7 @@ impl TrainerClock {
             counter.steps.record(step, 1);
         }
         self.entered = Some((now, waited));
+        now
     }
 
     /// The trainer gets an answer, a batch or something else: when that is.

@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::counters::{BytesRead, Counters, Lap};
+use crate::counters::{BytesRead, Counters, Lap, Spans};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::order::epoch_key;
@@ -22,9 +22,8 @@ pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, &mu
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stop` is looked at between rows; a stopped share is left as it is: `false`. A row takes `row_ns` nanoseconds, as far as is
+/// `stop` is looked at between rows; a stopped share is left as it is, which is not whole. A row takes `row_ns` nanoseconds, as far as is
 /// known: rows that take long are timed one by one.
-#[must_use]
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
@@ -33,7 +32,7 @@ pub(crate) fn fill_rows(
     stop: &AtomicBool,
     row_ns: u64,
     fetch: &mut Fetch<'_>,
-) -> bool {
+) -> Filled {
     // What was read before was for others.
     BytesRead::take();
     let rows = share.rows();
@@ -57,9 +56,17 @@ pub(crate) fn fill_rows(
     }
     note_damage(batch, scratch);
     counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
-    scratch.worked(job.count(counters, begin, fetched));
+    let spans = job.count(counters, begin, fetched);
+    scratch.worked(spans.end.saturating_duration_since(spans.begin));
     counters.read.read(BytesRead::take());
-    !stop.load(Ordering::Acquire)
+    Filled { is_whole: !stop.load(Ordering::Acquire), spans }
+}
+
+/// What became of a share.
+#[must_use]
+pub(crate) struct Filled {
+    pub(crate) is_whole: bool,
+    pub(crate) spans: Spans,
 }
 
 /// Fetches on the calling thread.

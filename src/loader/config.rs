@@ -162,6 +162,9 @@ pub struct LoaderConfig {
     /// Whether batches are made without prefetch, on the caller's thread.
     #[serde(default)]
     pub shield: bool,
+    /// A file for a [`Trace`](crate::stats::Trace) of what every thread does when, written when iterator and workspace drop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
     /// Batch memory.
     #[serde(default)]
     pub memory: MemoryConfig,
@@ -297,6 +300,7 @@ impl Default for LoaderConfig {
             across_epochs: default_across_epochs(),
             fetch_limit: None,
             shield: false,
+            trace: None,
             memory: MemoryConfig::default(),
         }
     }
@@ -385,6 +389,7 @@ impl LoaderConfig {
             NormaliserConfig::File(path) => Some(path),
             NormaliserConfig::Inline(_) => None,
         });
+        let files = files.chain(self.trace.as_mut());
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
         let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));

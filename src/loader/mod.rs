@@ -32,6 +32,7 @@ use crate::read::{
     Tokens,
 };
 
+use crate::stats::Trace;
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
 
@@ -486,6 +487,13 @@ impl Loader {
         self
     }
 
+    /// Writes a [`Trace`] of what every thread does when to this file, once iterator and workspace drop. Default: no.
+    #[must_use]
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.trace = Some(path.into());
+        self
+    }
+
     /// Most bytes of memory for the ring, row indexes and unpacked files together. Default: unlimited.
     #[must_use]
     pub fn budget(mut self, bytes: u64) -> Self {
@@ -598,6 +606,9 @@ impl Loader {
         }
         if let Some(limit) = self.config.fetch_limit {
             builder = builder.fetch_limit(limit);
+        }
+        if let Some(path) = &self.config.trace {
+            builder = builder.trace(Trace::to_file(path)?);
         }
         if let Some(bytes) = memory.budget_bytes {
             builder = builder.budget(MemoryBudget::new(bytes));

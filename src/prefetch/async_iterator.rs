@@ -52,8 +52,8 @@ impl AsyncDataSetIterator {
         let mut opened = Box::new(source).open()?;
         let (ring, first) = workspace.prepare(&mut opened)?;
         let pool = workspace.pool()?;
-        let counters = Arc::new(Counters::new());
         let config = workspace.config();
+        let counters = Arc::new(Counters::new(config.tracer()));
         let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, true);
         let session = Arc::new(Session::new(SessionParts {
             filler: opened.filler.clone(),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::counters::{Counters, TrainerClock};
+use crate::counters::{Counters, Kind, TrainerClock};
 use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, caught, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
@@ -16,6 +17,9 @@ pub(super) struct Delivery {
     schema: Arc<Schema>,
     counters: Arc<Counters>,
     clock: TrainerClock,
+    /// When the trainer asked, and when it got which batch.
+    entered: Option<Instant>,
+    given: Option<(Instant, u64)>,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
     fingerprint: Fingerprint,
@@ -41,6 +45,8 @@ impl Delivery {
             schema: opened.filler.schema().clone(),
             counters,
             clock: TrainerClock::default(),
+            entered: None,
+            given: None,
             batches_per_epoch: opened.batches,
             repeatable: opened.repeatable,
             fingerprint: opened.fingerprint,
@@ -66,11 +72,19 @@ impl Delivery {
 
     /// The trainer asks for a batch.
     pub(super) fn asked(&mut self) {
-        self.clock.enter(&self.counters.trainer);
+        let now = self.clock.enter(&self.counters.trainer);
+        self.entered = Some(now);
+        if let (Some(trace), Some((given, batch))) = (&self.counters.trace, self.given.take()) {
+            trace.record(Kind::Step, trace.trainer(), (given, now), Some(batch), 0);
+        }
     }
 
     /// What `next` answers to the batch that comes next in order.
     pub(super) fn deliver(&mut self, taken: Taken) -> Option<Result<DataSet>> {
+        let ticket = match &taken {
+            Taken::Batch(draft) => Some(draft.payload().ticket),
+            _ => None,
+        };
         let delivered = match taken {
             Taken::Exhausted(error) => {
                 self.clock.leave(&self.counters.trainer, false);
@@ -89,6 +103,11 @@ impl Delivery {
         self.silent = delivered.is_none();
         let now = self.clock.leave(&self.counters.trainer, !self.done);
         self.counters.note_moment(now);
+        if let (Some(trace), Some(entered)) = (&self.counters.trace, self.entered) {
+            let samples = delivered.as_ref().and_then(|item| item.as_ref().ok()).map_or(0, DataSet::len);
+            trace.record(Kind::Next, trace.trainer(), (entered, now), ticket, samples);
+            self.given = ticket.map(|ticket| (now, ticket));
+        }
         delivered
     }
 

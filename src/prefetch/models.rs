@@ -66,7 +66,7 @@ fn session(slots: usize, prefetch: usize) -> Arc<Session> {
     let endless = Duration::from_secs(1 << 20);
     Arc::new(Session::new(SessionParts {
         filler: Arc::new(Numbers(Arc::new(schema))),
-        counters: Arc::new(Counters::new()),
+        counters: Arc::new(Counters::new(None)),
         ring: ring.unwrap(),
         policy: BadRecords::Fail,
         first: Some(plan(0)),

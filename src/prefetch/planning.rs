@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{BytesRead, Lap};
+use crate::counters::{BytesRead, Kind, Lap};
 use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -86,6 +86,7 @@ impl Planning {
                     self.session.counters.plan.busy(spent, rows);
                     self.session.counters.plan.times.record(spent.wall, 1);
                     self.session.counters.plan.read(BytesRead::take());
+                    self.record(Kind::Plan, (begin.at(), begin.at() + spent.wall), None, rows);
                     self.scratch.worked(spent.wall);
                     match planned {
                         Ok(Some(plan)) => self.fill(plan),
@@ -126,7 +127,11 @@ impl Planning {
         let spent = begin.elapsed();
         session.counters.plan.busy(spent, 0);
         self.scratch.worked(spent.wall);
+        let asked = begin.at() + spent.wall;
         let Some(mut draft) = session.slot(self.layout.bytes())? else { return Ok(Some(plan)) };
+        if session.counters.trace.is_some() {
+            self.record(Kind::SlotWait, (asked, Instant::now()), None, plan.rows());
+        }
         let batch = draft.payload_mut();
         let mut used = batch.begin(plan);
         used.clear();
@@ -148,8 +153,18 @@ impl Planning {
         // From here on the window waits for the batch: no code of the user's runs before its shares are on their way.
         let Some(ticket) = session.bind() else { return Ok(Some(draft.payload_mut().take_plan())) };
         draft.payload_mut().ticket = ticket;
+        let samples = draft.payload().layout.rows();
         draft.split(rows, |share| self.jobs.send(Job::fill(session.clone(), share)));
+        if session.counters.trace.is_some() {
+            self.record(Kind::Bind, (begin.at(), Instant::now()), Some(ticket), samples);
+        }
         Ok(None)
+    }
+
+    fn record(&self, kind: Kind, span: (Instant, Instant), batch: Option<u64>, samples: usize) {
+        if let Some(trace) = &self.session.counters.trace {
+            trace.record(kind, trace.planning(), span, batch, samples);
+        }
     }
 
     fn measure(&mut self, plan: &mut BatchPlan) -> Result<Extents> {

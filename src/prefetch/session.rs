@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::counters::{Counters, add};
+use crate::counters::{Counters, Kind, Track, add};
 use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, caught, fetch_directly, settle_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -132,6 +132,13 @@ impl Window {
         now
     }
 
+    /// Writes down how many batches are ready and being filled from now on, if there is a trace.
+    fn trace_levels(&self, counters: &Counters, now: Instant) {
+        if let Some(trace) = &counters.trace {
+            trace.record_levels(now, self.levels.ready, self.in_flight);
+        }
+    }
+
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
     fn has_room(&self, limit: usize) -> bool {
@@ -201,10 +208,11 @@ impl Session {
             match window.entries.front() {
                 Some(Entry::Filling) => deadline = None,
                 Some(_) => {
-                    window.trainer_waits(&self.counters, false);
+                    let now = window.trainer_waits(&self.counters, false);
                     let entry = window.entries.pop_front();
                     if matches!(entry, Some(Entry::Filled(_))) {
                         window.levels.ready -= 1;
+                        window.trace_levels(&self.counters, now);
                     }
                     window.first_ticket += 1;
                     self.go.notify_one();
@@ -508,9 +516,10 @@ impl Session {
         if window.wanted != Wanted::Run {
             return None;
         }
-        window.note(&self.counters);
+        let now = window.note(&self.counters);
         window.entries.push_back(Entry::Filling);
         window.in_flight += 1;
+        window.trace_levels(&self.counters, now);
         Some(window.first_ticket + window.entries.len() as u64 - 1)
     }
 
@@ -548,6 +557,7 @@ impl Session {
     /// All shares of a batch were given back.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
+            let begin = self.counters.trace.as_ref().map(|_| Instant::now());
             let settled = caught(|| {
                 self.with_fetch(worker, |fetch| {
                     settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
@@ -555,12 +565,16 @@ impl Session {
                 Ok(())
             });
             draft.payload_mut().plan.requested = None;
+            if let (Some(trace), Some(begin)) = (&self.counters.trace, begin) {
+                let (span, batch) = ((begin, Instant::now()), draft.payload());
+                trace.record(Kind::Settle, Track::Worker(worker as u32), span, Some(batch.ticket), batch.plan.rows());
+            }
             if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure)) {
                 draft.payload().fail(error);
             }
         }
         let mut window = self.window.lock();
-        window.note(&self.counters);
+        let now = window.note(&self.counters);
         window.in_flight -= 1;
         let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
         if window.wanted == Wanted::Close {
@@ -569,6 +583,7 @@ impl Session {
         } else {
             window.entries[place] = Entry::Filled(draft);
             window.levels.ready += 1;
+            window.trace_levels(&self.counters, now);
         }
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();

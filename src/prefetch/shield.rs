@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{BytesRead, Counters, Lap};
+use crate::counters::{BytesRead, Counters, Kind, Lap};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
     caught, fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -73,6 +73,8 @@ pub struct AsyncShieldDataSetIterator {
     terms: PlanTerms,
     /// Time that a row of the last batch took.
     row_ns: u64,
+    /// Batches that were begun.
+    made: u64,
     ended: bool,
 }
 
@@ -95,13 +97,14 @@ impl AsyncShieldDataSetIterator {
     pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
         let mut opened = Box::new(source).open()?;
         let (ring, planned) = workspace.prepare(&mut opened)?;
-        let counters = Arc::new(Counters::new());
+        let counters = Arc::new(Counters::new(workspace.config().tracer()));
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),
             figures: Figures::new(&opened, counters.clone(), ring.clone(), workspace, false),
             ended: planned.is_none(),
             terms: workspace.terms(&opened),
             row_ns: 0,
+            made: 0,
             planner: opened.planner,
             filler: opened.filler,
             counters,
@@ -127,6 +130,10 @@ impl AsyncShieldDataSetIterator {
                 self.counters.plan.busy(spent, plan.rows());
                 self.counters.plan.times.record(spent.wall, 1);
                 self.counters.plan.read(BytesRead::take());
+                if let Some(trace) = &self.counters.trace {
+                    let span = (begin.at(), begin.at() + spent.wall);
+                    trace.record(Kind::Plan, trace.trainer(), span, None, plan.rows());
+                }
                 if !planned {
                     self.spare = plan;
                     self.ended = true;
@@ -155,6 +162,8 @@ impl AsyncShieldDataSetIterator {
         };
         let batch = draft.payload_mut();
         self.spare = batch.begin(plan);
+        batch.ticket = self.made;
+        self.made += 1;
         self.spare.clear();
         std::mem::swap(&mut batch.layout, &mut self.layout);
         let mut made = None;
@@ -162,10 +171,11 @@ impl AsyncShieldDataSetIterator {
         draft.split(rows, |mut share| {
             let (filler, scratch) = (&*self.filler, &mut self.scratch);
             let (counters, begin) = (&self.counters, Instant::now());
-            made = match fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns, &mut fetch_directly) {
-                true => share.finish(),
-                false => share.abandon(),
-            };
+            let filled = fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns, &mut fetch_directly);
+            if let Some(trace) = &counters.trace {
+                trace.record_job(trace.trainer(), filled.spans, share.payload().ticket, rows);
+            }
+            made = if filled.is_whole { share.finish() } else { share.abandon() };
             self.row_ns = begin.elapsed().as_nanos() as u64 / rows as u64;
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::counters::{BytesRead, add, thread_cpu};
+use crate::counters::{BytesRead, Kind, Track, add, thread_cpu};
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -104,7 +104,11 @@ impl Filling {
             let mut whole = false;
             session.with_fetch(worker, |fetch| {
                 let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
-                whole = fill_rows(filler, &mut share, &mut scratch, counters, stop, before, fetch);
+                let filled = fill_rows(filler, &mut share, &mut scratch, counters, stop, before, fetch);
+                whole = filled.is_whole;
+                if let Some(trace) = &counters.trace {
+                    trace.record_job(Track::Worker(worker as u32), filled.spans, share.payload().ticket, rows as usize);
+                }
             });
             Ok(whole)
         });
@@ -139,12 +143,17 @@ impl Portion {
         let Some(measuring) = self.measuring.take() else { return };
         let session = &*self.session;
         let mut scratch = session.take_scratch(worker);
+        let begin = Instant::now();
         let measured = caught(|| {
             let _span = tracing::trace_span!("measure", rows = self.rows.len(), worker).entered();
             BytesRead::take();
             measuring.run(session, self.rows.clone(), &mut scratch)
         });
         session.counters.read.read(BytesRead::take());
+        if let Some(trace) = &session.counters.trace {
+            let span = (begin, Instant::now());
+            trace.record(Kind::Measure, Track::Worker(worker as u32), span, None, self.rows.len());
+        }
         session.keep_scratch(worker, scratch);
         measuring.report(measured);
     }

@@ -2,12 +2,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use crate::counters::Tracer;
 use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
+use crate::stats::Trace;
 use crate::sync::{Condvar, Mutex};
 
 use super::fetch_limit::FetchLimit;
@@ -76,6 +78,7 @@ pub struct WorkspaceBuilder {
     across_epochs: bool,
     fetch_limit: Option<FetchLimit>,
     manners: Arc<Manners>,
+    trace: Option<Trace>,
 }
 
 impl Default for Workspace {
@@ -101,6 +104,7 @@ impl Workspace {
             across_epochs: true,
             fetch_limit: None,
             manners: Arc::default(),
+            trace: None,
         }
     }
 
@@ -393,6 +397,13 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// Writes down what every thread does when, for all iterators of the workspace. Default: no.
+    #[must_use]
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
     /// Fills each slot with this byte before every fill, so that whatever a decoder leaves unwritten shows.
     #[must_use]
     pub fn poison(mut self, byte: u8) -> Self {
@@ -454,6 +465,11 @@ impl WorkspaceBuilder {
 
     pub(super) fn fetch_limit_of_a_sample(&self) -> Option<FetchLimit> {
         self.fetch_limit
+    }
+
+    /// For the next iterator, if there is a trace.
+    pub(super) fn tracer(&self) -> Option<Tracer> {
+        self.trace.as_ref().map(Trace::tracer)
     }
 
     pub(super) fn is_running_on(&self) -> bool {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::counters::{Counters, Lap, Spent};
+use crate::counters::{Counters, Lap, Spans, Spent};
 use crate::error::{Error, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
@@ -23,6 +23,9 @@ pub struct Job<'a> {
     with_cpu: bool,
     read_late: Spent,
     transformed: Spent,
+    /// The last of each.
+    read_late_in: Option<(Instant, Instant)>,
+    transformed_in: Option<(Instant, Instant)>,
     watch: Option<Watch>,
 }
 
@@ -79,6 +82,8 @@ impl<'a> Job<'a> {
             with_cpu: false,
             read_late: Spent::default(),
             transformed: Spent::default(),
+            read_late_in: None,
+            transformed_in: None,
             watch: None,
         }
     }
@@ -184,16 +189,20 @@ impl<'a> Job<'a> {
 
     /// Counts time for reading that passes while the job is decoded: that of a reader which reads straight into rows.
     pub(crate) fn read_since(&mut self, begin: Lap) {
-        self.read_late = self.read_late.plus(begin.elapsed());
+        let end = self.lap();
+        self.read_late = self.read_late.plus(begin.to(end));
+        self.read_late_in = Some((begin.at(), end.at()));
     }
 
     /// Counts time for transforms that passes while the job is decoded.
     pub(crate) fn transformed_since(&mut self, begin: Lap) {
-        self.transformed = self.transformed.plus(begin.elapsed());
+        let end = self.lap();
+        self.transformed = self.transformed.plus(begin.to(end));
+        self.transformed_in = Some((begin.at(), end.at()));
     }
 
-    /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says how long that was.
-    pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Duration {
+    /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says when that was.
+    pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Spans {
         let end = self.lap();
         let decoded = read.to(end).minus(self.read_late).minus(self.transformed);
         let spent = [begin.to(read).plus(self.read_late), decoded, self.transformed];
@@ -218,7 +227,13 @@ impl<'a> Job<'a> {
                 stages().zip(spent).for_each(|(stage, spent)| stage.times.record(each(spent), samples as u64));
             }
         }
-        begin.to(end).wall
+        Spans {
+            begin: begin.at(),
+            read: read.at(),
+            read_late: self.read_late_in,
+            transformed: self.transformed_in,
+            end: end.at(),
+        }
     }
 
     #[inline]

@@ -42,6 +42,11 @@ impl StatsHandle {
         Self(weak)
     }
 
+    /// Whether the iterator is still there.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     /// The figures so far; `None` once the iterator is gone. Nothing waits for it but another thread that reads figures, or a
     /// thread at work for the moment in which it hands a slot over.
     pub fn stats(&self) -> Option<Stats> {
@@ -71,6 +76,6 @@ impl Default for StatsHandle {
 
 impl fmt::Debug for StatsHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsHandle").field("is_alive", &(self.0.strong_count() > 0)).finish()
+        f.debug_struct("StatsHandle").field("is_alive", &self.is_alive()).finish()
     }
 }

@@ -8,6 +8,7 @@ mod handle;
 mod parts;
 mod show;
 mod times;
+mod trace;
 mod upload;
 mod verdict;
 
@@ -22,6 +23,7 @@ pub use crate::ring::RingStats;
 pub use handle::{Figures, StatsHandle};
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
 pub use times::Times;
+pub use trace::Trace;
 pub use upload::UploadStats;
 pub use verdict::{Change, Limit, Verdict};
 

@@ -1,0 +1,288 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+use super::nanoseconds;
+
+/// What a thread did for some time, or how full the ring was at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plan,
+    Bind,
+    SlotWait,
+    Measure,
+    Fill,
+    Read,
+    Decode,
+    Transform,
+    Settle,
+    Next,
+    Wait,
+    Step,
+    /// No time: how many batches are ready and being filled from then on.
+    Levels,
+}
+
+impl Kind {
+    const ALL: [Self; 13] = [
+        Self::Plan,
+        Self::Bind,
+        Self::SlotWait,
+        Self::Measure,
+        Self::Fill,
+        Self::Read,
+        Self::Decode,
+        Self::Transform,
+        Self::Settle,
+        Self::Next,
+        Self::Wait,
+        Self::Step,
+        Self::Levels,
+    ];
+}
+
+/// Who did something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Track {
+    /// Whoever asks this iterator for batches.
+    Trainer(u32),
+    /// The thread that plans for this iterator.
+    Planning(u32),
+    Worker(u32),
+}
+
+/// Something that was recorded. Times are nanoseconds since the recorder was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    pub(crate) track: Track,
+    pub(crate) iterator: u32,
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    /// The ticket of the batch that it was about; of levels, how many are ready.
+    pub(crate) batch: Option<u64>,
+    /// How many samples; of levels, how many batches are being filled.
+    pub(crate) count: u32,
+}
+
+/// The batch of an event that is about none.
+const NO_BATCH: u64 = u64::MAX;
+
+/// The last events, in a fixed number of places that any thread writes to without waiting.
+pub(crate) struct Recorder {
+    begin: Instant,
+    places: Box<[Place]>,
+    next: AtomicU64,
+    iterators: AtomicU64,
+}
+
+/// A place for an event. The mark is odd while it is written, and says afterwards which event it is.
+#[derive(Debug, Default)]
+struct Place {
+    mark: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+const WORDS: usize = 5;
+
+impl Recorder {
+    pub(crate) fn new(events: usize) -> Self {
+        Self {
+            begin: Instant::now(),
+            places: (0..events.max(1)).map(|_| Place::default()).collect(),
+            next: AtomicU64::new(0),
+            iterators: AtomicU64::new(0),
+        }
+    }
+
+    fn since_begin(&self, time: Instant) -> u64 {
+        nanoseconds(time.saturating_duration_since(self.begin))
+    }
+
+    fn put(&self, words: [u64; WORDS]) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let place = &self.places[(number % self.places.len() as u64) as usize];
+        let mark = place.mark.load(Ordering::Relaxed);
+        let (writing, written) = (2 * number + 1, 2 * number + 2);
+        // Where another thread is still at it, a whole round late, or was here a round early, this event is the one to be lost.
+        if !mark.is_multiple_of(2)
+            || mark > writing
+            || place.mark.compare_exchange(mark, writing, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        fence(Ordering::Release);
+        place.words.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+        place.mark.store(written, Ordering::Release);
+    }
+
+    /// The events that are kept, in the order in which they ended, and how many are not.
+    pub(crate) fn read(&self) -> (Vec<Event>, u64) {
+        let recorded = self.next.load(Ordering::Acquire);
+        let first = recorded.saturating_sub(self.places.len() as u64);
+        let event = |number: u64| {
+            let place = &self.places[(number % self.places.len() as u64) as usize];
+            let before = place.mark.load(Ordering::Acquire);
+            let words = place.words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            let is_whole = before == 2 * number + 2 && place.mark.load(Ordering::Relaxed) == before;
+            is_whole.then(|| Event::of(words)).flatten()
+        };
+        let events: Vec<Event> = (first..recorded).filter_map(event).collect();
+        let lost = recorded - events.len() as u64;
+        (events, lost)
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("places", &self.places.len()).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Event {
+    fn of([begin_ns, end_ns, batch, about, who]: [u64; WORDS]) -> Option<Self> {
+        let (iterator, number) = ((who >> 32) as u32, who as u32);
+        let track = match about >> 40 {
+            0 => Track::Trainer(number),
+            1 => Track::Planning(number),
+            _ => Track::Worker(number),
+        };
+        let kind = *Kind::ALL.get((about >> 32) as usize & 0xff)?;
+        let batch = (batch != NO_BATCH).then_some(batch);
+        Some(Self { kind, track, iterator, begin_ns, end_ns, batch, count: about as u32 })
+    }
+
+    fn words(self) -> [u64; WORDS] {
+        let (who, number) = match self.track {
+            Track::Trainer(number) => (0, number),
+            Track::Planning(number) => (1, number),
+            Track::Worker(number) => (2, number),
+        };
+        let about = who << 40 | (self.kind as u64) << 32 | u64::from(self.count);
+        let batch = self.batch.unwrap_or(NO_BATCH);
+        [self.begin_ns, self.end_ns, batch, about, u64::from(self.iterator) << 32 | u64::from(number)]
+    }
+}
+
+/// Writes down what becomes of one iterator's batches.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracer {
+    recorder: Arc<Recorder>,
+    iterator: u32,
+}
+
+/// When a job did what: the job as a whole, until when it read, and what it read or transformed after that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    pub(crate) begin: Instant,
+    pub(crate) read: Instant,
+    pub(crate) read_late: Option<(Instant, Instant)>,
+    pub(crate) transformed: Option<(Instant, Instant)>,
+    pub(crate) end: Instant,
+}
+
+impl Tracer {
+    /// Of the next iterator.
+    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
+        let iterator = recorder.iterators.fetch_add(1, Ordering::Relaxed) as u32;
+        Self { recorder, iterator }
+    }
+
+    pub(crate) fn trainer(&self) -> Track {
+        Track::Trainer(self.iterator)
+    }
+
+    pub(crate) fn planning(&self) -> Track {
+        Track::Planning(self.iterator)
+    }
+
+    pub(crate) fn record(
+        &self,
+        kind: Kind,
+        track: Track,
+        (begin, end): (Instant, Instant),
+        batch: Option<u64>,
+        samples: usize,
+    ) {
+        let (begin_ns, end_ns) = (self.recorder.since_begin(begin), self.recorder.since_begin(end));
+        let count = u32::try_from(samples).unwrap_or(u32::MAX);
+        let event = Event { kind, track, iterator: self.iterator, begin_ns, end_ns, batch, count };
+        self.recorder.put(event.words());
+    }
+
+    /// A job on some samples of a batch is done.
+    pub(crate) fn record_job(&self, track: Track, spans: Spans, batch: u64, samples: usize) {
+        let record = |kind, span| self.record(kind, track, span, Some(batch), samples);
+        record(Kind::Fill, (spans.begin, spans.end));
+        record(Kind::Read, (spans.begin, spans.read));
+        record(Kind::Decode, (spans.read, spans.end));
+        if let Some(span) = spans.read_late {
+            record(Kind::Read, span);
+        }
+        if let Some(span) = spans.transformed {
+            record(Kind::Transform, span);
+        }
+    }
+
+    /// So many batches are ready and being filled from now on.
+    pub(crate) fn record_levels(&self, now: Instant, ready: usize, filling: usize) {
+        self.record(Kind::Levels, self.trainer(), (now, now), Some(ready as u64), filling);
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn events_come_back_as_they_were_and_the_oldest_go() {
+        let tracer = Tracer::new(Arc::new(Recorder::new(10)));
+        assert_eq!(Tracer::new(tracer.recorder.clone()).iterator, 1);
+        let begin = tracer.recorder.begin;
+        let at = |ns| begin + Duration::from_nanos(ns);
+        for (nth, kind) in Kind::ALL.into_iter().enumerate() {
+            let track = [tracer.trainer(), tracer.planning(), Track::Worker(4096)][nth % 3];
+            let batch = (nth % 2 == 0).then_some(nth as u64);
+            tracer.record(kind, track, (at(nth as u64), at(u64::from(u32::MAX) * 9)), batch, nth * 1000);
+        }
+        let (events, lost) = tracer.recorder.read();
+        assert_eq!((events.len(), lost), (10, 3));
+        for (event, nth) in events.iter().zip(3..) {
+            assert_eq!((event.kind, event.begin_ns), (Kind::ALL[nth as usize], nth));
+            assert_eq!((event.end_ns, u64::from(event.count)), (u64::from(u32::MAX) * 9, nth * 1000));
+            assert_eq!(event.batch, nth.is_multiple_of(2).then_some(nth));
+            let tracks = [Track::Trainer(0), Track::Planning(0), Track::Worker(4096)];
+            assert_eq!(event.track, tracks[nth as usize % 3]);
+        }
+    }
+
+    #[test]
+    fn no_event_is_made_of_two_however_many_threads_write() {
+        let recorder = Arc::new(Recorder::new(7));
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let tracer = Tracer::new(recorder.clone());
+                scope.spawn(move || {
+                    for nth in 0..5000 {
+                        let time = tracer.recorder.begin + Duration::from_nanos(nth);
+                        tracer.record(Kind::Fill, Track::Worker(worker), (time, time), Some(nth), nth as usize);
+                    }
+                });
+            }
+            for _ in 0..1000 {
+                let (events, _) = recorder.read();
+                for event in events {
+                    let parts = [event.begin_ns, event.end_ns, event.count.into()];
+                    assert!(parts.iter().all(|part| Some(*part) == event.batch), "{event:?}");
+                }
+            }
+        });
+        let (events, lost) = recorder.read();
+        assert_eq!(events.len() as u64 + lost, 20_000);
+        assert!(!events.is_empty());
+    }
+}
