@@ -7,6 +7,7 @@ pub mod device;
 mod dtype;
 mod error;
 mod files;
+mod filter;
 mod layout;
 mod loader;
 pub mod memory;

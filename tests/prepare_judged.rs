@@ -71,6 +71,11 @@ fn odd_columns_become_what_scikit_learn_and_pandas_make_of_them() {
     compare(Path::new("fixtures/prepare"));
 }
 
+#[test]
+fn joined_and_derived_columns_become_what_pandas_makes_of_them() {
+    compare(Path::new("fixtures/prepare/steps"));
+}
+
 /// As many columns as one likes: `python fixtures/prepare/make.py FOLDER 4000 200 7`, and then
 /// `JUDGED=FOLDER cargo test --test prepare_judged -- --ignored --nocapture`.
 #[test]

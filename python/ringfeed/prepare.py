@@ -111,14 +111,30 @@ class Recipe:
 
     Columns are keywords, or a mapping where their names are no words of Python's. ``dtype``: ``"f32"`` or ``"f64"``,
     the element type of the features. What is wrong is a :class:`~ringfeed.ConfigError` that names the column.
+
+    Before the columns come, each by its name: ``join``, small tables of which every record has columns by a key
+    (``{"cities": {"table": "cities.csv", "on": "city", "unknown": True}}`` gives ``cities.people`` and so on);
+    ``derive``, columns that are made of others (``{"per_room": {"ratio": ["price", "rooms"]}}``), where there are
+    ``sum``, ``product``, ``smallest``, ``largest`` and ``pair`` of two or more, and ``difference``, ``ratio``,
+    ``log_ratio``, ``less``, ``less_or_equal``, ``equal``, ``same`` and ``days`` of two; and ``filter``, a condition
+    without which a record is left out (``"price > 0 and city != missing"``).
     """
 
     def __init__(
-        self, columns: Mapping[str, Column] | None = None, /, *, dtype: str | None = None, **more: Column
+        self,
+        columns: Mapping[str, Column] | None = None,
+        /,
+        *,
+        dtype: str | None = None,
+        join: Mapping[str, Mapping[str, Any]] | None = None,
+        derive: Mapping[str, Mapping[str, Sequence[str | float]]] | None = None,
+        filter: str | None = None,
+        **more: Column,
     ) -> None:
         self._table: dict[str, Any] = {"columns": {**(columns or {}), **more}}
-        if dtype is not None:
-            self._table["dtype"] = dtype
+        steps = {"dtype": dtype, "join": join, "derive": derive, "filter": filter}
+        self._table |= {name: step for name, step in steps.items() if step is not None}
+        self._table = json.loads(json.dumps(self._table, default=os.fspath))
         faults = _ringfeed.recipe_faults(json.dumps(self._table))
         if faults:
             raise ConfigError("\n".join(faults))
@@ -161,6 +177,11 @@ class Prepared:
     def tensors(self) -> list[dict[str, Any]]:
         """Name, dtype and shape of each tensor of a record."""
         return [dict(tensor) for tensor in self._tensors]
+
+    @property
+    def field_names(self) -> list[str]:
+        """The fields of a record that it is made of: the columns, but for those that are joined or derived."""
+        return self._fitted.field_names()
 
     @property
     def feature_names(self) -> list[str]:

@@ -116,6 +116,10 @@ impl Fitted {
         self.prepared.feature_names().to_vec()
     }
 
+    fn field_names(&self) -> Vec<String> {
+        self.prepared.field_names().map(str::to_owned).collect()
+    }
+
     fn column_names(&self) -> Vec<String> {
         self.prepared.column_names().map(str::to_owned).collect()
     }

@@ -63,6 +63,32 @@ def test_what_is_fitted_trains_and_serves_the_same_bytes(people: Path, tmp_path:
         assert seen == 200
 
 
+def test_columns_are_joined_derived_and_filtered(people: Path, tmp_path: Path) -> None:
+    cities = tmp_path / "cities.csv"
+    cities.write_text("name,people\nOslo,700\nRome,2800\n")
+    with_steps = Recipe(
+        {"cities.people": number(impute=-1.0, mask=True), "where": category(unknown=True)},
+        per_year=number(),
+        join={"cities": {"table": cities, "on": "city", "key": "name", "unknown": True}},
+        derive={"per_year": {"ratio": ["price", "age"]}, "where": {"pair": ["city", "joined"]}},
+        filter="age >= 21 and price > 10",
+    )
+    prepared = with_steps.fit(ringfeed.open(people))
+    assert prepared.field_names == ["city", "price", "age", "joined"] and prepared.records < 180
+    row = prepared.apply({"city": "Rome", "joined": "2024-05-01", "price": 60, "age": 30})
+    assert row["features"].tolist() == [2800, 0, 2]
+    row = prepared.apply({"city": "Bonn", "joined": "?", "price": 60, "age": 30})
+    assert row["features"].tolist() == [-1, 1, 2] and row["categories"].tolist() == [0]
+    with pytest.raises(ringfeed.DataError, match="leaves this record out: age >= 21"):
+        prepared.apply({"city": "Rome", "joined": "2024-05-01", "price": 60, "age": 20})
+    cities.unlink()
+    prepared.save(tmp_path / "prepared.json")
+    rows = ringfeed.open(people, prepared=tmp_path / "prepared.json", fields={"id": Numbers("i64")})
+    assert sum(batch.size for batch in rows) == prepared.records
+    with pytest.raises(ringfeed.ConfigError, match='did you mean "ratio"'):
+        Recipe(x=number(), derive={"x": {"ration": ["a", "b"]}})
+
+
 def _record(path: Path, nth: int) -> dict[str, object]:
     with path.open(newline="") as lines:
         row = list(csv.DictReader(lines))[nth]

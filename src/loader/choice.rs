@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::dataset::Strata;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::{Filter, Known};
 use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::order::Subset;
@@ -15,7 +16,6 @@ use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
 use super::Loader;
-use super::filter::{Filter, Known};
 use super::own::Own;
 
 /// Longest text that is compared, in bytes.
@@ -100,8 +100,18 @@ impl Loader {
         }
     }
 
-    /// What the filter leaves.
+    /// What the filters leave, that of the loader and that of a fitted recipe.
     fn filtered(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
+        let mut kept = self.filtered_by_text(first, shortest)?;
+        if let Some(field) = self.config.chosen_by() {
+            let values = self.read_values(&[("taken".to_owned(), field)], Some(1.0))?;
+            let is_taken = |sample: u64| !matches!(values.at(sample), Known::Number(0.0));
+            kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_taken));
+        }
+        Ok(kept)
+    }
+
+    fn filtered_by_text(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let Some(text) = &self.config.filter else { return Ok(None) };
         let filter = Filter::parse(text)?;
         let values = filter.fields.iter().map(|(name, is_text)| self.values(first, name, Some(*is_text)));
@@ -138,10 +148,10 @@ impl Loader {
                 return Err(Error::new(ErrorKind::Config, message).at_column(name));
             }
         };
-        let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))]);
+        let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))], None);
         let numbers = || {
             let numbers: Field = Numbers::of(DType::F64).missing(Missing::Nan).into();
-            self.read_values(&[(name.to_owned(), Field { from: vec![column.clone()], ..numbers })])
+            self.read_values(&[(name.to_owned(), Field { from: vec![column.clone()], ..numbers })], None)
         };
         match is_text {
             Some(true) => text(),
@@ -151,8 +161,9 @@ impl Loader {
         }
     }
 
-    /// Reads a single field of every record, by a thread for each core.
-    fn read_values(&self, fields: &[(String, Field)]) -> Result<Values> {
+    /// Reads a single field of every record, by a thread for each core. `bad` stands for that of a bad record, which otherwise is an
+    /// error.
+    fn read_values(&self, fields: &[(String, Field)], bad: Option<f64>) -> Result<Values> {
         let budget = MemoryBudget::unlimited();
         let readers = match (&self.own, self.config.sources.first()) {
             (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
@@ -184,6 +195,12 @@ impl Loader {
                 let decoded = reader
                     .fetch(&ids, nth, scratch)
                     .and_then(|()| reader.decode(Sample { id: *id, key: RandomKey::new(0) }, nth, scratch, &mut row));
+                if let (Err(error), Some(bad), false) = (&decoded, bad, is_text)
+                    && error.kind() == ErrorKind::Data
+                {
+                    numbers.push(bad);
+                    continue;
+                }
                 decoded.map_err(|error| match (error.path(), reader.place(*id).path) {
                     (None, Some(path)) => error.at_path(path).at_record(*id),
                     _ => error,

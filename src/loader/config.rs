@@ -8,6 +8,7 @@ use crate::dataset::{BadLimits, BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::device::DeviceName;
 use crate::error::{Error, Result, missing_path};
 use crate::files;
+use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::{FetchLimit, Manners};
@@ -20,7 +21,6 @@ use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 use crate::tree::{Node, Told};
 
-use super::filter::Filter;
 use super::own::Own;
 use super::settings::{self, Language};
 
@@ -393,6 +393,7 @@ impl LoaderConfig {
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
         let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
+        let files = files.chain(self.prepare.iter_mut().flat_map(Recipe::paths_mut));
         let (path, named) = match &mut self.source {
             Some(OnlySource::Path(source)) => (Some(&mut source.path), None),
             Some(OnlySource::Named(source)) => (None, Some(source)),
@@ -402,12 +403,19 @@ impl LoaderConfig {
         sources.flat_map(SourceConfig::paths_mut).chain(path.into_iter().flat_map(Paths::iter_mut)).chain(files)
     }
 
+    /// The field that says by itself which samples there are, of the first source.
+    pub(super) fn chosen_by(&self) -> Option<Field> {
+        let fields = self.sources.first().map_or(&self.fields, |source| &source.fields);
+        fields.iter().find_map(|(_, field)| field.choice())
+    }
+
     /// Whether samples come as a source has them: all of them, in its order.
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
             && self.bucket.is_none()
             && self.filter.is_none()
+            && self.chosen_by().is_none()
             && self.shard.count == 1
             && self.last_batch != LastBatch::Pad
             && !matches!(self.bad_records, BadRecords::Replace(_))

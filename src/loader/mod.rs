@@ -3,7 +3,6 @@
 mod choice;
 mod config;
 mod container;
-mod filter;
 mod own;
 mod plan;
 mod prepare;

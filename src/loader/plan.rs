@@ -222,7 +222,9 @@ impl Loader {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let selects = self.config.split.is_some() || self.config.folds.is_some() || self.config.filter.is_some();
+        let config = &self.config;
+        let is_filtered = config.filter.is_some() || config.chosen_by().is_some();
+        let selects = is_filtered || config.split.is_some() || config.folds.is_some();
         let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
             (shortest, _) if !selects => shortest,
             (Some(shortest), Some(reader)) => self.subset(reader, shortest)?.map(|subset| subset.len()),

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::date::{DatePart, DateUnit, format_fault, iso};
+use super::date::{DatePart, DateUnit};
+use super::date_text::{format_fault, iso};
 use super::words::{Impute, Scale};
 
 /// Most codes of a hashed column, and most names of one that is one-hot.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::Field;
-use crate::read::{Outside, OutsideCodec, Value};
+use crate::read::{Outside, OutsideCodec, Staged, Value};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::sync::Mutex;
 
 use super::column_fit::Given;
 use super::fit::{MOST_NAMES, RecipeFit};
+use super::inputs::Inputs;
 use super::prepared::Prepared;
 use super::recipe::{Column, Recipe};
 
@@ -24,12 +25,57 @@ impl Outside for Prepared {
     fn write(&self, nth: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
         Self::write(self, nth, &value, row)
     }
+
+    fn wants_all(&self) -> bool {
+        !self.inputs().is_plain()
+    }
+
+    fn write_all(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
+        self.write_record(values, row)
+    }
+
+    fn choice(&self) -> Option<OutsideCodec> {
+        Choosing::of(self.inputs())
+    }
+}
+
+/// Tells which records the filter of a recipe takes.
+struct Choosing {
+    inputs: Arc<Inputs>,
+    tensors: [TensorSpec; 1],
+}
+
+impl Choosing {
+    fn of(inputs: &Arc<Inputs>) -> Option<OutsideCodec> {
+        let tensors = [TensorSpec::new("taken", Role::Feature, DType::F64, &[])];
+        inputs.has_filter().then(|| OutsideCodec::new(Self { inputs: inputs.clone(), tensors }))
+    }
+}
+
+impl Outside for Choosing {
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn write(&self, _: usize, _: Value<'_>, _: &mut RowMut<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn wants_all(&self) -> bool {
+        true
+    }
+
+    fn write_all(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
+        let is_taken = self.inputs.work_out(values)?;
+        row.tensor(0).as_mut_slice::<f64>()?[0] = f64::from(u8::from(is_taken));
+        Ok(())
+    }
 }
 
 impl Prepared {
     /// The field that gives its tensors, of any source that has its columns.
     pub(crate) fn field(&self) -> Field {
-        Field::outside(OutsideCodec::new(self.clone()), self.column_names().map(Into::into))
+        Field::outside(OutsideCodec::new(self.clone()), self.field_names().map(Into::into))
     }
 }
 
@@ -39,6 +85,7 @@ pub(crate) struct Counting(Arc<Inner>);
 
 struct Inner {
     recipe: Recipe,
+    inputs: Arc<Inputs>,
     tensors: Vec<TensorSpec>,
     /// Of each column: its place among the numbers or the names.
     places: Vec<usize>,
@@ -74,13 +121,13 @@ impl Counting {
             TensorSpec::new(Self::NUMBERS, Role::Feature, DType::F64, &[numbers]),
             TensorSpec::new(Self::NAMES, Role::Feature, DType::I64, &[names.len()]),
         ];
-        Self(Arc::new(Inner { recipe, tensors, places, names }))
+        Self(Arc::new(Inner { recipe, inputs: fit.inputs().clone(), tensors, places, names }))
     }
 
-    /// The field that gives these tensors, of any source that has the recipe's columns.
+    /// The field that gives these tensors, of any source that has the recipe's fields.
     pub(crate) fn field(&self) -> Field {
-        let columns = self.0.recipe.columns.iter().map(|(name, _)| name.as_str().into());
-        Field::outside(OutsideCodec::new(self.clone()), columns)
+        let fields = self.0.inputs.fields().iter().map(|name| name.as_str().into());
+        Field::outside(OutsideCodec::new(self.clone()), fields)
     }
 
     /// Counts the numbers of records, one record after another.
@@ -164,6 +211,22 @@ impl Outside for Counting {
             Ok(())
         });
         written.map_err(|error| error.at_column(name))
+    }
+
+    fn wants_all(&self) -> bool {
+        !self.0.inputs.is_plain()
+    }
+
+    fn write_all(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
+        let inputs = &self.0.inputs;
+        if !inputs.work_out(values)? {
+            return Err(inputs.left_out());
+        }
+        (0..self.0.recipe.columns.len()).try_for_each(|nth| self.write(nth, inputs.column(nth, values), row))
+    }
+
+    fn choice(&self) -> Option<OutsideCodec> {
+        Choosing::of(&self.0.inputs)
     }
 }
 

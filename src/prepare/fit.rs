@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Value;
+use crate::read::{Staged, Value};
 
 use super::column_fit::Given;
 use super::columns::{Date, Number};
 use super::date::DatePart;
 use super::fitted::{Fitted, FittedHash, moment};
+use super::inputs::Inputs;
 use super::prepared::Prepared;
 use super::recipe::{Column, Recipe};
 use super::stats::Stats;
@@ -43,12 +45,16 @@ pub(super) const MOST_NAMES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecipeFit {
+    /// With all tables that it joins in memory.
     recipe: Recipe,
+    inputs: Arc<Inputs>,
     columns: Vec<Counted>,
     records: u64,
     /// The values of a record until all of them are known to be good, and their names.
-    staged: Vec<Staged>,
+    noted: Vec<Noted>,
     text: String,
+    /// The fields of a record, where columns are joined or derived.
+    values: Staged,
 }
 
 /// What was counted of one column.
@@ -94,7 +100,7 @@ impl Counted {
 }
 
 #[derive(Clone, Debug)]
-enum Staged {
+enum Noted {
     Missing,
     Number(f64),
     Name(Range<usize>),
@@ -105,9 +111,11 @@ impl RecipeFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with all [faults](Recipe::faults) of the recipe.
+    /// [`ErrorKind::Config`] with all [faults](Recipe::faults) of the recipe; those of reading the tables that it joins.
     pub fn new(recipe: &Recipe) -> Result<Self> {
         recipe.check()?;
+        let recipe = recipe.loaded()?;
+        let inputs = Arc::new(Inputs::new(recipe.steps(), recipe.columns.iter().map(|(name, _)| name.as_str()))?);
         let counted = |(_, column): &(String, Column)| match column {
             Column::Number(Number { impute, scale, .. }) => Counted::Number {
                 missing: 0,
@@ -123,15 +131,24 @@ impl RecipeFit {
             },
         };
         Ok(Self {
-            recipe: recipe.clone(),
             columns: recipe.columns.iter().map(counted).collect(),
             records: 0,
-            staged: vec![Staged::Missing; recipe.columns.len()],
+            noted: vec![Noted::Missing; recipe.columns.len()],
             text: String::new(),
+            values: Staged::default(),
+            recipe,
+            inputs,
         })
     }
 
-    /// Counts a record: its values in the order of the recipe's columns.
+    /// The fields of a record that the recipe's columns are made of: the columns themselves, but for those that are joined or derived,
+    /// and what those and the [filter](Recipe::filter) look at.
+    pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.inputs.fields().iter().map(String::as_str)
+    }
+
+    /// Counts a record: its values in the order of the [fields](Self::field_names), which without joins and derived columns are the
+    /// recipe's columns. A record that the recipe's filter leaves out is not counted.
     ///
     /// # Errors
     ///
@@ -139,20 +156,29 @@ impl RecipeFit {
     ///
     /// # Panics
     ///
-    /// If there are not as many values as columns.
+    /// If there are not as many values as fields.
     pub fn observe(&mut self, values: &[Value<'_>]) -> Result<()> {
-        assert_eq!(values.len(), self.columns.len(), "a value for each column");
+        assert_eq!(values.len(), self.inputs.fields().len(), "a value for each field");
+        let is_plain = self.inputs.is_plain();
+        if !is_plain {
+            self.values.clear();
+            values.iter().enumerate().for_each(|(nth, value)| self.values.keep(nth, value));
+            if !self.inputs.work_out(&mut self.values)? {
+                return Ok(());
+            }
+        }
         self.text.clear();
-        for (((name, column), value), staged) in self.recipe.columns.iter().zip(values).zip(&mut self.staged) {
+        for (nth, ((name, column), noted)) in self.recipe.columns.iter().zip(&mut self.noted).enumerate() {
             let text = &mut self.text;
-            let given = column.given(value, |given| {
-                *staged = match given {
-                    Given::Missing => Staged::Missing,
-                    Given::Number(number) => Staged::Number(number),
+            let value = if is_plain { values[nth] } else { self.inputs.column(nth, &self.values) };
+            let given = column.given(&value, |given| {
+                *noted = match given {
+                    Given::Missing => Noted::Missing,
+                    Given::Number(number) => Noted::Number(number),
                     Given::Name(name) => {
                         let start = text.len();
                         text.push_str(name);
-                        Staged::Name(start..text.len())
+                        Noted::Name(start..text.len())
                     }
                 };
                 Ok(())
@@ -160,10 +186,10 @@ impl RecipeFit {
             given.map_err(|error| error.at_column(name))?;
         }
         for nth in 0..self.columns.len() {
-            match self.staged[nth].clone() {
-                Staged::Missing => self.count_missing(nth, 1),
-                Staged::Number(number) => self.count_number(nth, number)?,
-                Staged::Name(range) => {
+            match self.noted[nth].clone() {
+                Noted::Missing => self.count_missing(nth, 1),
+                Noted::Number(number) => self.count_number(nth, number)?,
+                Noted::Name(range) => {
                     let text = std::mem::take(&mut self.text);
                     let counted = self.count_name(nth, &text[range], 1);
                     self.text = text;
@@ -216,6 +242,10 @@ impl RecipeFit {
 
     pub(super) fn recipe(&self) -> &Recipe {
         &self.recipe
+    }
+
+    pub(super) fn inputs(&self) -> &Arc<Inputs> {
+        &self.inputs
     }
 
     pub(super) fn counted(&self) -> &[Counted] {
@@ -310,7 +340,7 @@ impl RecipeFit {
             };
             columns.push((name.clone(), fitted.map_err(|error| error.at_column(name))?));
         }
-        Prepared::new(columns, self.recipe.dtype, self.records, error)
+        Prepared::new(self.recipe.steps(), columns, self.recipe.dtype, self.records, error)
     }
 }
 

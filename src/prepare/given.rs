@@ -6,7 +6,8 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Value;
 
-use super::date::{DateUnit, by_format, iso};
+use super::date::DateUnit;
+use super::date_text::{by_format, iso};
 
 #[cold]
 fn unexpected(wanted: &str, found: &Value<'_>) -> Error {

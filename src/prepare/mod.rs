@@ -5,20 +5,26 @@
 //! one file of JSON. A loader makes tensors by it ([`Loader::prepare`](crate::Loader::prepare)), and a server has it prepare one record, from
 //! many threads, without a file: the bytes are those of training.
 //!
-//! Reading order: `words`, `columns` and `recipe` (what is to be fitted), `given` and `date` (what a value says), `exact`, `counts` and
+//! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (what is to be fitted), `given`, `date_text` and `date` (what a value says),
+//! `inputs` (from the fields of a record to what columns are made of), `exact`, `counts` and
 //! `stats` (what is counted of numbers), `column_fit` and `fit`, `fitted` (what becomes of a value), `prepared`, `saved`, `serve`,
 //! `fields`.
 
+mod by_name;
 mod column_fit;
 mod columns;
 mod config;
 mod counts;
 mod date;
+mod date_text;
+mod derive;
 mod exact;
 mod fields;
 mod fit;
 mod fitted;
 mod given;
+mod inputs;
+mod join;
 mod prepared;
 mod recipe;
 mod saved;
@@ -30,8 +36,13 @@ mod words;
 pub use columns::{Category, Date, Hash, Number, category, date, hash, number};
 pub use config::PreparedConfig;
 pub use date::{DatePart, DateUnit};
+pub use derive::{
+    Derive, Operand, days, difference, equal, largest, less, less_or_equal, log_ratio, pair, product, ratio, same,
+    smallest, sum,
+};
 pub(crate) use fields::{Counting, Tally};
 pub use fit::RecipeFit;
+pub use join::{Join, join};
 pub use prepared::Prepared;
 pub use recipe::{Column, Recipe};
 pub use serve::PreparedRow;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::read::{OneJson, Value};
+use crate::read::{OneJson, Staged, Value};
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, Schema, TensorSpec};
 
 use super::fitted::Fitted;
+use super::inputs::{Inputs, Steps};
 use super::target::Target;
 
 /// The tensor of all features, and that of all codes.
@@ -30,6 +31,7 @@ const CODES: &str = "categories";
 pub struct Prepared(Arc<Inner>);
 
 struct Inner {
+    inputs: Arc<Inputs>,
     columns: Vec<(String, Fitted)>,
     dtype: DType,
     records: u64,
@@ -59,6 +61,7 @@ impl PartialEq for Prepared {
     fn eq(&self, other: &Self) -> bool {
         self.is(other)
             || self.0.columns == other.0.columns
+                && self.steps() == other.steps()
                 && self.0.dtype == other.0.dtype
                 && self.0.records == other.0.records
                 && self.0.quantile_error == other.0.quantile_error
@@ -69,7 +72,14 @@ impl Prepared {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] if nothing would come of it, or more than memory holds.
-    pub(super) fn new(columns: Vec<(String, Fitted)>, dtype: DType, records: u64, quantile_error: f64) -> Result<Self> {
+    pub(super) fn new(
+        steps: Steps,
+        columns: Vec<(String, Fitted)>,
+        dtype: DType,
+        records: u64,
+        quantile_error: f64,
+    ) -> Result<Self> {
+        let inputs = Arc::new(Inputs::new(steps, columns.iter().map(|(name, _)| name.as_str()))?);
         let (mut places, mut feature_names, mut code_counts, mut names) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (name, column) in &columns {
@@ -100,9 +110,10 @@ impl Prepared {
             _ => HashMap::new(),
         };
         let indices = columns.iter().map(index).collect();
-        let by_name = columns.iter().map(|(name, _)| name.clone()).zip(0..).collect();
-        let json = OneJson::new(columns.iter().map(|(name, _)| name.as_str()));
+        let by_name = inputs.fields().iter().cloned().zip(0..).collect();
+        let json = OneJson::new(inputs.fields().iter().map(String::as_str));
         Ok(Self(Arc::new(Inner {
+            inputs,
             columns,
             dtype,
             records,
@@ -138,6 +149,12 @@ impl Prepared {
         self.0.columns.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The fields of a record that these columns are made of: the columns themselves, but for those that are joined or derived, and
+    /// what those and the [filter](super::Recipe::filter) look at.
+    pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.inputs.fields().iter().map(String::as_str)
+    }
+
     /// How many records it was fitted to.
     pub fn records(&self) -> u64 {
         self.0.records
@@ -161,6 +178,14 @@ impl Prepared {
         &self.0.columns
     }
 
+    pub(super) fn inputs(&self) -> &Arc<Inputs> {
+        &self.0.inputs
+    }
+
+    pub(super) fn steps(&self) -> &Steps {
+        self.0.inputs.steps()
+    }
+
     pub(super) fn layout(&self) -> &Layout {
         &self.0.layout
     }
@@ -169,14 +194,27 @@ impl Prepared {
         self.0.schema.index_of(tensor)
     }
 
-    /// The place of a column.
-    pub(super) fn column(&self, name: &str) -> Option<usize> {
+    /// The place of a field.
+    pub(super) fn field_number(&self, name: &str) -> Option<usize> {
         self.0.by_name.get(name).copied()
     }
 
-    /// Its columns in a JSON object.
+    /// Its fields in a JSON object.
     pub(super) fn json(&self) -> &OneJson {
         &self.0.json
+    }
+
+    /// Writes what becomes of a record whose fields are kept in `values`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] with the column, and for a record that the filter leaves out.
+    pub(super) fn write_record(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
+        let inputs = &self.0.inputs;
+        if !inputs.work_out(values)? {
+            return Err(inputs.left_out());
+        }
+        (0..self.0.columns.len()).try_for_each(|nth| self.write(nth, &inputs.column(nth, values), row))
     }
 
     /// Writes what becomes of the value of column `nth` into the tensors of `row`, which has these alone.

@@ -1,15 +1,17 @@
 //! What is to be fitted: columns, and what becomes of each.
 
-use std::fmt;
+use std::path::PathBuf;
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
+use super::by_name;
 use super::columns::{Category, Date, Hash, Number};
+use super::derive::Derive;
+use super::inputs::Steps;
+use super::join::Join;
 
 /// Most columns of a recipe.
 const MAX_COLUMNS: usize = 4096;
@@ -45,6 +47,15 @@ const MAX_COLUMNS: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
+    /// By name: which tables records are joined with, before anything else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
+    pub(super) join: Vec<(String, Join)>,
+    /// By name: columns made of others, one after another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
+    pub(super) derive: Vec<(String, Derive)>,
+    /// Which records there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) filter: Option<String>,
     /// By name, in the order of what they become.
     #[serde(with = "by_name")]
     pub(super) columns: Vec<(String, Column)>,
@@ -106,7 +117,54 @@ impl Default for Recipe {
 impl Recipe {
     /// No columns yet.
     pub fn new() -> Self {
-        Self { columns: Vec::new(), dtype: DType::F32 }
+        Self { join: Vec::new(), derive: Vec::new(), filter: None, columns: Vec::new(), dtype: DType::F32 }
+    }
+
+    /// Joins a small table to each record, whose columns are then called `name.column`: see [`join`](super::join).
+    #[must_use]
+    pub fn join(mut self, name: impl Into<String>, join: Join) -> Self {
+        self.join.push((name.into(), join));
+        self
+    }
+
+    /// Derives a column of this name from others, those of joined tables and those derived before it too. It is there for
+    /// [`column`](Self::column) and [`filter`](Self::filter), and in place of a field that the record has by this name. See
+    /// [`Derive`].
+    ///
+    /// ```
+    /// use ringfeed::prepare::{Median, Recipe, category, number, pair, ratio};
+    ///
+    /// let recipe = Recipe::new()
+    ///     .derive("per_room", ratio("price", "rooms"))
+    ///     .derive("where", pair(["city", "district"]))
+    ///     .filter("price > 0 and city != missing")
+    ///     .column("per_room", number().impute(Median).log1p())
+    ///     .column("where", category().unknown());
+    /// # assert!(recipe.faults().is_empty());
+    /// # let same: Recipe = toml::from_str(r#"
+    /// #     filter = "price > 0 and city != missing"
+    /// #     [derive]
+    /// #     per_room = { ratio = ["price", "rooms"] }
+    /// #     where = { pair = ["city", "district"] }
+    /// #     [columns]
+    /// #     per_room = { number = { impute = "median", log1p = true } }
+    /// #     where = { category = { unknown = true } }
+    /// # "#).expect("the example is valid");
+    /// # assert_eq!(recipe, same);
+    /// ```
+    #[must_use]
+    pub fn derive(mut self, name: impl Into<String>, derive: Derive) -> Self {
+        self.derive.push((name.into(), derive));
+        self
+    }
+
+    /// Leaves all records out that do not fulfil a condition, in the language of [`Loader::filter`](crate::Loader::filter), which
+    /// may name joined and derived columns too. Nothing is fitted to them, a loader with the fitted recipe does not have
+    /// them, and in a server such a record is an error that says so. One whose fields can't be compared is bad.
+    #[must_use]
+    pub fn filter(mut self, condition: impl Into<String>) -> Self {
+        self.filter = Some(condition.into());
+        self
     }
 
     /// Adds what becomes of the column of this name: a column of a table, a key or pointer of JSON, or whatever the source calls
@@ -126,7 +184,7 @@ impl Recipe {
 
     /// Everything that is wrong with it, as far as it can be told without data.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
+        let mut faults = self.steps().faults();
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             faults.push(format!("columns: {}; there are 1 to {MAX_COLUMNS}", self.columns.len()));
         }
@@ -149,45 +207,29 @@ impl Recipe {
         faults
     }
 
+    pub(super) fn steps(&self) -> Steps {
+        Steps { join: self.join.clone(), derive: self.derive.clone(), filter: self.filter.clone() }
+    }
+
+    /// The files of tables.
+    pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.join.iter_mut().filter_map(|(_, join)| join.path_mut())
+    }
+
+    /// The same with the tables that it joins in memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading them.
+    pub(super) fn loaded(&self) -> Result<Self> {
+        let Steps { join, .. } = self.steps().loaded(self.columns.iter().map(|(name, _)| name.as_str()))?;
+        Ok(Self { join, ..self.clone() })
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         match self.faults().as_slice() {
             [] => Ok(()),
             faults => Err(Error::new(ErrorKind::Config, format!("a recipe with {}", faults.join("; ")))),
         }
-    }
-}
-
-/// Columns by their names, in their order.
-mod by_name {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(columns: &[(String, Column)], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(columns.len()))?;
-        for (name, column) in columns {
-            map.serialize_entry(name, column)?;
-        }
-        map.end()
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Column)>, D::Error> {
-        struct ByName;
-
-        impl<'de> Visitor<'de> for ByName {
-            type Value = Vec<(String, Column)>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table of columns by their names")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut columns: Self::Value = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    columns.push(entry);
-                }
-                Ok(columns)
-            }
-        }
-
-        deserializer.deserialize_map(ByName)
     }
 }

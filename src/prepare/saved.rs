@@ -8,13 +8,29 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 
+use super::by_name;
+use super::derive::Derive;
 use super::fit::{Counted, RecipeFit};
 use super::fitted::Fitted;
+use super::inputs::Steps;
+use super::join::Join;
 use super::prepared::Prepared;
 use super::recipe::Recipe;
 
-/// Version of the form.
+/// Versions of the form: the second has what comes before the columns, and is written where there is any.
 const VERSION: u32 = 1;
+const VERSION_WITH_STEPS: u32 = 2;
+
+fn version(steps: &Steps) -> u32 {
+    if steps.is_empty() { VERSION } else { VERSION_WITH_STEPS }
+}
+
+fn version_fault(version: u32) -> Option<String> {
+    let is_known = (VERSION..=VERSION_WITH_STEPS).contains(&version);
+    let message =
+        || format!("version {version} of a fitted recipe; this ringfeed reads {VERSION} and {VERSION_WITH_STEPS}");
+    (!is_known).then(message)
+}
 
 /// Most bytes of a file: some ten million names.
 const MAX_BYTES: u64 = 256 << 20;
@@ -35,6 +51,12 @@ struct Saved<C> {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Whole<C> {
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
+    join: Vec<(String, Join)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
+    derive: Vec<(String, Derive)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filter: Option<String>,
     dtype: DType,
     records: u64,
     quantile_error: f64,
@@ -93,8 +115,7 @@ impl Prepared {
             Error::new(ErrorKind::Format, message).with_source(error).at_line(line)
         };
         let Head { version } = serde_json::from_str(text).map_err(format_error)?;
-        if version != VERSION {
-            let message = format!("version {version} of a fitted recipe; this ringfeed reads {VERSION}");
+        if let Some(message) = version_fault(version) {
             return Err(Error::new(ErrorKind::Format, message));
         }
         serde_json::from_str::<Saved<Vec<Named<String, Fitted>>>>(text).map_err(format_error)?.checked()
@@ -127,8 +148,8 @@ impl RecipeFit {
     ///
     /// As [`Prepared::save`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let saved =
-            SavedFit { version: VERSION, recipe: self.recipe(), records: self.records(), counted: self.counted() };
+        let version = version(&self.recipe().steps());
+        let saved = SavedFit { version, recipe: self.recipe(), records: self.records(), counted: self.counted() };
         let text = serde_json::to_string(&saved)
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))?;
         write(path.as_ref(), text)
@@ -145,11 +166,14 @@ impl RecipeFit {
         let wrong =
             |message: String| Error::new(ErrorKind::Format, format!("not what a fit counted: {message}")).at_path(path);
         let Head { version } = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        if version != VERSION {
-            return Err(wrong(format!("version {version}; this ringfeed reads {VERSION}")));
+        if let Some(message) = version_fault(version) {
+            return Err(wrong(message));
         }
         let SavedFit { recipe, records, counted, .. }: SavedFit<Recipe, Vec<Counted>> =
             serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if recipe.join.iter().any(|(_, join)| join.is_file()) {
+            return Err(wrong("a joined table is not in it".to_owned()));
+        }
         let fit = Self::of_counted(&recipe, records, counted).map_err(|error| error.at_path(path))?;
         fit.ok_or_else(|| wrong("the counts are not those of the recipe".to_owned()))
     }
@@ -160,10 +184,17 @@ impl Saved<Vec<Named<String, Fitted>>> {
     ///
     /// [`ErrorKind::Format`] for what was never fitted.
     fn checked(self) -> Result<Prepared> {
-        let Whole { dtype, records, quantile_error, columns } = self.prepared;
+        let Whole { join, derive, filter, dtype, records, quantile_error, columns } = self.prepared;
         let wrong = |message: String| Error::new(ErrorKind::Format, format!("no fitted recipe: {message}"));
         if !matches!(dtype, DType::F32 | DType::F64) {
             return Err(wrong(format!("features of {dtype}")));
+        }
+        let steps = Steps { join, derive, filter };
+        if steps.join.iter().any(|(_, join)| join.is_file()) {
+            return Err(wrong("a joined table that is not in it".to_owned()));
+        }
+        if let Some(fault) = steps.faults().into_iter().next() {
+            return Err(wrong(fault));
         }
         let mut names = std::collections::HashSet::new();
         for Named { name, fitted } in &columns {
@@ -175,7 +206,7 @@ impl Saved<Vec<Named<String, Fitted>>> {
             }
         }
         let columns = columns.into_iter().map(|Named { name, fitted }| (name, fitted)).collect();
-        Prepared::new(columns, dtype, records, quantile_error)
+        Prepared::new(steps, columns, dtype, records, quantile_error)
     }
 }
 
@@ -183,16 +214,16 @@ impl Serialize for Prepared {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let columns: Vec<_> = self.columns().iter().map(|(name, fitted)| Named { name, fitted }).collect();
         let (dtype, records, quantile_error) = (self.dtype(), self.records(), self.quantile_error());
-        let saved = Saved { version: VERSION, prepared: Whole { dtype, records, quantile_error, columns } };
-        saved.serialize(serializer)
+        let Steps { join, derive, filter } = self.steps().clone();
+        let prepared = Whole { join, derive, filter, dtype, records, quantile_error, columns };
+        Saved { version: version(self.steps()), prepared }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prepared {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let saved = Saved::<Vec<Named<String, Fitted>>>::deserialize(deserializer)?;
-        if saved.version != VERSION {
-            let message = format!("version {} of a fitted recipe; this ringfeed reads {VERSION}", saved.version);
+        if let Some(message) = version_fault(saved.version) {
             return Err(serde::de::Error::custom(message));
         }
         saved.checked().map_err(serde::de::Error::custom)

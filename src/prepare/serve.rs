@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::read::{JsonMemory, OneCsv, Value, Visit};
+use crate::read::{JsonMemory, OneCsv, Staged, Value, Visit};
 use crate::row::RowMut;
 use crate::view::TensorView;
 
@@ -24,11 +24,13 @@ pub struct PreparedRow {
     unquoted: Vec<u8>,
 }
 
-/// The tensors of a row, and which of its columns were given.
+/// The tensors of a row, and which of its fields were given.
 struct Written {
     /// What the layout says, from a multiple of 8 bytes on.
     memory: Vec<u64>,
     given: Vec<bool>,
+    /// The values of a record, where columns are joined or derived.
+    staged: Staged,
 }
 
 impl fmt::Debug for PreparedRow {
@@ -81,7 +83,7 @@ impl Prepared {
         let given = vec![false; self.columns().len()];
         PreparedRow {
             prepared: self.clone(),
-            tensors: Written { memory, given },
+            tensors: Written { memory, given, staged: Staged::default() },
             json: JsonMemory::default(),
             written: Vec::new(),
             csv: None,
@@ -126,7 +128,7 @@ impl Prepared {
         let PreparedRow { tensors, csv, unquoted, .. } = row;
         let known = match csv {
             Some((known, columns)) if known == header => columns,
-            _ => &mut csv.insert((header.to_owned(), OneCsv::new(header, self.column_names())?)).1,
+            _ => &mut csv.insert((header.to_owned(), OneCsv::new(header, self.field_names())?)).1,
         };
         self.write_all(tensors, |visit| known.read(line, unquoted, visit))
     }
@@ -143,7 +145,7 @@ impl Prepared {
     ) -> Result<()> {
         self.check(row)?;
         self.write_all(&mut row.tensors, |visit| {
-            values.into_iter().try_for_each(|(name, value)| match self.column(name) {
+            values.into_iter().try_for_each(|(name, value)| match self.field_number(name) {
                 Some(nth) => visit(nth, value),
                 None => Err(self.no_column(name)),
             })
@@ -183,16 +185,24 @@ impl Prepared {
 
     #[cold]
     fn no_column(&self, name: &str) -> Error {
-        let near = nearest(name, self.column_names());
+        let near = nearest(name, self.field_names());
         let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         Error::new(ErrorKind::NotFound, format!("no column {name:?} in the recipe{advice}"))
     }
 
     /// Writes what `read` gives, and what it does not give as missing.
     fn write_all(&self, into: &mut Written, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
-        let Written { memory, given } = into;
-        given.fill(false);
+        let Written { memory, given, staged } = into;
         let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), self.tensors(), self.layout(), 0);
+        if !self.inputs().is_plain() {
+            staged.clear();
+            read(&mut |nth, value| {
+                staged.keep(nth, &value);
+                Ok(())
+            })?;
+            return self.write_record(staged, &mut row);
+        }
+        given.fill(false);
         read(&mut |nth, value| {
             given[nth] = true;
             self.write(nth, &value, &mut row)

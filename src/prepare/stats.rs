@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::counts::Counts;
-use super::date::iso;
+use super::date_text::iso;
 use super::exact::Sums;
 use super::fitted::FittedScale;
 use super::words::{Impute, Scale};

@@ -16,6 +16,7 @@ use super::codec::{Context, Decode, Made, Names, Varying, make, needs_first, nee
 use super::container::{Container, FieldInfo, Value};
 use super::fields::{Codec, Field, named_geometries};
 use super::listed::ListedFiles;
+use super::staged::Staged;
 use super::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
 
 /// Most fields that the tensors of a sample come from.
@@ -46,6 +47,8 @@ pub struct FieldReader {
     /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
     targets: Vec<Vec<Target>>,
     target_count: usize,
+    /// How many codecs want all values of a record at once.
+    stages: usize,
     tensors: Vec<TensorSpec>,
     lengths: Lengths,
     budget: MemoryBudget,
@@ -154,7 +157,8 @@ impl FieldReader {
         }
         let lengths = Lengths::new(&tensors, container.len(), budget)?;
         let unfinished = (0..parts.len()).filter(|part| parts[*part].codec.is_unfinished()).collect();
-        Ok(Self { container, parts, unfinished, targets, target_count, tensors, lengths, budget: budget.clone() })
+        let (stages, budget) = (varying.stages(), budget.clone());
+        Ok(Self { container, parts, unfinished, targets, target_count, stages, tensors, lengths, budget })
     }
 
     /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
@@ -410,8 +414,18 @@ impl FieldReader {
         row: &mut RowMut<'_>,
         written: &Targets,
     ) -> Result<()> {
-        let mut context =
-            Context { key: sample.key, budget: &self.budget, damages: Damages::default(), sizes: Default::default() };
+        let mut context = Context {
+            key: sample.key,
+            budget: &self.budget,
+            damages: Damages::default(),
+            sizes: Default::default(),
+            staged: Vec::new(),
+        };
+        if self.stages > 0 {
+            context.staged = scratch.take_staged();
+            context.staged.resize_with(self.stages, Default::default);
+            context.staged.iter_mut().for_each(Staged::clear);
+        }
         let mut given = written.clone();
         let mut write = |target: Target, value: Value<'_>| {
             let part = &self.parts[target.part];
@@ -436,10 +450,13 @@ impl FieldReader {
         });
         let read = read.and_then(|()| {
             self.unfinished.iter().map(|part| &self.parts[*part]).try_for_each(|part| {
-                let finished = part.codec.finish(&context, &mut row.part(part.first, part.count));
+                let finished = part.codec.finish(&mut context, &mut row.part(part.first, part.count));
                 finished.map_err(|error| error.at_column(&part.name))
             })
         });
+        if self.stages > 0 {
+            scratch.keep_staged(context.staged);
+        }
         if !context.damages.is_empty() {
             scratch.note(context.damages);
         }

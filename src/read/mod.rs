@@ -47,6 +47,7 @@ mod samples;
 pub(crate) mod saved;
 pub(crate) mod sequence;
 mod splits;
+mod staged;
 pub(crate) mod summary;
 pub(crate) mod tar;
 pub(crate) mod text_files;
@@ -68,7 +69,7 @@ use crate::storage::Needs;
 
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
-pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing};
+pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
 pub use field_reader::FieldReader;
 pub(crate) use fields::named_geometries;
 pub(crate) use fixed::ArraySummary;
@@ -94,6 +95,7 @@ pub(crate) use safetensors::Safetensors;
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
+pub(crate) use staged::Staged;
 pub(crate) use summary::FieldSummary;
 pub(crate) use tar::{MemberCount, Tar, TarOptions};
 pub(crate) use text_files::TextFiles;
@@ -376,6 +378,8 @@ impl Fingerprint {
 #[derive(Default)]
 pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,
+    /// Values of the record that is read, for each codec that wants all of them at once.
+    staged: Vec<Staged>,
     /// Damaged images that were loaded since somebody looked.
     damage: DamageTally,
     /// Arrays of scopes that had to spill since somebody looked.
@@ -400,6 +404,15 @@ impl Scratch {
             self.buffers = Some(Box::<T>::default());
         }
         self.buffers.as_mut().and_then(|kept| kept.downcast_mut()).expect("the type was checked or set above")
+    }
+
+    /// Takes what is kept of a record out, to be given [back](Self::keep_staged) when the record is read.
+    fn take_staged(&mut self) -> Vec<Staged> {
+        std::mem::take(&mut self.staged)
+    }
+
+    fn keep_staged(&mut self, staged: Vec<Staged>) {
+        self.staged = staged;
     }
 
     /// Notes what was wrong with an image that was loaded.

@@ -9,6 +9,7 @@ use crate::row::RowMut;
 use crate::schema::TensorSpec;
 
 use super::container::Value;
+use super::staged::Staged;
 
 /// Writes the values of several fields into tensors of its own, called as it likes.
 pub(crate) trait Outside: Send + Sync {
@@ -22,6 +23,27 @@ pub(crate) trait Outside: Send + Sync {
     ///
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) with the field.
     fn write(&self, nth: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()>;
+
+    /// Whether it wants all values of a record at once, by [`write_all`](Self::write_all), instead of one after another.
+    fn wants_all(&self) -> bool {
+        false
+    }
+
+    /// Writes the values of all its fields, which are kept by their numbers, into `row`. It may keep more behind them.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn write_all(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
+        let _ = (values, row);
+        Ok(())
+    }
+
+    /// What tells which records are meant, if not all of them: a codec of the same fields, whose single tensor is an `f64` that is
+    /// 0 for those that are not.
+    fn choice(&self) -> Option<OutsideCodec> {
+        None
+    }
 }
 
 /// Such a codec, as a field has it. It equals itself alone.

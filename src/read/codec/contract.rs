@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::container::Value;
+use crate::read::staged::Staged;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 
@@ -17,6 +18,8 @@ pub(in crate::read) struct Context<'a> {
     pub(in crate::read) damages: Damages,
     /// Upright width and height of pictures that other tensors go with.
     pub(in crate::read) sizes: [(u32, u32); MAX_SLOTS],
+    /// The record's values, for each codec that wants all of them at once.
+    pub(in crate::read) staged: Vec<Staged>,
 }
 
 /// Most tensors of a sample that go with a picture.
@@ -56,7 +59,7 @@ pub(in crate::read) trait Decode: Send + Sync {
     /// # Errors
     ///
     /// As [`write`](Self::write).
-    fn finish(&self, context: &Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+    fn finish(&self, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let _ = (context, row);
         Ok(())
     }
@@ -77,6 +80,7 @@ pub(in crate::read) trait Decode: Send + Sync {
 pub(in crate::read) struct Varying {
     taken: usize,
     slots: usize,
+    stages: usize,
 }
 
 impl Varying {
@@ -98,6 +102,17 @@ impl Varying {
             return Err(Error::new(ErrorKind::Config, message));
         }
         Ok(self.slots - 1)
+    }
+
+    /// A place among [`Context::staged`].
+    pub(super) fn stage(&mut self) -> usize {
+        self.stages += 1;
+        self.stages - 1
+    }
+
+    /// How many codecs want all values of a record at once.
+    pub(in crate::read) fn stages(&self) -> usize {
+        self.stages
     }
 
     pub(super) fn dim(&mut self, name: &str) -> Result<Dim> {

@@ -53,7 +53,7 @@ pub(super) fn make(
         Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
-        Codec::Outside(codec) => Ok(outside::make(codec)),
+        Codec::Outside(codec) => Ok(outside::make(codec, varying)),
     };
     let single = matches!(
         field.codec,

@@ -189,7 +189,7 @@ impl Decode for TargetsCodec {
         true
     }
 
-    fn finish(&self, context: &Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+    fn finish(&self, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let size = context.sizes[self.slot];
         let width = self.width();
         for nth in 0..self.most {

@@ -6,6 +6,7 @@
 //! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
+mod cells;
 mod chunks;
 mod classes;
 mod columns;
@@ -48,6 +49,7 @@ use super::parallel::{in_order, thread_count};
 use super::records::RecordBytes;
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
+pub(crate) use cells::csv_cells;
 pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;

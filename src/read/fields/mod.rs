@@ -407,6 +407,12 @@ impl Field {
         Self { from: fields.into_iter().collect(), several: true, ..Self::new(Codec::Outside(codec)) }
     }
 
+    /// The field that tells which records are meant by this one, if not all of them.
+    pub(crate) fn choice(&self) -> Option<Self> {
+        let Codec::Outside(codec) = &self.codec else { return None };
+        codec.choice().map(|choice| Self { codec: Codec::Outside(choice), ..self.clone() })
+    }
+
     /// Whether it has a dimension for the fields that it comes from.
     pub(crate) fn is_several(&self) -> bool {
         self.several

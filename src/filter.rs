@@ -9,10 +9,10 @@ const MAX_DEPTH: usize = 64;
 
 /// A condition, such as `label != 3 and (kind == 'cat' or width >= 32)`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     condition: Condition,
     /// The fields that it looks at, in the order of their numbers, and whether each is text.
-    pub(super) fields: Vec<(String, bool)>,
+    pub(crate) fields: Vec<(String, bool)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ enum Literal {
 
 /// A field's value in one record.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known<'a> {
+pub(crate) enum Known<'a> {
     Missing,
     Number(f64),
     Text(&'a str),
@@ -244,7 +244,7 @@ impl Filter {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] with the character where something is wrong.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut parser =
             Parser { tokens: tokens(text)?, next: 0, end: text.len(), fields: Vec::new(), numbers: BTreeMap::new() };
         let condition = parser.any(0)?;
@@ -257,7 +257,7 @@ impl Filter {
 
     /// Whether a record is wanted whose fields have these values, in the order of [`fields`](Self::fields). What is missing is
     /// nothing that it is compared with, and not different from it either.
-    pub(super) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
+    pub(crate) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
         self.condition.holds(value)
     }
 }

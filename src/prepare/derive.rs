@@ -1,0 +1,295 @@
+//! Columns that are made of others, record by record.
+
+use std::fmt;
+
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What a derived column is made of. Made by [`sum`], [`difference`], [`product`], [`ratio`], [`log_ratio`], [`smallest`],
+/// [`largest`], [`less`], [`less_or_equal`], [`equal`], [`same`], [`days`] and [`pair`]; in settings a table of one of these
+/// words: `{ ratio = ["price", "rooms"] }`.
+///
+/// Where one of its columns has no value, it has none, and neither where it is not defined: a ratio to 0, the logarithm of what is not
+/// above 0. What stands for that is said where it is [used](super::number), as for any missing value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Derive {
+    /// See [`sum`].
+    Sum(Vec<Operand>),
+    /// See [`product`].
+    Product(Vec<Operand>),
+    /// See [`smallest`].
+    Smallest(Vec<Operand>),
+    /// See [`largest`].
+    Largest(Vec<Operand>),
+    /// See [`difference`].
+    Difference(Vec<Operand>),
+    /// See [`ratio`].
+    Ratio(Vec<Operand>),
+    /// See [`log_ratio`].
+    LogRatio(Vec<Operand>),
+    /// See [`less`].
+    Less(Vec<Operand>),
+    /// See [`less_or_equal`].
+    LessOrEqual(Vec<Operand>),
+    /// See [`equal`].
+    Equal(Vec<Operand>),
+    /// See [`same`].
+    Same(Vec<Operand>),
+    /// See [`days`].
+    Days(Vec<Operand>),
+    /// See [`pair`].
+    Pair(Vec<Operand>),
+}
+
+/// A column that something is derived from, or a number.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Operand {
+    /// A column: of the record, joined, or derived before.
+    Column(String),
+    /// The same number for each record.
+    Number(f64),
+}
+
+impl From<&str> for Operand {
+    fn from(column: &str) -> Self {
+        Self::Column(column.to_owned())
+    }
+}
+
+impl From<String> for Operand {
+    fn from(column: String) -> Self {
+        Self::Column(column)
+    }
+}
+
+impl From<f64> for Operand {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+macro_rules! of_many {
+    ($($(#[$doc:meta])* $name:ident $variant:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<O: Into<Operand>>(of: impl IntoIterator<Item = O>) -> Derive {
+            Derive::$variant(of.into_iter().map(Into::into).collect())
+        }
+    )*};
+}
+
+of_many! {
+    /// The sum of numbers.
+    sum Sum;
+    /// The product of numbers.
+    product Product;
+    /// The smallest of numbers.
+    smallest Smallest;
+    /// The largest of numbers.
+    largest Largest;
+    /// Names together as one name, `Oslo|female`, for a [`category`](super::category) of their own. A bar within a name is written
+    /// `\|`, and a backslash `\\`, so that no two pairs are the same name.
+    pair Pair;
+}
+
+macro_rules! of_two {
+    ($($(#[$doc:meta])* $name:ident $variant:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(first: impl Into<Operand>, second: impl Into<Operand>) -> Derive {
+            Derive::$variant(vec![first.into(), second.into()])
+        }
+    )*};
+}
+
+of_two! {
+    /// The first number less the second.
+    difference Difference;
+    /// The first number divided by the second; none where that is 0.
+    ratio Ratio;
+    /// The natural logarithm of the first number divided by the second; none where the second is 0, or their ratio not above 0.
+    log_ratio LogRatio;
+    /// 1 where the first number is less than the second, otherwise 0.
+    less Less;
+    /// 1 where the first number is not more than the second, otherwise 0.
+    less_or_equal LessOrEqual;
+    /// 1 where the numbers are equal, otherwise 0.
+    equal Equal;
+    /// 1 where the names are the same, otherwise 0.
+    same Same;
+    /// Days from the second date or time to the first, with their fraction: text as ISO 8601 has it, or times of a file that knows them
+    /// as such.
+    days Days;
+}
+
+impl Derive {
+    /// What it is made of.
+    pub(super) fn operands(&self) -> &[Operand] {
+        match self {
+            Self::Sum(of) | Self::Product(of) | Self::Smallest(of) | Self::Largest(of) | Self::Pair(of) => of,
+            Self::Difference(of) | Self::Ratio(of) | Self::LogRatio(of) | Self::Days(of) => of,
+            Self::Less(of) | Self::LessOrEqual(of) | Self::Equal(of) | Self::Same(of) => of,
+        }
+    }
+
+    fn takes_any_count(&self) -> bool {
+        matches!(self, Self::Sum(_) | Self::Product(_) | Self::Smallest(_) | Self::Largest(_) | Self::Pair(_))
+    }
+
+    pub(super) fn faults(&self) -> Vec<String> {
+        let (of, mut faults) = (self.operands(), Vec::new());
+        match of.len() {
+            0 | 1 if self.takes_any_count() => faults.push("it is made of two columns or numbers at least".to_owned()),
+            2 => {}
+            _ if self.takes_any_count() => {}
+            count => faults.push(format!("it is made of two columns or numbers, not of {count}")),
+        }
+        let numbers = || of.iter().filter(|operand| matches!(operand, Operand::Number(_)));
+        if numbers().count() == of.len() && !of.is_empty() {
+            faults.push("it is made of numbers alone, and the same for every record".to_owned());
+        }
+        for operand in of {
+            match operand {
+                Operand::Number(number) if !number.is_finite() => faults.push(format!("{number} is no number")),
+                Operand::Number(number) if matches!(self, Self::Same(_) | Self::Days(_) | Self::Pair(_)) => {
+                    faults.push(format!("{number} is neither a name nor a date"));
+                }
+                _ => {}
+            }
+        }
+        faults
+    }
+
+    /// What comes of these numbers; `None` where that is not defined. [`Same`](Self::Same) and what is made of no numbers have none.
+    pub(super) fn of_numbers(&self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
+        let truth = |is_true: bool| Some(f64::from(u8::from(is_true)));
+        let mut numbers = numbers;
+        let first = numbers.next()?;
+        let mut with = |combine: fn(f64, f64) -> f64| Some(numbers.by_ref().fold(first, combine));
+        match self {
+            Self::Sum(_) => with(|sum, x| sum + x),
+            Self::Product(_) => with(|product, x| product * x),
+            Self::Smallest(_) => with(f64::min),
+            Self::Largest(_) => with(f64::max),
+            Self::Difference(_) => with(|one, other| one - other),
+            Self::Ratio(_) => numbers.next().filter(|by| *by != 0.0).map(|by| first / by),
+            Self::LogRatio(_) => {
+                let ratio = numbers.next().filter(|by| *by != 0.0).map(|by| first / by);
+                ratio.filter(|ratio| *ratio > 0.0).map(f64::ln)
+            }
+            Self::Less(_) => truth(first < numbers.next()?),
+            Self::LessOrEqual(_) => truth(first <= numbers.next()?),
+            Self::Equal(_) => truth(first == numbers.next()?),
+            Self::Days(_) => numbers.next().map(|begin| (first - begin) / 86_400.0),
+            Self::Same(_) | Self::Pair(_) => None,
+        }
+    }
+}
+
+/// Writes a name behind those before it, so that what is written says where each ends.
+pub(super) fn write_name(text: &mut String, name: &str) {
+    for letter in name.chars() {
+        if matches!(letter, '|' | '\\') {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+}
+
+impl Serialize for Operand {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Column(name) => serializer.serialize_str(name),
+            Self::Number(number) => serializer.serialize_f64(*number),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Operand {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Operand;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a column, or a number")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Operand, E> {
+                Ok(name.into())
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Operand, E> {
+                Ok(Operand::Number(number as f64))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Operand, E> {
+                Ok(Operand::Number(number as f64))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Operand, E> {
+                Ok(Operand::Number(number))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_what_arithmetic_says() {
+        let of = |derive: Derive, numbers: &[f64]| derive.of_numbers(numbers.iter().copied());
+        assert_eq!(of(sum(["a", "b", "c"]), &[1.0, 2.5, -0.5]), Some(3.0));
+        assert_eq!(of(product(["a", "b"]), &[3.0, -2.0]), Some(-6.0));
+        assert_eq!(of(smallest(["a", "b"]), &[3.0, -2.0]), Some(-2.0));
+        assert_eq!(of(largest(["a", "b"]), &[3.0, -2.0]), Some(3.0));
+        assert_eq!(of(difference("a", "b"), &[3.0, -2.0]), Some(5.0));
+        assert_eq!(of(ratio("a", "b"), &[3.0, -2.0]), Some(-1.5));
+        assert_eq!(of(log_ratio("a", "b"), &[-3.0, -2.0]), Some(1.5f64.ln()));
+        assert_eq!(of(days("a", "b"), &[86_400.0, -43_200.0]), Some(1.5));
+        for (numbers, less, less_or_equal, equal_to) in
+            [([1.0, 2.0], 1.0, 1.0, 0.0), ([2.0, 2.0], 0.0, 1.0, 1.0), ([-0.0, 0.0], 0.0, 1.0, 1.0)]
+        {
+            assert_eq!(of(super::less("a", "b"), &numbers), Some(less));
+            assert_eq!(of(super::less_or_equal("a", "b"), &numbers), Some(less_or_equal));
+            assert_eq!(of(equal("a", "b"), &numbers), Some(equal_to));
+        }
+        for (derive, numbers) in [
+            (ratio("a", "b"), [3.0, 0.0]),
+            (ratio("a", "b"), [0.0, -0.0]),
+            (log_ratio("a", "b"), [3.0, 0.0]),
+            (log_ratio("a", "b"), [0.0, 3.0]),
+            (log_ratio("a", "b"), [3.0, -1.0]),
+        ] {
+            assert_eq!(of(derive.clone(), &numbers), None, "{derive:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_pairs_of_names_are_the_same() {
+        let of = |names: &[&str]| {
+            let mut text = String::new();
+            for (nth, name) in names.iter().enumerate() {
+                if nth > 0 {
+                    text.push('|');
+                }
+                write_name(&mut text, name);
+            }
+            text
+        };
+        assert_eq!(of(&["Oslo", "female"]), "Oslo|female");
+        let names = ["", "|", "\\", "a", "a|", "|a", "\\|", "a\\", "|\\"];
+        let mut all = std::collections::HashSet::new();
+        for one in names {
+            for other in names {
+                assert!(all.insert(of(&[one, other])), "{one:?} {other:?}");
+            }
+        }
+    }
+}
