@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::csv::CsvOptions;
-use ringfeed::formats::{CsvSequences, Idx, Libsvm, Npz, Safetensors, TfRecord};
+use ringfeed::formats::{CsvSequences, Formats, Idx, Libsvm, Npz, Safetensors, TfRecord};
 use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::sequences::SequenceOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::{Entry, Files, Storage};
 use ringfeed::tar::TarOptions;
@@ -177,6 +178,19 @@ fn data() -> tempfile::TempDir {
         std::fs::create_dir_all(at("photos").join(class)).unwrap();
         std::fs::copy(fixtures.join("photos").join(photo), at("photos").join(class).join(photo)).unwrap();
     }
+    for wave in 0..7u32 {
+        std::fs::create_dir_all(at("waves")).unwrap();
+        let steps = (0..wave + 1).map(|step| format!("{wave},{step}\n"));
+        std::fs::write(at("waves").join(format!("{wave}.csv")), "a,b\n".to_owned() + &steps.collect::<String>())
+            .unwrap();
+    }
+    std::fs::create_dir_all(at("digits")).unwrap();
+    std::fs::copy(fixtures.join("mnist").join(labels), at("digits").join(labels)).unwrap();
+    std::fs::write(
+        at("digits").join("pixels"),
+        [&[0u8, 0, 8, 2, 0, 0, 0x27, 0x10, 0, 0, 0, 2][..], &[7; 20_000]].concat(),
+    )
+    .unwrap();
     folder
 }
 
@@ -188,6 +202,7 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
     let photos = ImageOptions { size: Some((40, 40)), ..ImageOptions::default() };
     let native = ImageOptions::default();
     let tar = TarOptions { images: photos.clone(), ..TarOptions::default() };
+    let groups = SequenceOptions { group_by: Some("b".into()), ..SequenceOptions::default() };
     let idx = SourceConfig::new(Idx, at("t10k-labels-idx1-ubyte.gz"), Default::default());
     vec![
         ("raw", Loader::raw(at("numbers.raw"), RawOptions::features(StoredType::U32, &[100])).shuffle(1)),
@@ -208,6 +223,11 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
             "libsvm",
             Loader::new(SourceConfig::new(Libsvm, at("rows.svm"), Default::default())).batch_size(4).shuffle(11),
         ),
+        (
+            "sequences",
+            Loader::new(SourceConfig::new(CsvSequences, at("waves"), Default::default())).batch_size(2).shuffle(12),
+        ),
+        ("grouped sequences", Loader::new(SourceConfig::new(CsvSequences, at("table.csv"), groups)).batch_size(2)),
         ("tfrecord", Loader::new(SourceConfig::new(TfRecord, at("steps.tfrecord"), Default::default())).shuffle(9)),
         ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),
         ("images", Loader::images_with(at("photos"), photos).batch_size(3).shuffle(7)),
@@ -382,7 +402,52 @@ fn a_storage_that_lists_nothing_says_how_to_name_files() {
     assert!(error.to_string().contains("photos: this storage lists no folders; name the files"), "{error}");
     let error = Loader::npy("x.npy").files(files.clone()).build().err().unwrap();
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::NotFound, "x.npy: there is nothing".to_owned()));
-    let sequences = LoaderConfig::new(SourceConfig::new(CsvSequences, "waves", Default::default()));
-    let error = Loader::from(sequences).files(files).build().err().unwrap();
-    assert!(error.to_string().contains("sequences are read from files of this machine"), "{error}");
+    let sequences = Loader::new(SourceConfig::new(CsvSequences, "waves", Default::default()));
+    let error = sequences.files(files.clone()).build().err().unwrap();
+    assert!(error.to_string().contains("waves: this storage lists no folders; name the files"), "{error}");
+    let detected = LoaderConfig::from_json(r#"{"source": {"path": "x.npy"}}"#).unwrap();
+    let error = Loader::from(detected).files(files).build().err().unwrap();
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::NotFound, "x.npy: there is nothing".to_owned()));
+}
+
+#[test]
+fn what_lies_in_a_storage_is_detected_as_on_this_machine() {
+    let folder = data();
+    let files = Files::of(Slow::new(folder.path(), Duration::ZERO), &MemoryBudget::unlimited());
+    let formats = Formats::new();
+    let mut found = Vec::new();
+    for path in [
+        "numbers.npy",
+        "table.csv",
+        "table.csv.gz",
+        "steps.tfrecord",
+        "packed.npz",
+        "arrays.safetensors",
+        "rows.svm",
+        "t10k-labels-idx1-ubyte.gz",
+        "wds-{000..001}.tar",
+        "wds-*.tar",
+        "photos",
+        "photos/cat",
+        "photos/cat/chelsea.png",
+        "waves",
+        "digits",
+    ] {
+        let mut here = formats.detect(folder.path().join(path)).unwrap();
+        let there = formats.detect_in(&files, path).unwrap();
+        for source in &mut here {
+            *source.path_mut() = source.path().strip_prefix(folder.path()).unwrap().to_owned();
+        }
+        assert_eq!(here, there, "{path}");
+        found.push(there[0].format().to_owned());
+        let settings = |root: &Path| format!(r#"{{"batch_size": 4, "source": {{"path": {:?}}}}}"#, root.join(path));
+        let here = Loader::from(LoaderConfig::from_json(&settings(folder.path())).unwrap());
+        let there = Loader::from(LoaderConfig::from_json(&settings(Path::new(""))).unwrap()).files(files.clone());
+        assert_eq!(epochs(&mut *there.build().unwrap()), epochs(&mut *here.build().unwrap()), "{path}");
+    }
+    found.dedup();
+    let all = "npy csv tfrecord npz safetensors libsvm idx tar images csv_sequences idx";
+    assert_eq!(found.join(" "), all);
+    let error = formats.detect_in(&files, "photos/dog").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }

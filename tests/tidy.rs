@@ -117,6 +117,19 @@ fn a_module_imports_only_from_lower_floors() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+#[test]
+fn readers_come_to_files_by_the_storage_alone() {
+    const WAYS: [&str; 7] =
+        ["fs::read", "fs::File::", "fs::metadata", "fs::symlink", "fs::{", "File::options", "open_unseen"];
+    let rooms = ["decode/", "normalise/", "order/", "read/", "transform/"];
+    let readers = library()
+        .into_iter()
+        .filter(|(name, _)| rooms.iter().any(|room| name.starts_with(room)) && !name.ends_with("tests.rs"));
+    let lines = readers.flat_map(|(name, code)| code.into_iter().map(move |line| format!("{name}: {line}")));
+    let own: Vec<String> = lines.filter(|line| WAYS.iter().any(|way| line.contains(way))).collect();
+    assert!(own.is_empty(), "{}", own.join("\n"));
+}
+
 /// A module, or what is in one, by the names on the way to it from the crate's root.
 type Names = Vec<String>;
 

@@ -445,10 +445,7 @@ impl LoaderConfig {
             (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
             _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
             (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
-            (Some(_), []) if files.are_local() => {}
-            (Some(_), []) => {
-                faults.push("source: formats are detected on this machine alone; name it in sources".to_owned());
-            }
+            (Some(_), []) => {}
             (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
             (None, [_, _, ..]) if !self.fields.is_empty() => {
                 faults.push("fields: they are those of one source; there are several".to_owned());
@@ -556,7 +553,7 @@ fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>)
         faults.extend(source.paths_mut().into_iter().filter_map(|path| match path.metadata() {
             Ok(metadata) if metadata.is_dir() => None,
             Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
-            Err(_) if is_pattern(path) => None,
+            Err(_) if is_pattern(files, path) => None,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
             Err(error) => Some(Error::io(&*path, error).to_string()),
         }));

@@ -144,7 +144,9 @@ impl Loader {
         let config = &self.config;
         let is_named = config.source.is_some() || !config.fields.is_empty();
         let config = match (&self.own, &config.prepared) {
-            (None, prepared) if is_named || prepared.is_some() => config.clone().resolved_with(&self.formats)?,
+            (None, prepared) if is_named || prepared.is_some() => {
+                config.clone().resolved_among(&self.formats, &self.files)?
+            }
             (Some(_), Some(_)) => config.clone().with_prepared()?,
             _ => return Ok(Cow::Borrowed(self)),
         };

@@ -23,10 +23,15 @@ impl LoaderConfig {
     /// # Errors
     ///
     /// As [`resolved`](Self::resolved).
-    pub fn resolved_with(mut self, formats: &Formats) -> Result<Self> {
+    pub fn resolved_with(self, formats: &Formats) -> Result<Self> {
+        self.resolved_among(formats, &Files::local())
+    }
+
+    /// As [`resolved_with`](Self::resolved_with), of what lies among these files.
+    pub(super) fn resolved_among(mut self, formats: &Formats, files: &Files) -> Result<Self> {
         self = self.with_only();
         if let Some(OnlySource::Path(source)) = self.source.take() {
-            self.sources = formats.detect_all(&source.path)?;
+            self.sources = formats.detect_all_in(files, &source.path)?;
         }
         let mut named = self.with_prepared()?;
         let fields = std::mem::take(&mut named.fields);

@@ -18,7 +18,7 @@ use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, 
 use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
 use super::summary::FieldSummary;
-use crate::storage::{Access, Files, Input, Packing, Spool, inflate_error};
+use crate::storage::{Access, EntryKind, Files, Input, Packing, Spool, inflate_error};
 
 /// How an IDX file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,8 +66,8 @@ impl Format for Idx {
         matches!(head, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, 1..=4, ..])
     }
 
-    fn takes_whole(&self, path: &Path) -> bool {
-        path.is_dir()
+    fn takes_whole(&self, files: &Files, path: &Path) -> bool {
+        files.is_folder(path)
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -103,17 +103,17 @@ impl Format for Idx {
 
     fn foretell(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Foretold> {
         let options = with_only_field!(options, at, Self::NAME);
-        let (records, tensor, held_bytes) = IdxReader::foretold(at.path, &options)?;
+        let (records, tensor, held_bytes) = IdxReader::foretold(at.files, at.path, &options)?;
         Ok(Foretold::numbered(records, vec![tensor], held_bytes))
     }
 
     fn checks(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Checks> {
-        if !at.path.is_dir() {
-            return Ok(Check::reader(IdxReader::open(at.path, options)?, true).into());
+        if !at.files.is_folder(at.path) {
+            return Ok(Check::reader(IdxReader::open_in(at.files, at.path, options, at.budget)?, true).into());
         }
         let mut checks = Checks::default();
-        for path in IdxFile::paths_in(at.path)? {
-            match IdxReader::open(&path, options) {
+        for path in IdxFile::paths_in(at.files, at.path)? {
+            match IdxReader::open_in(at.files, &path, options, at.budget) {
                 Ok(reader) => checks.parts.push(Check::reader(reader, true)),
                 Err(error) => checks.refused.push(error),
             }
@@ -122,18 +122,19 @@ impl Format for Idx {
     }
 
     fn inspect(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Inspection> {
-        if !at.path.is_dir() {
-            return Ok(Inspection::of_array(Self::NAME, IdxReader::open(at.path, options)?.summarise()?));
+        if !at.files.is_folder(at.path) {
+            let reader = IdxReader::open_in(at.files, at.path, options, at.budget)?;
+            return Ok(Inspection::of_array(Self::NAME, reader.summarise()?));
         }
-        inspect_folder(at.path)
+        inspect_folder(at)
     }
 
     /// Of a folder, the file with most records that is no label file, and the one of labels that has as many records.
-    fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, IdxOptions)>> {
-        if !path.is_dir() {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, IdxOptions)>> {
+        if !files.is_folder(path) {
             return Ok(vec![(path.to_owned(), IdxOptions::default())]);
         }
-        let files = IdxFile::in_folder(path)?;
+        let files = IdxFile::in_folder_of(files, path)?;
         // The first of equals.
         let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
         let Some(features) = features else {
@@ -158,27 +159,28 @@ impl Format for Idx {
 }
 
 /// A field for each file, called as the file. Records are those of features; of label files only if there are no others.
-fn inspect_folder(folder: &Path) -> Result<Inspection> {
-    let headers = IdxFile::in_folder(folder)?;
+fn inspect_folder(at: &Open<'_>) -> Result<Inspection> {
+    let headers = IdxFile::in_folder_of(at.files, at.path)?;
     let only_labels = headers.iter().all(IdxFile::is_label);
     let records = headers.iter().filter(|file| only_labels || !file.is_label()).map(|file| file.records).sum();
     let (mut fields, mut first, mut last, mut files) = (vec![], vec![], vec![], vec![]);
     for header in headers {
         let name = header.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let summary = IdxReader::open(&header.path, &IdxOptions::default())?.summarise()?;
+        let reader = IdxReader::open_in(at.files, &header.path, &IdxOptions::default(), at.budget)?;
+        let summary = reader.summarise()?;
         fields.push(FieldSummary { name: name.clone(), ..summary.field });
         first.push((name.clone(), summary.first));
         last.push((name.clone(), summary.last));
         files.push(ArrayFile { name, records: summary.records });
     }
-    let read = IdxFile::paths_in(folder)?;
-    let ignored = IgnoredFiles::beside(folder, |path| read.binary_search(&path.to_owned()).is_ok())?.into();
+    let read = IdxFile::paths_in(at.files, at.path)?;
+    let ignored = IgnoredFiles::beside(at.files, at.path, |path| read.binary_search(&path.to_owned()).is_ok())?.into();
     Ok(Inspection {
         fields,
         first: Some(Entry::Numbers(first)),
         last: Some(Entry::Numbers(last)),
         details: Details::Arrays { files, ignored },
-        ..Inspection::new(folder, Idx.kind(folder), records)
+        ..Inspection::new(at.path, "idx_folder", records)
     })
 }
 
@@ -253,16 +255,11 @@ impl IdxReader {
 
     /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
     /// held once the file is open.
-    pub(crate) fn foretold(path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
-        let (header, file_bytes) = header_of(&Files::local(), path)?;
-        let held = if Files::local().packing(path)?.is_some() { file_bytes } else { 0 };
+    pub(crate) fn foretold(files: &Files, path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
+        let (header, file_bytes) = header_of(files, path)?;
+        let held = if files.packing(path)?.is_some() { file_bytes } else { 0 };
         let tensor = options.wanted().tensor(header.stored.kind, &header.shape);
         Ok((header.records, tensor.map_err(|error| error.at_path(path))?, held))
-    }
-
-    /// Whether the file begins like an IDX file (once decompressed).
-    pub(crate) fn recognises(path: &Path) -> Result<bool> {
-        Ok(header_of(&Files::local(), path).is_ok())
     }
 
     /// Element type in the file.
@@ -357,25 +354,27 @@ impl IdxFile {
     ///
     /// [`ErrorKind::NotFound`] without such files, and those of [`IdxReader::open`] for their headers.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
-        let folder = folder.as_ref();
-        let mut files = Vec::new();
-        for path in Self::paths_in(folder)? {
-            let (ArrayHeader { stored, records, shape, .. }, _) = header_of(&Files::local(), &path)?;
-            files.push(Self { path, dtype: stored.kind.dtype(), records, shape });
-        }
-        Ok(files)
+        Self::in_folder_of(&Files::local(), folder.as_ref())
+    }
+
+    /// As [`in_folder`](Self::in_folder), among these files.
+    pub(crate) fn in_folder_of(files: &Files, folder: &Path) -> Result<Vec<Self>> {
+        let with_header = |path: PathBuf| {
+            let (ArrayHeader { stored, records, shape, .. }, _) = header_of(files, &path)?;
+            Ok(Self { path, dtype: stored.kind.dtype(), records, shape })
+        };
+        Self::paths_in(files, folder)?.into_iter().map(with_header).collect()
     }
 
     /// The paths of those files.
-    pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    pub(crate) fn paths_in(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
-            let path = entry.map_err(|error| Error::io(folder, error))?.path();
-            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        for entry in files.list(folder)? {
+            let path = folder.join(&entry.name);
             let is_array = match is_idx_name(&path) {
-                _ if is_hidden => false,
-                true => !path.is_dir(),
-                false => path.is_file() && IdxReader::recognises(&path)?,
+                _ if entry.is_hidden() => false,
+                true => !entry.is_folder(),
+                false => entry.kind == EntryKind::File && header_of(files, &path).is_ok(),
             };
             if is_array {
                 paths.push(path);

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::storage::Files;
 
 /// How many ignored files are named.
 const NAMED: usize = 10;
@@ -20,18 +21,13 @@ impl IgnoredFiles {
     /// # Errors
     ///
     /// If the folder can't be listed.
-    pub(crate) fn beside(folder: &Path, is_read: impl Fn(&Path) -> bool) -> Result<Self> {
-        if !folder.is_dir() {
+    pub(crate) fn beside(files: &Files, folder: &Path, is_read: impl Fn(&Path) -> bool) -> Result<Self> {
+        if !files.is_folder(folder) {
             return Ok(Self::default());
         }
-        let mut ignored = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
-            let path = entry.map_err(|error| Error::io(folder, error))?.path();
-            let name = PathBuf::from(path.file_name().unwrap_or_default());
-            if !is_read(&path) && !name.as_os_str().as_encoded_bytes().starts_with(b".") {
-                ignored.push(name);
-            }
-        }
+        let listed = files.list(folder)?.into_iter().filter(|entry| !entry.is_hidden());
+        let ignored = listed.map(|entry| PathBuf::from(entry.name)).filter(|name| !is_read(&folder.join(name)));
+        let mut ignored: Vec<PathBuf> = ignored.collect();
         let count = ignored.len() as u64;
         ignored.sort();
         ignored.truncate(NAMED);

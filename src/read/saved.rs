@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::random::mix;
+use crate::storage::metadata;
 
 /// Where an index is kept for the next run: the rows of a file of text, the listing of a folder, the members of an
 /// archive. What is kept is used only while the data's size and modification time are the same, on Unix also the time of
@@ -112,7 +113,7 @@ impl Kept {
     /// [`ErrorKind::Io`].
     pub(crate) fn of(saved: &SavedIndex, data: &Path, kind: &str, options: &[u8]) -> Result<Option<Self>> {
         let Some(path) = saved.path(data) else { return Ok(None) };
-        let metadata = std::fs::metadata(data).map_err(|error| Error::io(data, error))?;
+        let metadata = metadata(data)?;
         let guard = Guard::new(kind).and_metadata(&metadata).and(options);
         let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
         Ok(Some(Self { path, guard, settled: age.is_some_and(|age| age >= UNSETTLED) }))

@@ -14,7 +14,7 @@ use super::gzip::{Bytes, inflate_error};
 use super::handles::Handles;
 use super::input::read_at;
 use super::packing::Packing;
-use super::{Access, Entry, Input, Spool, Storage, check_bytes, open_file, read_file};
+use super::{Access, Input, Listed, Spool, Storage, check_bytes, entries, open_file, read_file};
 
 /// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
 #[derive(Clone, Default)]
@@ -79,10 +79,19 @@ impl Files {
         }
     }
 
-    /// What lies in a folder of a storage; `None` of local files, which are listed by those who know what they look for.
-    pub(crate) fn list(&self, folder: &Path) -> Option<Result<Vec<Entry>>> {
-        let ahead = self.ahead.as_ref()?;
-        Some(ahead.storage().list(folder).map_err(|error| error.at_path(folder)))
+    /// What lies in a folder, in any order.
+    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<Listed>> {
+        let Some(ahead) = &self.ahead else { return entries(folder)?.collect() };
+        let listed = ahead.storage().list(folder).map_err(|error| error.at_path(folder))?;
+        Ok(listed.into_iter().map(Listed::from).collect())
+    }
+
+    /// Whether a folder lies there: of a storage, anything that can be listed and is not empty.
+    pub(crate) fn is_folder(&self, path: &Path) -> bool {
+        match self.are_local() {
+            true => path.is_dir(),
+            false => self.list(path).is_ok_and(|entries| !entries.is_empty()),
+        }
     }
 
     /// How a file is compressed; `None` if it is not.

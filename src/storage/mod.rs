@@ -9,6 +9,7 @@ mod ahead;
 mod chunks;
 mod file;
 mod files;
+mod folder;
 mod gather;
 mod gzip;
 mod handles;
@@ -31,6 +32,7 @@ pub use chunks::ChunkStats;
 pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{check_bytes, read_file};
 pub use files::Files;
+pub(crate) use folder::{EntryKind, Listed, entries, metadata};
 pub(crate) use gather::Gathered;
 pub(crate) use gzip::{Bytes, inflate_error};
 #[cfg(test)]

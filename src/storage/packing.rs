@@ -27,7 +27,7 @@ impl Packing {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for Zstandard, if it was left out of the build.
-    pub(super) fn unpack(self, bytes: Bytes) -> Result<Bytes> {
+    pub(crate) fn unpack(self, bytes: Bytes) -> Result<Bytes> {
         match self {
             Self::Gzip => Ok(Box::new(Inflater::new(bytes))),
             Self::Zstd => unpack_zstd(bytes),

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
@@ -6,7 +6,7 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::storage::{Files, Input, Packing, Spool, inflate_error};
+use crate::storage::{Bytes, Files, Input, Needs, Packing, Spool, inflate_error};
 
 use super::encoding::encoding_named;
 use super::options::CsvOptions;
@@ -51,8 +51,8 @@ impl Text {
     }
 
     /// The name of a file that could not be opened.
-    pub(crate) fn unopened(path: &Path) -> Self {
-        Self { files: Files::local(), path: path.to_owned(), packing: None, encoding: None }
+    pub(crate) fn unopened(files: &Files, path: &Path) -> Self {
+        Self { files: files.clone(), path: path.to_owned(), packing: None, encoding: None }
     }
 
     /// Whether it is a file of this machine, whose time of modification is known.
@@ -74,17 +74,43 @@ impl Text {
         self.encoding.unwrap_or(UTF_8).name()
     }
 
-    fn unpacked(&self) -> Result<Box<dyn Read + Send>> {
+    fn unpacked(&self) -> Result<Bytes> {
         self.files.unpacked(&self.path, self.packing)
     }
 
     /// The text from its beginning.
-    pub(crate) fn read(&self) -> Result<Box<dyn Read + Send>> {
-        let bytes = self.unpacked()?;
-        Ok(match self.encoding {
+    pub(crate) fn read(&self) -> Result<Bytes> {
+        self.unpacked().map(|bytes| self.decoded(bytes))
+    }
+
+    fn decoded(&self, bytes: Bytes) -> Bytes {
+        match self.encoding {
             None => bytes,
             Some(encoding) => Box::new(Transcoder::new(&self.path, bytes, encoding)),
-        })
+        }
+    }
+
+    /// Says that all of it will be [read whole](Self::read_whole), as file of this number.
+    pub(crate) fn need(&self, file: u64, needs: &mut Needs) {
+        self.files.need_file(file, &self.path, needs);
+    }
+
+    /// The text from its beginning. Of a storage, the file of this number is read first, all of it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] for a stored file of more than `max_bytes`, and those of reading.
+    pub(crate) fn read_whole(&self, file: u64, max_bytes: u64) -> Result<Bytes> {
+        if self.is_local() {
+            return self.read();
+        }
+        let mut stored = Vec::new();
+        self.files.read_file(file, &self.path, &mut stored, max_bytes, u64::MAX)?;
+        let mut bytes: Bytes = Box::new(Cursor::new(stored));
+        if let Some(packing) = self.packing {
+            bytes = packing.unpack(bytes)?;
+        }
+        Ok(self.decoded(bytes))
     }
 
     /// The text at any offset; unpacked at once unless it is a plain file.

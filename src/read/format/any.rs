@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::read::Container;
 use crate::read::fields::Field;
 use crate::read::saved::SavedIndex;
-use crate::storage::Access;
+use crate::storage::{Access, Files};
 use crate::tree::{Fault, Node};
 
 use super::{Checks, Foretold, Format, FormatOptions, Inspection, Open, Opened, Streamed};
@@ -90,18 +90,18 @@ pub(super) trait Erased: Any + Send + Sync {
     fn kind(&self, path: &Path) -> &'static str;
     fn title(&self) -> Option<&'static str>;
     fn packed_advice(&self) -> Option<&'static str>;
-    fn is_folder(&self, path: &Path) -> Result<bool>;
+    fn is_folder(&self, files: &Files, path: &Path) -> Result<bool>;
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool;
     fn has_small_samples(&self) -> bool;
     fn default_options(&self) -> Box<dyn AnyOptions>;
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault>;
     fn has_option(&self, name: &str) -> bool;
     fn needs_options(&self) -> bool;
-    fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>>;
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
     fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened>;
     fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
-    fn takes_whole(&self, path: &Path) -> bool;
+    fn takes_whole(&self, files: &Files, path: &Path) -> bool;
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String>;
     fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()>;
     fn access<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut Access>;
@@ -141,8 +141,8 @@ impl<F: Format> Erased for F {
         Format::packed_advice(self)
     }
 
-    fn is_folder(&self, path: &Path) -> Result<bool> {
-        Format::is_folder(self, path)
+    fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
+        Format::is_folder(self, files, path)
     }
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
@@ -173,8 +173,8 @@ impl<F: Format> Erased for F {
         Format::needs_options(self)
     }
 
-    fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>> {
-        let sources = Format::sources(self, path)?;
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>> {
+        let sources = Format::sources(self, files, path)?;
         Ok(sources.into_iter().map(|(path, options)| (path, Box::new(options) as Box<dyn AnyOptions>)).collect())
     }
 
@@ -190,8 +190,8 @@ impl<F: Format> Erased for F {
         Format::open_values(self, own::<F>(options), paths, at)
     }
 
-    fn takes_whole(&self, path: &Path) -> bool {
-        Format::takes_whole(self, path)
+    fn takes_whole(&self, files: &Files, path: &Path) -> bool {
+        Format::takes_whole(self, files, path)
     }
 
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String> {

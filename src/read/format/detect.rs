@@ -1,11 +1,10 @@
 //! Which format lies at a path: by content first, then by name.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::{Error, ErrorKind, Result, missing_path};
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::Csv;
 use crate::read::csv::looks_like_table;
 use crate::read::foreign::{self, Foreign};
@@ -13,7 +12,7 @@ use crate::read::names::{HEAD_BYTES, plain_name};
 use crate::read::paths::{first_of_pattern, is_pattern};
 use crate::read::sequence::is_csv_name;
 use crate::read::tar::is_tar_name;
-use crate::storage::{Files, inflate_error, open_file};
+use crate::storage::{EntryKind, Files, inflate_error, metadata};
 
 use super::any::AnyFormat;
 
@@ -21,46 +20,36 @@ use super::any::AnyFormat;
 const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`; see [`Formats::detect`](super::Formats::detect).
-pub(super) fn detect(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
-    if is_pattern(path) {
+pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
+    if is_pattern(files, path) {
         // Whether the files of a pattern exist is seen when they are opened.
-        let first = first_of_pattern(path)?;
+        let first = first_of_pattern(files, path)?;
         let tar = formats.iter().find(|format| format.name() == "tar" && is_tar_name(&first)).cloned();
-        return tar.map_or_else(|| detect(formats, &first), Ok);
+        return tar.map_or_else(|| detect(formats, files, &first), Ok);
     }
-    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing_path(path),
-        _ => Error::io(path, error),
-    })?;
-    let format = if metadata.is_dir() {
-        folder(formats, path)?
-    } else if metadata.is_file() {
-        file(formats, path)?
-    } else {
-        // Formats are found by looking into a file before it is read: a pipe would lose what was looked at.
-        let message = "is not an ordinary file; save what it gives to a file first";
-        return Err(Error::new(ErrorKind::Unsupported, message).at_path(path));
+    let is_folder = match files.are_local() {
+        true => metadata(path)?.is_dir(),
+        false => files.is_folder(path),
+    };
+    let format = match is_folder {
+        true => folder(formats, files, path)?,
+        false => file(formats, files, path)?,
     };
     tracing::debug!(path = %path.display(), format = %format.kind(path), "the format was found out");
     Ok(format)
 }
 
 /// The beginning of a file, decompressed if it is compressed, and whether it is.
-fn head_of(path: &Path) -> Result<(Vec<u8>, bool)> {
-    let packing = Files::local().packing(path)?;
-    let is_packed = packing.is_some();
+fn head_of(files: &Files, path: &Path) -> Result<(Vec<u8>, bool)> {
+    let packing = files.packing(path)?;
     let mut head = Vec::new();
-    if is_packed {
-        let bytes = Files::local().unpacked(path, packing)?.take(HEAD_BYTES).read_to_end(&mut head);
-        bytes.map_err(|error| inflate_error(path, head.len() as u64, error))?;
-    } else {
-        open_file(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
-    }
-    Ok((head, is_packed))
+    let read = files.unpacked(path, packing)?.take(HEAD_BYTES).read_to_end(&mut head);
+    read.map_err(|error| inflate_error(path, head.len() as u64, error))?;
+    Ok((head, packing.is_some()))
 }
 
-fn file(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
-    let (head, is_packed) = head_of(path)?;
+fn file(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
+    let (head, is_packed) = head_of(files, path)?;
     let name = plain_name(path);
     // Any text might be a table: that is asked last.
     let others = || formats.iter().filter(|format| !format.is::<Csv>());
@@ -120,30 +109,27 @@ fn binary_byte(head: &[u8]) -> Option<usize> {
     head.iter().position(|byte| *byte == 0 || !is_utf8 && matches!(byte, 1..=8 | 0x0e..=0x19))
 }
 
-fn folder(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
+fn folder(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
     for format in formats {
-        if format.is_folder(path)? {
+        if format.is_folder(files, path)? {
             return Ok(format.clone());
         }
     }
     let mut counts = vec![0u64; formats.len()];
     let mut opened = 0;
     let mut others = BTreeSet::new();
-    for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
-        let entry = entry.map_err(|error| Error::io(path, error))?.path();
-        let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') {
-            continue;
-        }
-        if entry.is_dir() {
+    for entry in files.list(path)?.into_iter().filter(|entry| !entry.is_hidden()) {
+        let name = entry.name.to_string_lossy().into_owned();
+        if entry.is_folder() {
             others.insert(format!("{name}/"));
             continue;
         }
-        let claimed = |head: Option<&[u8]>| formats.iter().position(|format| format.is_in_folder(&entry, head));
+        let below = path.join(&entry.name);
+        let claimed = |head: Option<&[u8]>| formats.iter().position(|format| format.is_in_folder(&below, head));
         let mut found = claimed(None);
-        if found.is_none() && opened < OPENED_FILES && entry.is_file() {
+        if found.is_none() && opened < OPENED_FILES && entry.kind == EntryKind::File {
             opened += 1;
-            found = head_of(&entry).ok().and_then(|(head, _)| claimed(Some(&head)));
+            found = head_of(files, &below).ok().and_then(|(head, _)| claimed(Some(&head)));
         }
         match found {
             Some(format) => counts[format] += 1,
@@ -173,10 +159,12 @@ fn folder(formats: &[AnyFormat], path: &Path) -> Result<AnyFormat> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn found(path: &Path) -> Result<&'static str> {
-        detect(super::super::Formats::new().all(), path).map(|format| format.name())
+        detect(super::super::Formats::new().all(), &Files::local(), path).map(|format| format.name())
     }
 
     fn detected(name: &str, bytes: &[u8]) -> Result<&'static str> {

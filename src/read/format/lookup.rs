@@ -13,7 +13,7 @@ use super::source::SourceConfig;
 use super::table::Formats;
 
 impl Formats {
-    /// What lies at `path`, on this machine: its format and how it would be read. Of a folder of IDX files, those are the
+    /// What lies at `path` on this machine: its format and how it would be read. Of a folder of IDX files, those are the
     /// features with most records and their labels.
     ///
     /// A file is of the format that it holds, or else of the one that its name says. Other text is CSV if its name says so, or
@@ -27,9 +27,18 @@ impl Formats {
     /// format; [`ErrorKind::Format`](crate::ErrorKind::Format) for a file of no such format, with what it is if that can be
     /// told, and what to do with it.
     pub fn detect(&self, path: impl AsRef<Path>) -> Result<Vec<SourceConfig>> {
+        self.detect_in(&Files::local(), path)
+    }
+
+    /// As [`detect`](Self::detect), among these files. Of a storage, whatever can be listed is a folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`detect`](Self::detect), and those of the storage.
+    pub fn detect_in(&self, files: &Files, path: impl AsRef<Path>) -> Result<Vec<SourceConfig>> {
         let path = path.as_ref();
-        let format = detect::detect(self.all(), path)?;
-        let sources = format.sources(path)?;
+        let format = detect::detect(self.all(), files, path)?;
+        let sources = format.sources(files, path)?;
         Ok(sources.into_iter().map(|(path, options)| SourceConfig::of(format.clone(), path.into(), options)).collect())
     }
 
@@ -39,10 +48,19 @@ impl Formats {
     ///
     /// As [`detect`](Self::detect).
     pub fn detect_all(&self, paths: &Paths) -> Result<Vec<SourceConfig>> {
+        self.detect_all_in(&Files::local(), paths)
+    }
+
+    /// As [`detect_all`](Self::detect_all), among these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`detect_in`](Self::detect_in).
+    pub fn detect_all_in(&self, files: &Files, paths: &Paths) -> Result<Vec<SourceConfig>> {
         if paths.iter().len() == 1 {
-            return self.detect(paths.first());
+            return self.detect_in(files, paths.first());
         }
-        let format = detect::detect(self.all(), paths.first())?;
+        let format = detect::detect(self.all(), files, paths.first())?;
         let options = format.default_options();
         Ok(vec![SourceConfig::of(format, paths.clone(), options)])
     }
@@ -69,7 +87,7 @@ impl Formats {
     /// Those of [`detect`](Self::detect).
     pub fn whole(&self, path: impl AsRef<Path>) -> Result<SourceConfig> {
         let path = path.as_ref();
-        let format = detect::detect(self.all(), path)?;
+        let format = detect::detect(self.all(), &Files::local(), path)?;
         let options = format.default_options();
         Ok(SourceConfig::of(format, path.into(), options))
     }

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
-use crate::storage::Access;
+use crate::storage::{Access, Files};
 
 use super::fields::Field;
 use super::saved::SavedIndex;
@@ -120,8 +120,8 @@ pub trait Format: Send + Sync + 'static {
     /// Whether [`open`](Self::open) takes this path as it is, though it may be a folder or a pattern, as a folder of images in
     /// classes. By default only a folder that [is one data set](Self::is_folder): any other stands for its files, and a pattern for
     /// those that match.
-    fn takes_whole(&self, path: &Path) -> bool {
-        path.is_dir() && self.is_folder(path).unwrap_or(false)
+    fn takes_whole(&self, files: &Files, path: &Path) -> bool {
+        self.is_folder(files, path).unwrap_or(false)
     }
 
     /// What `inspect` and `verify` call what lies at a path: by default the format's name.
@@ -140,13 +140,13 @@ pub trait Format: Send + Sync + 'static {
         Some("a compressed file of a format that is read uncompressed; decompress it first")
     }
 
-    /// Whether a folder is a data set of this format by how it is laid out.
+    /// Whether a folder is a data set of this format by how it is laid out. What is no folder is none.
     ///
     /// # Errors
     ///
     /// Those of looking at it.
-    fn is_folder(&self, path: &Path) -> Result<bool> {
-        let _ = path;
+    fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
+        let _ = (files, path);
         Ok(false)
     }
 
@@ -257,7 +257,8 @@ pub trait Format: Send + Sync + 'static {
     /// # Errors
     ///
     /// Those of looking at what lies there.
-    fn sources(&self, path: &Path) -> Result<Vec<(PathBuf, Self::Options)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Self::Options)>> {
+        let _ = files;
         Ok(vec![(path.to_owned(), Self::Options::default())])
     }
 

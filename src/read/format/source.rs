@@ -154,7 +154,7 @@ impl SourceConfig {
     pub(crate) fn found(&self, files: &Files) -> Result<Option<Found>> {
         let mut found = Found::default();
         for path in self.paths.iter() {
-            match self.format.takes_whole(path) {
+            match self.format.takes_whole(files, path) {
                 true => found.files.push(path.to_owned()),
                 false => found.add(files_at(files, path, &|name| self.is_named(name))?),
             }
@@ -256,7 +256,7 @@ impl OpenOthers for Ours {
             Some(name) => formats.named(name).ok_or_else(|| {
                 Error::new(ErrorKind::Config, format!("format: {}", not_allowed(name, &formats.names())))
             })?,
-            None => detect::detect(formats.all(), paths.first().map_or(at.path, PathBuf::as_path))?,
+            None => detect::detect(formats.all(), at.files, paths.first().map_or(at.path, PathBuf::as_path))?,
         };
         format.open_values(&*format.default_options(), paths, at)
     }

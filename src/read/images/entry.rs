@@ -12,9 +12,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Image};
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{RecordReader, SavedIndex, named_geometries};
+use crate::storage::Files;
 use crate::tree::{Node, Told};
 
-use super::{ImageFolder, ImageLabels, ImageRecord, has_class_folders, summarise_image};
+use super::{ImageFolder, ImageLabels, ImageRecord, has_class_folders, stored, summarise_image};
 
 /// The format of folders of images: with one subfolder a class, or without classes; and of single images.
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +95,15 @@ pub(crate) fn own_options(name: &str, image: &Image, base: &ImageOptions) -> Ima
     }
 }
 
+/// Of a storage the name tells: why it can't be listed is worth more than that it is no folder.
+fn is_folder(at: &Open<'_>) -> bool {
+    if at.files.are_local() { at.path.is_dir() } else { !is_image_name(at.path) }
+}
+
 fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Arc<dyn RecordReader>> {
-    Ok(Arc::new(if !at.files.are_local() || at.path.is_dir() {
-        ImageFolder::detect_in(at.files, at.path, options, saved, at.budget)?
-    } else {
-        ImageFolder::from_paths([at.path], ImageLabels::None, options)?
+    Ok(Arc::new(match is_folder(at) {
+        true => ImageFolder::detect_in(at.files, at.path, options, saved, at.budget)?,
+        false => ImageFolder::from_paths([at.path], ImageLabels::None, options)?.among(at.files),
     }))
 }
 
@@ -131,11 +136,14 @@ impl Format for Images {
         Some("a compressed image; decompress it first")
     }
 
-    fn is_folder(&self, path: &Path) -> Result<bool> {
-        has_class_folders(path)
+    fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
+        match files.are_local() {
+            true => Ok(path.is_dir() && has_class_folders(path)?),
+            false => stored::has_class_folders(files, path),
+        }
     }
 
-    fn takes_whole(&self, _: &Path) -> bool {
+    fn takes_whole(&self, _: &Files, _: &Path) -> bool {
         true
     }
 
@@ -167,16 +175,20 @@ impl Format for Images {
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {
-        if !at.path.is_dir() {
-            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &options.images)?;
+        if !is_folder(at) {
+            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &options.images)?.among(at.files);
             return Ok(Check::reader(image, false).into());
+        }
+        if !at.files.are_local() {
+            let images = ImageFolder::detect_in(at.files, at.path, &options.images, &SavedIndex::Off, at.budget)?;
+            return Ok(Check::reader(images, false).into());
         }
         let (images, refused) = ImageFolder::detect_readable(at.path, &options.images)?;
         Ok(Checks { refused, ..Check::reader(images, false).into() })
     }
 
     fn inspect(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Inspection> {
-        if !at.path.is_dir() {
+        if !is_folder(at) {
             let summary = summarise_image(at.path)?;
             let entry = || Some(Entry::Image { path: text_of(at.path), label: None });
             return Ok(Inspection {
@@ -193,7 +205,8 @@ impl Format for Images {
                 ..Inspection::new(at.path, summary.format, 1)
             });
         }
-        let summary = ImageFolder::detect(at.path, &options.images)?.summarise();
+        let summary =
+            ImageFolder::detect_in(at.files, at.path, &options.images, &SavedIndex::Off, at.budget)?.summarise();
         let entry = |record: ImageRecord| Some(Entry::Image { path: text_of(&record.path), label: record.label });
         let first = summary.ignored_files.iter().map(|path| text_of(path)).collect();
         Ok(Inspection {

@@ -1,6 +1,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, FileType, Metadata};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -8,6 +8,7 @@ use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::mix;
 use crate::read::parallel;
+use crate::storage::{EntryKind, Listed, entries as listed, metadata};
 
 /// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
 #[derive(Default)]
@@ -75,7 +76,7 @@ impl PathList {
                 let first = job as usize * FILES_AT_A_TIME;
                 let sizes = (first..self.len().min(first + FILES_AT_A_TIME)).map(|file| {
                     self.write(file as u64, path);
-                    fs::metadata(&path).map_or(0, |metadata| metadata.len())
+                    metadata(path).map_or(0, |metadata| metadata.len())
                 });
                 Ok(sizes.collect::<Vec<u64>>())
             },
@@ -198,7 +199,7 @@ impl Stamp {
     /// Beside the stamp, what tells the folder from every other.
     fn identified(root: &Path, folder: &Path) -> Result<(Self, Identity)> {
         let path = root.join(folder);
-        let metadata = fs::metadata(&path).map_err(|error| Error::io(&path, error))?;
+        let metadata = metadata(&path)?;
         let modified = metadata.modified().map_err(|error| Error::io(&path, error))?;
         Ok((Self { folder: folder.to_owned(), modified }, identity(&path, &metadata)?))
     }
@@ -220,7 +221,7 @@ fn identity(_: &Path, metadata: &Metadata) -> Result<Identity> {
 
 #[cfg(not(unix))]
 fn identity(path: &Path, _: &Metadata) -> Result<Identity> {
-    fs::canonicalize(path).map_err(|error| Error::io(path, error))
+    std::fs::canonicalize(path).map_err(|error| Error::io(path, error))
 }
 
 impl Found {
@@ -341,7 +342,8 @@ pub(super) fn unicode_name(folder: &Path) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::Data, "a class name that is not UTF-8; rename it").at_path(folder))
 }
 
-enum Kind {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
     Image,
     Folder,
     HiddenFolder,
@@ -350,33 +352,24 @@ enum Kind {
 
 /// The entries of a folder with their kinds; links are followed.
 fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, Kind)>>> {
-    let entries = fs::read_dir(folder).map_err(|error| Error::io(folder, error))?;
-    let folder = folder.to_owned();
-    Ok(entries.map(move |entry| {
-        let entry = entry.map_err(|error| Error::io(&folder, error))?;
-        let name = PathBuf::from(entry.file_name());
-        let kind = entry.file_type().and_then(|kind| match kind.is_symlink() {
-            true => fs::metadata(entry.path()).map(|metadata| metadata.file_type()),
-            false => Ok(kind),
-        });
-        let is_image = is_image(&name);
-        let kind = match kind {
-            Ok(kind) => kind_of(&name, kind, is_image),
-            // A link that leads nowhere, or in a circle: where an image was meant, reading that will say so.
-            Err(_) if is_image => Kind::Image,
-            Err(_) => Kind::Other,
-        };
-        Ok((name, kind))
-    }))
+    let with_kind = |entry: Listed| {
+        let kind = Kind::of(&entry);
+        (PathBuf::from(entry.name), kind)
+    };
+    Ok(listed(folder)?.map(move |entry| entry.map(with_kind)))
 }
 
-fn kind_of(name: &Path, kind: FileType, is_image: bool) -> Kind {
-    let is_hidden = name.as_os_str().as_encoded_bytes().starts_with(b".");
-    match (kind.is_dir(), is_hidden) {
-        (true, false) => Kind::Folder,
-        (true, true) => Kind::HiddenFolder,
-        (false, false) if is_image && kind.is_file() => Kind::Image,
-        (false, _) => Kind::Other,
+impl Kind {
+    pub(super) fn of(entry: &Listed) -> Self {
+        let is_image = is_image(Path::new(&entry.name));
+        match (entry.kind, entry.is_hidden()) {
+            (EntryKind::Folder, false) => Self::Folder,
+            (EntryKind::Folder, true) => Self::HiddenFolder,
+            (EntryKind::File, false) if is_image => Self::Image,
+            // Where an image was meant, reading it will say that the link leads nowhere.
+            (EntryKind::Nothing, _) if is_image => Self::Image,
+            _ => Self::Other,
+        }
     }
 }
 

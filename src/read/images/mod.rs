@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use crate::decode::image::write_image;
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
-use crate::error::{Error, ErrorKind, Location, Result, missing_path, nearest};
+use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
 use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
-use crate::storage::{Files, Needs};
+use crate::storage::{Files, Needs, metadata};
 pub(crate) use entry::own_options;
 pub use entry::{FolderOptions, Images};
 use listing::Found;
@@ -190,10 +190,14 @@ impl ImageFolder {
         if labelled && options.classes.is_none() {
             found.check_classes(path)?;
         }
-        let mut reader = Self::new(path, found, 0, labelled, options, budget)?;
-        reader.first_file = files.number_files(reader.len());
-        reader.storage = files.clone();
-        Ok(reader)
+        Ok(Self::new(path, found, 0, labelled, options, budget)?.among(files))
+    }
+
+    /// The same images among these files.
+    fn among(mut self, files: &Files) -> Self {
+        self.first_file = files.number_files(self.len());
+        self.storage = files.clone();
+        self
     }
 
     /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
@@ -248,13 +252,8 @@ impl ImageFolder {
         refuse: impl FnOnce(Vec<Error>) -> Result<()>,
     ) -> Result<Self> {
         check(options)?;
-        match std::fs::metadata(root) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing_path(root)),
-            Err(error) => return Err(Error::io(root, error)),
-            Ok(metadata) if !metadata.is_dir() => {
-                return Err(Error::new(ErrorKind::Format, "is a file; an image folder is expected").at_path(root));
-            }
-            Ok(_) => {}
+        if !metadata(root)?.is_dir() {
+            return Err(Error::new(ErrorKind::Format, "is a file; an image folder is expected").at_path(root));
         }
         let way = if matches!(labels, ImageLabels::Folder) { Way::ByClass } else { Way::Flat };
         let (mut found, mut sizes) = way.list(root, saved)?;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Entry, Files};
+use crate::storage::Files;
 
-use super::listing::{Found, is_image, unicode_name};
+use super::listing::{Found, Kind, unicode_name};
 
 /// Folders within folders that are followed: more are a storage that leads in circles.
 const MOST_LEVELS: usize = 64;
@@ -16,14 +16,12 @@ pub(super) fn list(files: &Files, root: &Path) -> Result<(Found, bool)> {
     let mut found = Found::default();
     let mut loose = Vec::new();
     let mut classes = Vec::new();
-    for entry in entries(files, root)? {
-        match entry {
-            Entry::File(name) if is_visible(Path::new(&name)) && is_image(Path::new(&name)) => {
-                loose.push(PathBuf::from(name))
-            }
-            Entry::File(_) => found.ignored += 1,
-            Entry::Folder(name) if is_visible(Path::new(&name)) => classes.push(PathBuf::from(name)),
-            Entry::Folder(_) => {}
+    for entry in files.list(root)? {
+        match Kind::of(&entry) {
+            Kind::Image => loose.push(PathBuf::from(entry.name)),
+            Kind::Folder => classes.push(PathBuf::from(entry.name)),
+            Kind::Other => found.ignored += 1,
+            Kind::HiddenFolder => {}
         }
     }
     classes.sort();
@@ -45,22 +43,31 @@ pub(super) fn list(files: &Files, root: &Path) -> Result<(Found, bool)> {
     Ok((found, labelled))
 }
 
+/// Whether a subfolder of `root` holds an image, however deep. Stops at the first.
+pub(super) fn has_class_folders(files: &Files, root: &Path) -> Result<bool> {
+    let mut open = vec![(PathBuf::new(), 0)];
+    while let Some((folder, level)) = open.pop() {
+        for entry in files.list(&below(root, &folder, level)?)? {
+            match Kind::of(&entry) {
+                Kind::Image if level > 0 => return Ok(true),
+                Kind::Folder => open.push((folder.join(entry.name), level + 1)),
+                _ => {}
+            }
+        }
+    }
+    Ok(false)
+}
+
 fn images_below(files: &Files, root: &Path, class: &Path, ignored: &mut u64) -> Result<Vec<PathBuf>> {
     let mut images = Vec::new();
     let mut open = vec![(class.to_owned(), 1)];
     while let Some((folder, level)) = open.pop() {
-        if level > MOST_LEVELS {
-            let message = format!("lies more than {MOST_LEVELS} folders deep; does the storage lead in circles?");
-            return Err(Error::new(ErrorKind::Limit, message).at_path(root.join(folder)));
-        }
-        for entry in entries(files, &root.join(&folder))? {
-            match entry {
-                Entry::File(name) if is_visible(Path::new(&name)) && is_image(Path::new(&name)) => {
-                    images.push(folder.join(name))
-                }
-                Entry::File(_) => *ignored += 1,
-                Entry::Folder(name) if is_visible(Path::new(&name)) => open.push((folder.join(name), level + 1)),
-                Entry::Folder(_) => {}
+        for entry in files.list(&below(root, &folder, level)?)? {
+            match Kind::of(&entry) {
+                Kind::Image => images.push(folder.join(entry.name)),
+                Kind::Folder => open.push((folder.join(entry.name), level + 1)),
+                Kind::Other => *ignored += 1,
+                Kind::HiddenFolder => {}
             }
         }
     }
@@ -68,10 +75,11 @@ fn images_below(files: &Files, root: &Path, class: &Path, ignored: &mut u64) -> 
     Ok(images)
 }
 
-fn entries(files: &Files, folder: &Path) -> Result<Vec<Entry>> {
-    files.list(folder).unwrap_or_else(|| Ok(Vec::new()))
-}
-
-fn is_visible(name: &Path) -> bool {
-    !name.as_os_str().as_encoded_bytes().starts_with(b".")
+/// A folder so many levels below the root.
+fn below(root: &Path, folder: &Path, level: usize) -> Result<PathBuf> {
+    if level > MOST_LEVELS {
+        let message = format!("lies more than {MOST_LEVELS} folders deep; does the storage lead in circles?");
+        return Err(Error::new(ErrorKind::Limit, message).at_path(root.join(folder)));
+    }
+    Ok(if folder.as_os_str().is_empty() { root.to_owned() } else { root.join(folder) })
 }

@@ -2,7 +2,6 @@
 
 mod braces;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -10,8 +9,8 @@ use glob::Pattern;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind, Result, missing_path};
-use crate::storage::{Entry, Files};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{Files, metadata};
 
 use super::splits;
 
@@ -145,12 +144,9 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
         return Ok(found);
     }
     let is_folder = match files.are_local() {
-        true => path.metadata().map(|metadata| metadata.is_dir()).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing_path(path),
-            _ => Error::io(path, error),
-        })?,
+        true => metadata(path)?.is_dir(),
         // A storage says of a file that it is no folder.
-        false => !is_data(&lower(path)) && files.list(path).is_some_and(|list| list.is_ok_and(|list| !list.is_empty())),
+        false => !is_data(&lower(path)) && files.is_folder(path),
     };
     match is_folder {
         true => in_folder(files, path, is_data),
@@ -159,14 +155,14 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
 }
 
 /// The first file of a pattern; the path itself if it is none.
-pub(crate) fn first_of_pattern(path: &Path) -> Result<PathBuf> {
-    let found = files_at(&Files::local(), path, &|_| true)?;
+pub(crate) fn first_of_pattern(files: &Files, path: &Path) -> Result<PathBuf> {
+    let found = files_at(files, path, &|_| true)?;
     Ok(found.files.into_iter().next().unwrap_or_else(|| path.to_owned()))
 }
 
-/// Whether a path that does not exist is a pattern.
-pub(crate) fn is_pattern(path: &Path) -> bool {
-    !path.exists() && matches!(expand(path), Ok(Some(_)))
+/// Whether a path is a pattern: of this machine, one that does not exist.
+pub(crate) fn is_pattern(files: &Files, path: &Path) -> bool {
+    !(files.are_local() && path.exists()) && matches!(expand(path), Ok(Some(_)))
 }
 
 fn lower(path: &Path) -> String {
@@ -197,37 +193,6 @@ fn expand(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(pattern.expand().into_iter().map(PathBuf::from).collect()))
 }
 
-/// One entry of a folder.
-struct Listed {
-    name: OsString,
-    is_folder: bool,
-    /// A folder that is entered by a link may be one that it lies in.
-    is_link: bool,
-}
-
-fn list(files: &Files, folder: &Path) -> Result<Vec<Listed>> {
-    let listed = |entry| match entry {
-        Entry::File(name) => Listed { name, is_folder: false, is_link: false },
-        Entry::Folder(name) => Listed { name, is_folder: true, is_link: false },
-    };
-    if let Some(entries) = files.list(folder) {
-        return Ok(entries?.into_iter().map(listed).collect());
-    }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let at_folder = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing_path(folder),
-        _ => Error::io(folder, error),
-    };
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(at_folder)? {
-        let entry = entry.map_err(at_folder)?;
-        let kind = entry.file_type().map_err(at_folder)?;
-        let is_folder = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
-        all.push(Listed { name: entry.file_name(), is_folder, is_link: kind.is_symlink() });
-    }
-    Ok(all)
-}
-
 /// Whether an entry of a folder is no data by its name.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_']) || name.ends_with(".crc") || name.ends_with(".ringfeed")
@@ -236,9 +201,9 @@ pub(crate) fn is_hidden(name: &str) -> bool {
 fn in_folder(files: &Files, folder: &Path, is_data: &dyn Fn(&str) -> bool) -> Result<Found> {
     let (mut visible, mut found) = (Vec::new(), Found::default());
     let mut has_folders = false;
-    for entry in list(files, folder)? {
-        has_folders |= entry.is_folder;
-        let is_visible = !entry.is_folder && !is_hidden(&entry.name.to_string_lossy());
+    for entry in files.list(folder)? {
+        has_folders |= entry.is_folder();
+        let is_visible = !entry.is_folder() && !is_hidden(&entry.name.to_string_lossy());
         let kept = if is_visible { &mut visible } else { &mut found.passed_over };
         kept.push(folder.join(entry.name));
     }
@@ -347,8 +312,8 @@ fn walk(files: &Files, folder: &Path, steps: &[Step], found: &mut Found) -> Resu
     }
     match step {
         Step::Name(name) if rest.is_empty() => {
-            let entries = list(files, folder)?;
-            if entries.iter().any(|entry| !entry.is_folder && entry.name.as_os_str() == name.as_str()) {
+            let entries = files.list(folder)?;
+            if entries.iter().any(|entry| !entry.is_folder() && entry.name.as_os_str() == name.as_str()) {
                 found.files.push(folder.join(name));
             }
         }
@@ -360,7 +325,7 @@ fn walk(files: &Files, folder: &Path, steps: &[Step], found: &mut Found) -> Resu
         }
         Step::Folders => {
             walk(files, folder, rest, found)?;
-            for entry in list(files, folder)?.into_iter().filter(|entry| entry.is_folder && !entry.is_link) {
+            for entry in files.list(folder)?.into_iter().filter(|entry| entry.is_folder() && !entry.is_link) {
                 let below = folder.join(&entry.name);
                 match is_hidden(&entry.name.to_string_lossy()) {
                     true => found.passed_over.push(below),
@@ -369,14 +334,14 @@ fn walk(files: &Files, folder: &Path, steps: &[Step], found: &mut Found) -> Resu
             }
         }
         Step::Wildcard(pattern) => {
-            for entry in list(files, folder)? {
+            for entry in files.list(folder)? {
                 let name = entry.name.to_string_lossy();
                 if !pattern.matches(&name) {
                     continue;
                 }
                 let is_meant = !is_hidden(&name) || means_hidden(pattern, &name);
                 let path = folder.join(&entry.name);
-                match (is_meant, entry.is_folder, rest.is_empty()) {
+                match (is_meant, entry.is_folder(), rest.is_empty()) {
                     (true, false, true) => found.files.push(path),
                     (true, true, false) => walk(files, &path, rest, found)?,
                     (_, _, true) => found.passed_over.push(path),

@@ -2,6 +2,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema, TensorSpec};
+use crate::storage::Needs;
 
 use super::CsvSequenceReader;
 use super::options::{Align, Unpaired};
@@ -88,6 +89,11 @@ impl RecordReader for AlignedSequences {
 
     fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
         Ok(Extents::of_length(self.steps(sample).2))
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.features.source.need(samples.iter().copied(), needs);
+        self.labels.source.need(samples.iter().copied(), needs);
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {

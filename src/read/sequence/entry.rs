@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryBudget;
+use crate::error::Result;
 use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
 use crate::read::{CsvOptions, IgnoredFiles, Missing};
-use crate::storage::Access;
+use crate::storage::{Access, Files};
 
 use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary, is_csv_name};
 
@@ -15,10 +14,10 @@ use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary,
 #[derive(Clone, Copy, Debug)]
 pub struct CsvSequences;
 
-fn open(path: &Path, options: &SequenceOptions, budget: &MemoryBudget) -> Result<CsvSequenceReader> {
+fn open(path: &Path, options: &SequenceOptions, at: &Open<'_>) -> Result<CsvSequenceReader> {
     match &options.group_by {
-        None => CsvSequenceReader::open_folder(path, options),
-        Some(column) => CsvSequenceReader::open_grouped_within(path, column.clone(), options, budget),
+        None => CsvSequenceReader::open_folder_in(at.files, path, options),
+        Some(column) => CsvSequenceReader::open_grouped_in(at.files, path, column.clone(), options, at.budget),
     }
 }
 
@@ -34,7 +33,7 @@ impl Format for CsvSequences {
         Some("folders of CSV files, each a sequence")
     }
 
-    fn takes_whole(&self, _: &Path) -> bool {
+    fn takes_whole(&self, _: &Files, _: &Path) -> bool {
         true
     }
 
@@ -55,15 +54,11 @@ impl Format for CsvSequences {
     }
 
     fn open(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        if !at.files.are_local() {
-            let message = "sequences are read from files of this machine; copy them";
-            return Err(Error::new(ErrorKind::Unsupported, message).at_path(at.path));
-        }
-        let features = open(at.path, options, at.budget)?;
+        let features = open(at.path, options, at)?;
         Ok(Opened::Reader(match &options.labels {
             None => Arc::new(features),
             Some(labels) => {
-                let labels = open(labels, options, at.budget)?;
+                let labels = open(labels, options, at)?;
                 Arc::new(CsvSequenceReader::aligned(features, labels, options.align, options.unpaired)?)
             }
         }))
@@ -75,7 +70,7 @@ impl Format for CsvSequences {
             return Ok(Foretold::unknown(None, format!("samples and tensors: only reading all of {path} tells")));
         }
         Ok(Foretold {
-            records: Some(CsvSequenceReader::count_in_folder(at.path)?),
+            records: Some(CsvSequenceReader::count_in_folder(at.files, at.path)?),
             held_bytes: Some(0),
             ..Foretold::unknown(None, format!("tensors: only reading the files in {path} tells"))
         })
@@ -84,16 +79,16 @@ impl Format for CsvSequences {
     fn checks(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Checks> {
         let csv = CsvOptions { missing: Missing::Nan, ..options.csv.clone() };
         let options = SequenceOptions { csv, ..options.clone() };
-        let (reader, known) = CsvSequenceReader::open_readable(at.path, &options)?;
+        let (reader, known) = CsvSequenceReader::open_readable(at.files, at.path, &options)?;
         Ok(Check { known, ..Check::reader(reader, false) }.into())
     }
 
     fn inspect(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Inspection> {
-        let summary = SequenceSummary::of(at.path, options)?;
+        let summary = SequenceSummary::of_in(at.files, at.path, options)?;
         let entry = |record: SequenceRecord| {
             Some(Entry::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
         };
-        let ignored = IgnoredFiles::beside(at.path, |path| {
+        let ignored = IgnoredFiles::beside(at.files, at.path, |path| {
             is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy()) && !path.is_dir()
         })?;
         Ok(Inspection {

@@ -18,6 +18,8 @@ use crate::memory::MemoryBudget;
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
+use crate::storage::{Files, Needs};
+
 use super::csv::{ColumnRef, Fault, Plan};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
@@ -62,7 +64,18 @@ impl CsvSequenceReader {
     ///
     /// Those of [`open_files`](Self::open_files).
     pub fn open_folder(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
-        Self::open_files(&source::csv_files(path.as_ref())?, options)
+        Self::open_folder_in(&Files::local(), path.as_ref(), options)
+    }
+
+    /// As [`open_folder`](Self::open_folder), a folder of these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_folder`](Self::open_folder).
+    pub fn open_folder_in(files: &Files, path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
+        let paths = source::csv_files(files, path.as_ref())?;
+        let (source, plan) = source::open_files(files, &paths, options, |_, error| Err(error))?;
+        Self::new(source, plan, options)
     }
 
     /// Each of these files is a sequence, in this order. All have the same columns.
@@ -72,15 +85,19 @@ impl CsvSequenceReader {
     /// Those of [`CsvReader::open`](crate::csv::CsvReader::open) for each file, and
     /// [`ErrorKind::Data`] if the header of a file differs from that of the first.
     pub fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<Self> {
-        let (source, plan) = source::open_files(paths, options, |_, error| Err(error))?;
+        let (source, plan) = source::open_files(&Files::local(), paths, options, |_, error| Err(error))?;
         Self::new(source, plan, options)
     }
 
     /// As [`open_folder`](Self::open_folder), but files that can't be read are returned by their indices, with the
     /// reasons.
-    pub(crate) fn open_readable(path: &Path, options: &SequenceOptions) -> Result<(Self, BTreeMap<u64, Error>)> {
+    pub(crate) fn open_readable(
+        files: &Files,
+        path: &Path,
+        options: &SequenceOptions,
+    ) -> Result<(Self, BTreeMap<u64, Error>)> {
         let mut refused = BTreeMap::new();
-        let (source, plan) = source::open_files(&source::csv_files(path)?, options, |sample, error| {
+        let (source, plan) = source::open_files(files, &source::csv_files(files, path)?, options, |sample, error| {
             refused.insert(sample, error.at_record(sample));
             Ok(())
         })?;
@@ -88,8 +105,8 @@ impl CsvSequenceReader {
     }
 
     /// How many sequences a folder holds.
-    pub(crate) fn count_in_folder(path: &Path) -> Result<u64> {
-        Ok(source::csv_files(path)?.len() as u64)
+    pub(crate) fn count_in_folder(files: &Files, path: &Path) -> Result<u64> {
+        Ok(source::csv_files(files, path)?.len() as u64)
     }
 
     /// The rows of the file at `path` that have the same field in `column` are a sequence, in the file's order. They
@@ -104,21 +121,22 @@ impl CsvSequenceReader {
         column: impl Into<ColumnRef>,
         options: &SequenceOptions,
     ) -> Result<Self> {
-        Self::open_grouped_within(path, column, options, &MemoryBudget::unlimited())
+        Self::open_grouped_in(&Files::local(), path, column, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`open_grouped`](Self::open_grouped); the index and an unpacked file count against `budget`.
+    /// As [`open_grouped`](Self::open_grouped), one of these files; the index and an unpacked file count against `budget`.
     ///
     /// # Errors
     ///
     /// Also [`ErrorKind::Budget`].
-    pub fn open_grouped_within(
+    pub fn open_grouped_in(
+        files: &Files,
         path: impl AsRef<Path>,
         column: impl Into<ColumnRef>,
         options: &SequenceOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let (source, plan) = source::open_grouped(path.as_ref(), &column.into(), options, budget)?;
+        let (source, plan) = source::open_grouped(files, path.as_ref(), &column.into(), options, budget)?;
         Self::new(source, plan, options)
     }
 
@@ -273,6 +291,10 @@ impl RecordReader for CsvSequenceReader {
 
     fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
         Ok(Extents::of_length(self.steps(sample)))
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        self.source.need(samples.iter().copied(), needs);
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {

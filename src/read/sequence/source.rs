@@ -4,22 +4,32 @@ use std::path::{Path, PathBuf};
 
 use memchr::memchr_iter;
 
-use crate::error::{Error, ErrorKind, Location, Result, missing_path};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
 use crate::read::names::without_packing;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
-use crate::storage::inflate_error;
+use crate::storage::{Files, Needs, inflate_error};
 
 use super::options::SequenceOptions;
 
 /// Which rows make a sequence.
 #[derive(Debug)]
 pub(super) enum Source {
-    Files { files: Vec<SequenceFile>, dialect: Dialect, header: bool, limit: u64 },
-    Groups { rows: Box<Rows>, groups: Groups },
+    Files {
+        files: Vec<SequenceFile>,
+        /// The number of the first among those that are read whole.
+        first: u64,
+        dialect: Dialect,
+        header: bool,
+        limit: u64,
+    },
+    Groups {
+        rows: Box<Rows>,
+        groups: Groups,
+    },
 }
 
 #[derive(Debug)]
@@ -80,20 +90,11 @@ pub(crate) fn is_csv_name(name: &str) -> bool {
 }
 
 /// The CSV files in a folder, in the byte order of their names.
-pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing_path(folder),
-        _ => Error::io(folder, error),
-    })?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| Error::io(folder, error))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A link that leads nowhere is a sequence that is missing, which opening it says.
-        if is_csv_name(&name) && !path.is_dir() {
-            paths.push(path);
-        }
-    }
+pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
+    // A link that leads nowhere is a sequence that is missing, which opening it says.
+    let listed = files.list(folder)?.into_iter().filter(|entry| !entry.is_folder());
+    let named = listed.filter(|entry| is_csv_name(&entry.name.to_string_lossy()));
+    let mut paths: Vec<PathBuf> = named.map(|entry| folder.join(entry.name)).collect();
     if paths.is_empty() {
         let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz or .zst)";
         return Err(Error::new(ErrorKind::NotFound, message).at_path(folder));
@@ -111,6 +112,7 @@ pub(super) fn csv_files(folder: &Path) -> Result<Vec<PathBuf>> {
 /// Reads every file once. What makes a file unreadable goes to `refuse`: an error from there ends it, otherwise the file
 /// counts as a sequence without steps.
 pub(super) fn open_files(
+    among: &Files,
     paths: &[PathBuf],
     options: &SequenceOptions,
     mut refuse: impl FnMut(u64, Error) -> Result<()>,
@@ -120,9 +122,9 @@ pub(super) fn open_files(
     let missings = Missings::new(&csv.missing_tokens);
     let mut texts = Vec::with_capacity(paths.len());
     for (sample, path) in (0..).zip(paths) {
-        texts.push(match Text::open(path, csv.encoding.as_deref()) {
+        texts.push(match Text::open_in(among, path, csv.encoding.as_deref()) {
             Ok(text) => Ok(text),
-            Err(error) => refuse(sample, error).map(|()| Err(Text::unopened(path)))?,
+            Err(error) => refuse(sample, error).map(|()| Err(Text::unopened(among, path)))?,
         });
     }
     let first = first_filled(texts.iter().flatten())?.clone();
@@ -151,7 +153,8 @@ pub(super) fn open_files(
     }
     let plan = Plan::new(&format, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
     let (dialect, header, limit) = (format.dialect, format.header, options.max_sequence_bytes);
-    Ok((Source::Files { files, dialect, header, limit }, plan))
+    let first = among.number_files(files.len() as u64);
+    Ok((Source::Files { files, first, dialect, header, limit }, plan))
 }
 
 /// The file that tells how all are laid out. An empty one is a sequence without steps; it tells nothing about the others.
@@ -170,6 +173,7 @@ fn too_many_steps() -> Error {
 
 /// Reads the file once, and notes which row belongs to which group.
 pub(super) fn open_grouped(
+    files: &Files,
     path: &Path,
     column: &ColumnRef,
     options: &SequenceOptions,
@@ -177,7 +181,7 @@ pub(super) fn open_grouped(
 ) -> Result<(Source, Plan)> {
     let mut csv = options.csv.clone();
     csv.validate()?;
-    let text = Text::open(path, csv.encoding.as_deref())?;
+    let text = Text::open_in(files, path, csv.encoding.as_deref())?;
     let missings = Missings::new(&csv.missing_tokens);
     let format = Format::detect(path, || text.read(), &csv, &missings)?;
     let at_path = |error: Error| error.at_path(path);
@@ -329,6 +333,16 @@ impl Source {
         }
     }
 
+    /// Says what these sequences will be read from.
+    pub(super) fn need(&self, samples: impl Iterator<Item = u64>, needs: &mut Needs) {
+        for sample in samples.filter(|sample| *sample < self.len()) {
+            match self {
+                Self::Files { files, first, .. } => files[sample as usize].text.need(first + sample, needs),
+                Self::Groups { rows, groups } => rows.need(groups.rows(sample), needs),
+            }
+        }
+    }
+
     pub(super) fn fetch(&self, sample: u64, nth: usize, scratch: &mut SequenceScratch) -> Result<()> {
         check_record(sample, self.len())?;
         if nth == 0 {
@@ -339,8 +353,9 @@ impl Source {
         let first = scratch.rows.len();
         let mut base = 0;
         match self {
-            Self::Files { files, dialect, header, limit } => {
-                base = read_file(&files[sample as usize], dialect, *header, *limit, &mut scratch.rows)?;
+            Self::Files { files, first, dialect, header, limit } => {
+                let file = &files[sample as usize];
+                base = read_file(file, first + sample, dialect, *header, *limit, &mut scratch.rows)?;
             }
             Self::Groups { rows, groups } => {
                 let mut rest = groups.rows(sample);
@@ -396,13 +411,21 @@ impl Source {
 /// Reads a whole file and finds its rows; returns where its bytes begin.
 fn read_file(
     file: &SequenceFile,
+    number: u64,
     dialect: &Dialect,
     header: bool,
     limit: u64,
     into: &mut RecordBytes,
 ) -> Result<usize> {
     let path = file.text.path();
-    let mut text = file.text.read()?;
+    let too_long = || {
+        let message = format!("a sequence of more than {limit} bytes; raise max_sequence_bytes or split the file");
+        Error::new(ErrorKind::Limit, message).at_path(path)
+    };
+    let mut text = file.text.read_whole(number, limit).map_err(|error| match error.kind() {
+        ErrorKind::Limit => too_long(),
+        _ => error,
+    })?;
     let base = into.take(0);
     let mut len = 0usize;
     loop {
@@ -416,8 +439,7 @@ fn read_file(
         into.take(count);
         len += count;
         if len as u64 > limit {
-            let message = format!("a sequence of more than {limit} bytes; raise max_sequence_bytes or split the file");
-            return Err(Error::new(ErrorKind::Limit, message).at_path(path));
+            return Err(too_long());
         }
     }
     dialect.push_records(into, base, usize::from(header));

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::read::FieldSummary;
 use crate::read::csv::{Figures, Format, Missings, Text};
+use crate::storage::Files;
 
 use super::options::SequenceOptions;
 use super::source::{self, csv_files};
@@ -51,11 +52,16 @@ impl SequenceSummary {
     /// Those of [`CsvSummary::of`](crate::inspect::CsvSummary::of) for each file, and
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the header of a file differs from that of the first.
     pub fn of(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
-        let path = path.as_ref();
+        Self::of_in(&Files::local(), path.as_ref(), options)
+    }
+
+    /// As [`of`](Self::of), a folder of these files.
+    pub(crate) fn of_in(files: &Files, path: &Path, options: &SequenceOptions) -> Result<Self> {
         let csv = &options.csv;
         csv.validate()?;
-        let files = csv_files(path)?;
-        let texts = files.iter().map(|file| Text::open(file, csv.encoding.as_deref())).collect::<Result<Vec<_>>>()?;
+        let paths = csv_files(files, path)?;
+        let opened = paths.iter().map(|path| Text::open_in(files, path, csv.encoding.as_deref()));
+        let texts = opened.collect::<Result<Vec<_>>>()?;
         let first = source::first_filled(&texts).map_err(|error| error.at_path(path))?;
         let missings = Missings::new(&csv.missing_tokens);
         let format = Format::detect(first.path(), || first.read(), csv, &missings)?;

@@ -11,6 +11,8 @@ use crate::read::{
     ColumnRef, Container, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options,
 };
 
+use crate::storage::Files;
+
 use super::container::{Member, TarMembers};
 use super::{
     ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name, paths::archives, paths::is_tar,
@@ -82,7 +84,7 @@ impl Format for Tar {
     }
 
     /// What a path stands for is found out here, so that `inspect` and the saved index are those of all archives.
-    fn takes_whole(&self, _: &Path) -> bool {
+    fn takes_whole(&self, _: &Files, _: &Path) -> bool {
         true
     }
 
@@ -161,7 +163,7 @@ impl Format for Tar {
                 members: summary.members,
                 classes: summary.classes,
                 ignored: summary.ignored,
-                files: IgnoredFiles::beside(at.path, is_tar_name)?.into(),
+                files: IgnoredFiles::beside(at.files, at.path, is_tar_name)?.into(),
             },
             ..Inspection::new(at.path, Self::NAME, summary.records)
         })

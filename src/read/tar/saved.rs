@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::Reservation;
 use crate::read::packed::{Packer, Unpacker};
 use crate::read::parallel;
 use crate::read::saved::{Guard, load, save};
-use crate::storage::{Access, Files};
+use crate::storage::{Access, Files, metadata};
 
 use super::fields::Fields;
 use super::index::{ArchiveIndex, Place};
@@ -66,7 +66,7 @@ fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
     let mut guard = Guard::new("members of tar archives 2").and(format!("{:?}", fields.wanted).as_bytes());
     guard = guard.and(format!("{:?}", fields.class).as_bytes());
     for path in paths {
-        let metadata = std::fs::metadata(path).map_err(|error| Error::io(path, error))?;
+        let metadata = metadata(path)?;
         guard = guard.and(path.as_os_str().as_encoded_bytes()).and_metadata(&metadata);
     }
     Ok(guard)
