@@ -8,6 +8,8 @@ use ringfeed::arrays::{Endian, RawOptions, StoredType};
 use ringfeed::csv::{CsvOptions, Header};
 use ringfeed::device::{DeviceName, FloatType};
 use ringfeed::images::PixelOrder;
+#[cfg(feature = "metrics")]
+use ringfeed::stats::MetricsAddress;
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
@@ -369,6 +371,10 @@ pub(crate) struct BenchArgs {
     /// Write a report of the run: a page that needs nothing else (.html), or data (.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Serve the figures of the run at http://ADDR/metrics for Prometheus: a port of this machine alone, or host:port
+    #[cfg(feature = "metrics")]
+    #[arg(long, value_name = "ADDR", value_parser = metrics_address)]
+    pub(crate) metrics: Option<MetricsAddress>,
     /// Write what every thread did when, as a trace for ui.perfetto.dev or Chrome: the last 131,072 events
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -422,6 +428,11 @@ impl BenchArgs {
             LayoutArg::Nhwc => PixelOrder::Nhwc,
         })
     }
+}
+
+#[cfg(feature = "metrics")]
+fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
+    text.parse().map_err(|error: ringfeed::Error| error.message().to_owned())
 }
 
 fn at_least_one() -> RangedU64ValueParser<usize> {

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::args::BenchArgs;
 use crate::loader::loader;
-use crate::output::{Report, lossy, plain, while_working};
+use crate::output::{Report, complain, lossy, plain, while_working};
 use crate::progress::style;
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
@@ -81,6 +81,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let loader = loader(config.clone());
     let mut batches =
         while_working("opening", || upload::batches(&loader, args.device, args.convert(), trace.as_ref()))?;
+    #[cfg(feature = "metrics")]
+    if let Some(address) = args.metrics {
+        let address = ringfeed::stats::serve_metrics(batches.stats_handle(), address)?;
+        complain(&format!("metrics at http://{address}/metrics"));
+    }
     let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
     let mut first_batch = None;
     let mut epoch = |batches: &mut dyn Batches| -> Result<()> {

@@ -7,7 +7,7 @@ use ringfeed::device::{
 };
 use ringfeed::settings::MemoryKind;
 use ringfeed::source::Replay;
-use ringfeed::stats::Trace;
+use ringfeed::stats::{StatsHandle, Trace};
 use ringfeed::workspace::WorkspaceBuilder;
 use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats};
 use serde::Serialize;
@@ -46,6 +46,9 @@ pub(crate) trait Batches {
 
     /// The figures so far.
     fn stats(&self) -> Stats;
+
+    /// The same, for another thread.
+    fn stats_handle(&self) -> StatsHandle;
 
     /// All that is known of the run.
     fn report(&self) -> ringfeed::report::Report;
@@ -117,6 +120,10 @@ impl Batches for OnHost {
         self.0.stats()
     }
 
+    fn stats_handle(&self) -> StatsHandle {
+        self.0.stats_handle()
+    }
+
     fn report(&self) -> ringfeed::report::Report {
         self.0.report()
     }
@@ -182,6 +189,10 @@ impl<D: Device> Batches for OnDevice<D> {
 
     fn stats(&self) -> Stats {
         self.batches.stats()
+    }
+
+    fn stats_handle(&self) -> StatsHandle {
+        self.batches.stats_handle()
     }
 
     fn report(&self) -> ringfeed::report::Report {

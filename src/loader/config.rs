@@ -17,6 +17,7 @@ use crate::read::fields::Field;
 use crate::read::format::with_formats;
 use crate::read::{Formats, Paths, SourceConfig, is_pattern};
 use crate::ring::Overflow;
+use crate::stats::MetricsAddress;
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 use crate::tree::{Node, Told};
@@ -165,6 +166,10 @@ pub struct LoaderConfig {
     /// A file for a [`Trace`](crate::stats::Trace) of what every thread does when, written when iterator and workspace drop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
+    /// Where the figures of the run are served over HTTP, in Prometheus' text format, while the iterator lives: a port of this machine
+    /// alone, or an address. With the feature `metrics`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsAddress>,
     /// Batch memory.
     #[serde(default)]
     pub memory: MemoryConfig,
@@ -301,6 +306,7 @@ impl Default for LoaderConfig {
             fetch_limit: None,
             shield: false,
             trace: None,
+            metrics: None,
             memory: MemoryConfig::default(),
         }
     }

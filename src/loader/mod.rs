@@ -31,7 +31,7 @@ use crate::read::{
     Tokens,
 };
 
-use crate::stats::Trace;
+use crate::stats::{MetricsAddress, Trace, serve_metrics};
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
 
@@ -495,6 +495,14 @@ impl Loader {
         self
     }
 
+    /// Serves the figures of the run over HTTP, in Prometheus' text format, while the iterator lives: at a port of this machine alone,
+    /// or at an address. With the feature `metrics`. Default: no.
+    #[must_use]
+    pub fn metrics(mut self, address: impl Into<MetricsAddress>) -> Self {
+        self.config.metrics = Some(address.into());
+        self
+    }
+
     /// Most bytes of memory for the ring, row indexes and unpacked files together. Default: unlimited.
     #[must_use]
     pub fn budget(mut self, bytes: u64) -> Self {
@@ -640,7 +648,11 @@ impl Loader {
     /// As [`build`](Self::build).
     pub fn build_in(&self, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
         let source = self.source(workspace.budget())?;
-        if self.config.shield { wrap(shield(source), workspace) } else { wrap(source, workspace) }
+        let batches = if self.config.shield { wrap(shield(source), workspace) } else { wrap(source, workspace) }?;
+        if let Some(address) = self.config.metrics {
+            serve_metrics(batches.stats_handle(), address)?;
+        }
+        Ok(batches)
     }
 
     /// The readers, opened and composed. What they hold in memory counts against `budget`.

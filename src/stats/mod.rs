@@ -5,6 +5,7 @@
 //! between them. A [`StatsHandle`] takes snapshots from any other thread.
 
 mod handle;
+mod metrics;
 mod parts;
 mod show;
 mod times;
@@ -21,6 +22,11 @@ use crate::counters::{Counters, Damage, Slow, process_cpu};
 pub use crate::ring::RingStats;
 
 pub use handle::{Figures, StatsHandle};
+pub use metrics::MetricsAddress;
+#[cfg(feature = "metrics")]
+pub use metrics::serve_metrics;
+#[cfg(not(feature = "metrics"))]
+pub(crate) use metrics::serve_metrics;
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
 pub use times::Times;
 pub use trace::Trace;
