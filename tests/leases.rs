@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
+use ringfeed::source::Source;
 use ringfeed::workspace::Overflow;
 use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
 
@@ -107,6 +108,32 @@ fn collecting_a_stream_meets_the_message() {
     let iterator = AsyncDataSetIterator::new(numbers(1000), &workspace(2, 2)).unwrap();
     let all: Vec<_> = iterator.map(|batch| batch.unwrap().detach().unwrap()).collect();
     assert_eq!(all.iter().flat_map(xs).collect::<Vec<_>>(), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_detached_batch_is_the_same_batch() {
+    let mut iterator = AsyncDataSetIterator::new(numbers(25).shuffle(1), &workspace(2, 2)).unwrap();
+    for epoch in 0..2 {
+        for (index, batch) in (0..).zip(iterator.by_ref()) {
+            let batch = batch.unwrap();
+            let copy = batch.copy().unwrap();
+            assert_eq!((copy.epoch(), copy.index()), (epoch, index));
+            assert_eq!(see(&copy), see(&batch));
+            assert_eq!((copy.positions(), copy.sample_ids()), (batch.positions(), batch.sample_ids()));
+            assert_eq!((copy.padding(), copy.state_after()), (batch.padding(), batch.state_after()));
+        }
+        iterator.reset().unwrap();
+    }
+}
+
+#[test]
+fn a_shield_holds_in_a_box_too() {
+    let source: Box<dyn Source> = Box::new(shield(numbers(20)));
+    let mut iterator = wrap(source, &workspace(2, 2)).unwrap();
+    assert_eq!(iterator.by_ref().map(Result::unwrap).count(), 2);
+    assert_eq!(iterator.stats().workers.threads, 0);
+    let source: Box<dyn Source> = Box::new(numbers(20));
+    assert_eq!(wrap(source, &workspace(2, 2)).unwrap().stats().workers.threads, 2);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ringfeed::csv::CsvOptions;
 use ringfeed::images::{ImageFolder, ImageOptions};
 use ringfeed::order::{Remainder, Subset};
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::read_labels;
+use ringfeed::source::{Source, read_labels};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Folds,
     Loader, LoaderConfig, Location, Part, ReaderSource, Result, Role, Shard, Split, State, TensorSpec, shield, wrap,
@@ -381,6 +381,15 @@ fn each_part_of_a_mix_is_used_evenly_across_epochs() {
     for epoch in samples(ReaderSource::new(both).mix(parts).shuffle(9).batch_size(100), 5) {
         assert!(counts(&epoch).len() >= 980, "{}", counts(&epoch).len());
     }
+}
+
+#[test]
+fn a_mix_of_samples_that_are_not_there_is_refused() {
+    let mixed = |parts: [(Subset, f64); 2]| Box::new(ReaderSource::new(numbers(0..10)).mix(parts)).open().map(drop);
+    mixed([(Subset::range(0..5), 1.0), (Subset::range(5..10), 1.0)]).unwrap();
+    let error = mixed([(Subset::range(0..5), 1.0), (Subset::range(5..11), 1.0)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("sample 10, but there are 10 samples"), "{error}");
 }
 
 #[test]

@@ -316,8 +316,7 @@ impl DataSet {
             ..BatchPlan::default()
         };
         let layout = from.layout.clone();
-        let batch =
-            Batch { ticket: from.ticket, plan, layout, kept: from.kept.clone(), after: from.after, ..Batch::default() };
+        let batch = Batch { plan, layout, kept: from.kept.clone(), after: from.after, ..Batch::default() };
         self.counters.detached.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             memory: Memory::Detached { batch: Box::new(batch), block },
