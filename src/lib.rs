@@ -204,6 +204,6 @@ pub mod tensor {
 
 /// How a [`Workspace`] is built.
 pub mod workspace {
-    pub use crate::prefetch::{FetchLimit, Shielded, WorkspaceBuilder};
+    pub use crate::prefetch::{Amount, FetchLimit, Shielded, WorkspaceBuilder};
     pub use crate::ring::Overflow;
 }

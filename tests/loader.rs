@@ -13,7 +13,7 @@ use ringfeed::images::ImageOptions;
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::sequences::SequenceOptions;
 use ringfeed::settings::{MemoryKind, NormaliserConfig, SourceConfig};
-use ringfeed::workspace::Overflow;
+use ringfeed::workspace::{Amount, Overflow};
 use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, LastBatch, Loader, LoaderConfig, Normaliser, Result};
 
 /// A folder of classes made of the fixture photos.
@@ -124,7 +124,7 @@ fn toml_and_json_say_the_same() {
     let config = LoaderConfig {
         batch_size: 10,
         shuffle: Some(7),
-        workers: Some(1),
+        workers: Some(1.into()),
         ..LoaderConfig::new(SourceConfig::new(
             Csv,
             "iris.csv",
@@ -146,7 +146,7 @@ fn toml_and_json_say_the_same() {
 fn all_faults_are_reported_at_once() {
     let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("irs.csv"), CsvOptions::default()));
     config.batch_size = 0;
-    config.workers = Some(0);
+    config.workers = Some(0.into());
     config.worker_share = Some(1.5);
     config.bad_records = BadRecords::Skip(BadLimits::share(2.0));
     config.normalise.insert("x".to_owned(), NormaliserConfig::File("missing.json".into()));
@@ -187,7 +187,7 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 #[test]
 fn settings_reach_the_workspace() {
     let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("iris.csv"), CsvOptions::default()));
-    config.prefetch = Some(5);
+    config.prefetch = Some(5.into());
     config.memory.overflow = Overflow::Spill;
     config.memory.lease_wait_ms = 0;
     config.memory.kind = MemoryKind::TempFile { limit_bytes: 1 << 20, folder: None };
@@ -290,10 +290,39 @@ fn padding_does_not_count_in_a_fit() {
 
 #[test]
 fn many_workers_on_small_batches_have_more_of_them_under_way() {
-    let prefetch = |workers, batch_size| {
-        let config = LoaderConfig { workers: Some(workers), batch_size, ..LoaderConfig::default() };
+    let prefetch = |workers: usize, batch_size| {
+        let config = LoaderConfig { workers: Some(workers.into()), batch_size, ..LoaderConfig::default() };
         config.prefetch_batches()
     };
     assert_eq!([prefetch(2, 32), prefetch(16, 32), prefetch(128, 32), prefetch(2, 1)], [2, 2, 8, 4]);
-    assert_eq!(LoaderConfig { prefetch: Some(0), ..LoaderConfig::default() }.prefetch_batches(), 0);
+    assert_eq!(LoaderConfig { prefetch: Some(0.into()), ..LoaderConfig::default() }.prefetch_batches(), 0);
+}
+
+#[test]
+fn what_was_found_can_be_written_into_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy("fixtures/iris.csv", folder.path().join("iris.csv")).unwrap();
+    let settings = |workers: &str| {
+        let path = folder.path().join("settings.toml");
+        let text =
+            format!("batch_size = 10\nworkers = {workers}\nprefetch = \"auto\"\nsource = {{ path = \"iris.csv\" }}\n");
+        std::fs::write(&path, text).unwrap();
+        LoaderConfig::load(path)
+    };
+    let error = settings("\"many\"").unwrap_err();
+    assert!(error.message().contains("workers: expected a whole number, 0 or more, or \"auto\""), "{error}");
+    let config = settings("\"auto\"").unwrap();
+    assert_eq!((config.workers, config.prefetch), (Some(Amount::Auto), Some(Amount::Auto)));
+    let mut train = Loader::from(config.clone()).build().unwrap();
+    assert_eq!(train.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
+    let stats = train.stats();
+    let begins = format!("tuned      {} workers, 2 batches ahead; changed 0 times: ", stats.workers.threads);
+    assert!(stats.workers.threads > 0 && stats.to_string().contains(&begins), "{stats}");
+    std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
+    for name in ["elsewhere/tuned.toml", "elsewhere/tuned.json"] {
+        config.tuned(&stats).save(folder.path().join(name)).unwrap();
+        let tuned = LoaderConfig::load(folder.path().join(name)).unwrap();
+        assert_eq!((tuned.workers, tuned.prefetch), (Some(stats.workers.threads.into()), Some(2.into())));
+        assert_eq!(Loader::from(tuned).build().unwrap().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
+    }
 }

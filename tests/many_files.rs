@@ -43,12 +43,18 @@ fn error_of(config: &LoaderConfig) -> ringfeed::Error {
 /// Several files give what one gives; in any order, by any workers, behind a shield, on shards, and after a restart.
 fn are_one(whole: &LoaderConfig, many: &LoaderConfig) {
     assert_eq!(seen(whole), seen(many));
-    let shuffled =
-        LoaderConfig { shuffle: Some(7), batch_size: 3, workers: Some(1), prefetch: Some(0), ..many.clone() };
+    let shuffled = LoaderConfig {
+        shuffle: Some(7),
+        batch_size: 3,
+        workers: Some(1.into()),
+        prefetch: Some(0.into()),
+        ..many.clone()
+    };
     let expected =
         seen(&LoaderConfig { sources: whole.sources.clone(), source: whole.source.clone(), ..shuffled.clone() });
     for (workers, prefetch, shield) in [(1, 0, false), (3, 2, false), (2, 1, true)] {
-        let config = LoaderConfig { workers: Some(workers), prefetch: Some(prefetch), shield, ..shuffled.clone() };
+        let config =
+            LoaderConfig { workers: Some(workers.into()), prefetch: Some(prefetch.into()), shield, ..shuffled.clone() };
         assert_eq!(seen(&config), expected, "{workers} workers");
         let mut stopped = Loader::from(config.clone()).build().unwrap();
         stopped.next().unwrap().unwrap();

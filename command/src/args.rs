@@ -10,6 +10,7 @@ use ringfeed::device::{DeviceName, FloatType};
 use ringfeed::images::PixelOrder;
 #[cfg(feature = "metrics")]
 use ringfeed::stats::MetricsAddress;
+use ringfeed::workspace::Amount;
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
@@ -50,7 +51,7 @@ pub(crate) enum Command {
     /// Fit the recipe of a file of settings to its training data, and save it where they say
     Fit(FitArgs),
     /// Read a data set as a trainer would, and name what limits the speed
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Show two measurements side by side, and which differences are more than chance
     Compare(CompareArgs),
     /// Print a script that completes this command's words in a shell
@@ -301,6 +302,7 @@ Examples:
   ringfeed bench photos/ --device cuda:0 --convert bf16
   ringfeed bench --config loader.toml --workers 8 --json
   ringfeed bench photos/ --epochs 5 --report run.html    # one page: the verdict, how it went over time, slowest samples
+  ringfeed bench --config loader.toml --workers auto --prefetch auto --epochs 20 --write-settings tuned.toml
   ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
 With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
@@ -326,12 +328,15 @@ pub(crate) struct BenchArgs {
     /// Samples a batch [default: 32]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub(crate) batch_size: Option<usize>,
-    /// Threads that fill batches [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
-    pub(crate) workers: Option<usize>,
-    /// Finished batches that may wait for the trainer [default: 2, or two samples for each worker]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=4096))]
-    pub(crate) prefetch: Option<usize>,
+    /// Threads that fill batches, or `auto`: found meanwhile [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 1))]
+    pub(crate) workers: Option<Amount>,
+    /// Finished batches that may wait for the trainer, or `auto` [default: 2, or two samples for each worker]
+    #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 0))]
+    pub(crate) prefetch: Option<Amount>,
+    /// Write the settings to FILE, as TOML or JSON, with the numbers that were found in place of `auto`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_settings: Option<PathBuf>,
     /// Passes over the data that count
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) epochs: u64,
@@ -433,6 +438,14 @@ impl BenchArgs {
 #[cfg(feature = "metrics")]
 fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
     text.parse().map_err(|error: ringfeed::Error| error.message().to_owned())
+}
+
+fn amount(text: &str, least: usize) -> Result<Amount, String> {
+    let amount: Amount = text.parse().map_err(|error: ringfeed::Error| error.message().to_owned())?;
+    match amount.number() {
+        Some(number) if !(least..=4096).contains(&number) => Err(format!("{number} is not in {least}..=4096")),
+        _ => Ok(amount),
+    }
 }
 
 fn at_least_one() -> RangedU64ValueParser<usize> {

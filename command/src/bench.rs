@@ -10,7 +10,7 @@ use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
-    DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Verdict, WorkerStats,
+    DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Tuning, Verdict, WorkerStats,
 };
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
@@ -49,6 +49,7 @@ pub(crate) struct Measurement {
     stages: Vec<StageStats>,
     worker_threads: WorkerStats,
     queue: QueueStats,
+    tuning: Option<Tuning>,
     slowest: Vec<SlowSample>,
     /// All figures for a person.
     #[serde(skip)]
@@ -127,6 +128,9 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         report.about("step", format!("{} ms", args.step_ms)).save(file)?;
     }
     let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
+    if let Some(file) = &args.write_settings {
+        config.tuned(&stats).save(file)?;
+    }
     let headspace = match args.headspace {
         false => None,
         true => {
@@ -140,8 +144,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     Ok(Measurement {
         path: lossy(path_of(args, &config)),
         batch_size: config.batch_size,
-        workers: config.worker_threads(),
-        prefetch: config.prefetch_batches(),
+        workers: if config.shield { config.worker_threads() } else { stats.workers.threads },
+        prefetch: if config.shield { config.prefetch_batches() } else { stats.queue.prefetch },
         shield: config.shield,
         epochs: args.epochs,
         samples: stats.samples,
@@ -163,6 +167,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         stages: stats.stages.clone(),
         worker_threads: stats.workers.clone(),
         queue: stats.queue.clone(),
+        tuning: stats.tuning.clone(),
         slowest: stats.slowest.clone(),
         table: stats.to_string(),
         ring: stats.ring,

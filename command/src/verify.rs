@@ -57,7 +57,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     let config = match args.raw.options() {
         Some(options) => {
             let path = args.path.clone().unwrap_or_default();
-            Some(LoaderConfig { workers: args.workers, ..LoaderConfig::new(SourceConfig::new(Raw, path, options)) })
+            Some(LoaderConfig {
+                workers: args.workers.map(Into::into),
+                ..LoaderConfig::new(SourceConfig::new(Raw, path, options))
+            })
         }
         None => args.config.as_deref().map(|file| settings(file, args)).transpose()?,
     };
@@ -119,7 +122,7 @@ fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
         let message = "names no source, so give a PATH beside it";
         return Err(Error::new(ErrorKind::Config, message).at_path(file));
     }
-    config.workers = args.workers.or(config.workers);
+    config.workers = args.workers.map(Into::into).or(config.workers);
     Ok(config)
 }
 

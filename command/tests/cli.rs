@@ -466,6 +466,28 @@ fn bench_reads_the_same_with_and_without_the_shield() {
 }
 
 #[test]
+fn bench_finds_numbers_and_writes_them_into_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.toml");
+    let file = file.to_str().unwrap();
+    let found = bench(&[
+        &fixture("iris.csv"),
+        "--workers",
+        "auto",
+        "--prefetch",
+        "auto",
+        "--write-settings",
+        file,
+        "--epochs",
+        "3",
+    ]);
+    assert_eq!((&found["tuning"]["workers"], &found["tuning"]["prefetch"]), (&json!(true), &json!(true)));
+    let tuned = bench(&["--config", file]);
+    assert_eq!((&tuned["workers"], &tuned["prefetch"]), (&found["workers"], &found["prefetch"]));
+    assert_eq!((&tuned["tuning"], &tuned["samples"]), (&json!(null), &json!(150)));
+}
+
+#[test]
 fn bench_reports_everything_that_it_promises() {
     // More batches than the ring holds, or all might have been made before the counting began.
     let found = bench(&[&fixture("iris.csv"), "--workers", "3", "--prefetch", "4", "--epochs", "3"]);

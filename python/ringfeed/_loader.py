@@ -244,6 +244,12 @@ class Loader:
         """The settings, as a table."""
         return json.loads(_text(self._settings))  # type: ignore[no-any-return]
 
+    def tuned(self) -> dict[str, Any]:
+        """The settings, with the numbers that were found so far where ``workers`` or ``prefetch`` are ``"auto"``."""
+        stats = self.stats()
+        found = {"workers": stats["workers"]["threads"] or 1, "prefetch": stats["queue"]["prefetch"]}
+        return {**self.settings, **{key: found[key] for key in found if self._settings.get(key) == "auto"}}
+
     def stats(self) -> dict[str, Any]:
         """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied
         because others were held, ``held`` those that are held now. ``verdict`` says what limits the run."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,8 @@ def test_a_wrong_name_says_what_may_be_meant() -> None:
     assert missing.value.path == str(FIXTURES / "iris-specie.csv")
     with pytest.raises(ringfeed.ConfigError, match="2 faults"):
         ringfeed.open(IRIS, batch_size=0, workers=0)
+    with pytest.raises(ringfeed.ConfigError, match="worker_nice: 20; it is 0"):
+        ringfeed.open(IRIS, worker_nice=20)
     with pytest.raises(TypeError, match="numbers, texts, lists and tables"):
         ringfeed.open(IRIS, batch_size=object())
     with pytest.raises(ValueError, match="on_hold"):
@@ -74,6 +78,26 @@ def test_a_file_a_table_and_keywords_are_the_same(tmp_path: Path) -> None:
     assert [len(loader) for loader in loaders] == [4] * 6
     assert ids(ringfeed.Loader(tmp_path / "train.toml", shuffle=4)) != orders[0]
     assert by_file.settings["shuffle"] == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells and sets them")
+def test_workers_keep_to_their_cores_and_are_as_nice_as_they_are_told() -> None:
+    core = max(os.sched_getaffinity(0))
+    loader = ringfeed.open(IRIS, batch_size=10, workers=1, worker_cores=[core], worker_nice=9, worker_share=0.9)
+    assert len(ids(loader)) == 150
+    threads = [int(name) for name in os.listdir("/proc/self/task")]
+    kept = [thread for thread in threads if os.getpriority(os.PRIO_PROCESS, thread) == 9]
+    assert len(kept) == 2 and all(os.sched_getaffinity(thread) == {core} for thread in kept)
+
+
+def test_workers_and_batches_ahead_may_be_found() -> None:
+    loader = ringfeed.open(IRIS, batch_size=10, shuffle=3, workers="auto", prefetch="auto")
+    assert ids(loader) == ids(ringfeed.open(IRIS, batch_size=10, shuffle=3, shield=True))
+    tuned = loader.tuned()
+    assert isinstance(tuned["workers"], int) and tuned["workers"] >= 1 and tuned["prefetch"] == 2
+    assert loader.settings["workers"] == "auto" and len(ids(ringfeed.Loader(tuned))) == 150
+    with pytest.raises(ringfeed.ConfigError, match='workers: .*or "auto"'):
+        ringfeed.open(IRIS, workers="many")
 
 
 def test_fields_are_short_for_tables() -> None:

@@ -6,18 +6,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::dataset::{BadLimits, BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::device::DeviceName;
-use crate::error::{Error, Result, missing_path};
+use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::files;
 use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
-use crate::prefetch::{FetchLimit, Manners};
+use crate::prefetch::{Amount, FetchLimit, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
 use crate::read::{Formats, Paths, SourceConfig, is_pattern};
 use crate::ring::Overflow;
-use crate::stats::MetricsAddress;
+use crate::stats::{MetricsAddress, Stats};
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
 use crate::tree::{Node, Told};
@@ -135,9 +135,9 @@ pub struct LoaderConfig {
     /// What becomes of tensors once they are decoded, normalised and augmented: one list, applied in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<Operation>,
-    /// Threads that fill batches; by default one for each core that they may use.
+    /// Threads that fill batches; by default one for each core that they may use. `"auto"` finds the number while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workers: Option<usize>,
+    pub workers: Option<Amount>,
     /// The cores that workers run on, by the system's numbers; by default all that the process may use. See
     /// [`WorkspaceBuilder::worker_cores`](crate::workspace::WorkspaceBuilder::worker_cores).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,9 +151,9 @@ pub struct LoaderConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_share: Option<f64>,
     /// How many finished batches may wait for the trainer; by default 2, and more where small batches would leave workers
-    /// without a sample (see [`LoaderConfig::prefetch_batches`]).
+    /// without a sample (see [`LoaderConfig::prefetch_batches`]). `"auto"` finds the number while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefetch: Option<usize>,
+    pub prefetch: Option<Amount>,
     /// Whether prefetch runs on into the next epoch when one is planned to its end.
     #[serde(default = "default_across_epochs")]
     pub across_epochs: bool,
@@ -313,9 +313,10 @@ impl Default for LoaderConfig {
 }
 
 impl LoaderConfig {
-    /// Threads that fill batches: as many as asked for, or one for each core that they may use.
+    /// Threads that fill batches: as many as asked for, or one for each core that they may use, also to begin with where the number
+    /// is found.
     pub fn worker_threads(&self) -> usize {
-        self.workers.unwrap_or_else(|| self.manners().workers())
+        self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners().workers())
     }
 
     fn manners(&self) -> Manners {
@@ -323,10 +324,64 @@ impl LoaderConfig {
     }
 
     /// How many finished batches may wait for the trainer: as many as asked for, or so many that there are two samples
-    /// for each worker, and 2 at least.
+    /// for each worker, and 2 at least; 2 to begin with where the number is found.
     pub fn prefetch_batches(&self) -> usize {
         let samples = 2 * self.worker_threads();
-        self.prefetch.unwrap_or_else(|| samples.div_ceil(self.batch_size.max(1)).clamp(2, 4096))
+        match self.prefetch {
+            Some(Amount::Exactly(batches)) => batches,
+            Some(Amount::Auto) => LEAST_PREFETCH,
+            None => samples.div_ceil(self.batch_size.max(1)).clamp(LEAST_PREFETCH, 4096),
+        }
+    }
+
+    /// The same settings with the numbers that a run of them has found, by its figures, in place of `"auto"`.
+    ///
+    /// ```
+    /// use ringfeed::workspace::Amount;
+    /// use ringfeed::{DataSetIterator, Loader};
+    ///
+    /// let loader = Loader::csv("fixtures/iris.csv").workers(Amount::Auto).prefetch(Amount::Auto);
+    /// let mut train = loader.build()?;
+    /// for epoch in train.epochs(3) {
+    ///     epoch?.for_each(drop);
+    /// }
+    /// let tuned = loader.config().tuned(&train.stats());
+    /// assert!(tuned.workers.and_then(Amount::number).is_some_and(|workers| workers > 0));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tuned(&self, stats: &Stats) -> Self {
+        let found = |setting: Option<Amount>, number| match setting {
+            Some(Amount::Auto) => Some(Amount::Exactly(number)),
+            given => given,
+        };
+        Self {
+            workers: found(self.workers, stats.workers.threads.max(1)),
+            prefetch: found(self.prefetch, stats.queue.prefetch),
+            ..self.clone()
+        }
+    }
+
+    /// Writes these settings as TOML, or as JSON where the name ends so, with every path as it is from the root.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut config = self.clone();
+        for own in config.paths_mut() {
+            *own = std::path::absolute(&*own).map_err(|error| Error::io(&*own, error))?;
+        }
+        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let text = match is_json {
+            true => serde_json::to_string_pretty(&config).map_err(|error| error.to_string()),
+            false => toml::to_string(&config).map_err(|error| error.to_string()),
+        };
+        let text = text.map_err(|error| {
+            Error::new(ErrorKind::Config, format!("these settings can't be written: {error}")).at_path(path)
+        })?;
+        files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
     }
 
     /// The settings of one source, all others at their defaults.
@@ -498,12 +553,12 @@ impl LoaderConfig {
         if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::needs_shuffle) {
             faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
         }
-        if let Some(workers) = self.workers.filter(|workers| !(1..=4096).contains(workers)) {
+        if let Some(workers) = self.workers.and_then(Amount::number).filter(|workers| !(1..=4096).contains(workers)) {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
         faults.extend(self.manners().faults());
         faults.extend(self.fetch_limit.and_then(FetchLimit::fault).map(str::to_owned));
-        if let Some(prefetch) = self.prefetch.filter(|prefetch| *prefetch > 4096) {
+        if let Some(prefetch) = self.prefetch.and_then(Amount::number).filter(|prefetch| *prefetch > 4096) {
             faults.push(format!("prefetch: {prefetch}; at most 4096 batches may wait"));
         }
         if let Some(BadLimits { share: Some(share), .. }) = self.bad_records.limits()

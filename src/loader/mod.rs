@@ -23,7 +23,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::order::{Shard, Subset};
-use crate::prefetch::{Workspace, WorkspaceBuilder, shield, wrap};
+use crate::prefetch::{Amount, Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::fields::Field;
 use crate::read::{
     ColumnRef, Csv, CsvOptions, CsvSequences, Format, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw,
@@ -445,10 +445,11 @@ impl Loader {
         self
     }
 
-    /// Threads that fill batches. Default: one for each core that they may use.
+    /// Threads that fill batches, or [`Amount::Auto`], which finds their number while it runs. Default: one for each core that they
+    /// may use.
     #[must_use]
-    pub fn workers(mut self, threads: usize) -> Self {
-        self.config.workers = Some(threads);
+    pub fn workers(mut self, threads: impl Into<Amount>) -> Self {
+        self.config.workers = Some(threads.into());
         self
     }
 
@@ -474,10 +475,10 @@ impl Loader {
         self
     }
 
-    /// How many finished batches may wait for the trainer. Default: 2.
+    /// How many finished batches may wait for the trainer, or [`Amount::Auto`], which finds that while it runs. Default: 2.
     #[must_use]
-    pub fn prefetch(mut self, batches: usize) -> Self {
-        self.config.prefetch = Some(batches);
+    pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
+        self.config.prefetch = Some(batches.into());
         self
     }
 
@@ -601,11 +602,12 @@ impl Loader {
     pub fn workspace_builder(&self) -> Result<WorkspaceBuilder> {
         self.check()?;
         let memory = &self.config.memory;
+        let number = |setting: Option<Amount>, number| setting.unwrap_or(Amount::Exactly(number));
         let mut builder = Workspace::builder()
-            .workers(self.config.worker_threads())
+            .workers(number(self.config.workers, self.config.worker_threads()))
             .worker_cores(self.config.worker_cores.iter().copied())
             .worker_nice(self.config.worker_nice)
-            .prefetch(self.config.prefetch_batches())
+            .prefetch(number(self.config.prefetch, self.config.prefetch_batches()))
             .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))

@@ -14,6 +14,8 @@ use super::figures::Figures;
 use super::planning::Planning;
 use super::session::{Session, SessionParts};
 use super::steps::Begin;
+use super::tune::{Found, Tuner};
+use super::tuning::Tuning;
 use super::workspace::Workspace;
 
 /// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
@@ -54,7 +56,11 @@ impl AsyncDataSetIterator {
         let pool = workspace.pool()?;
         let config = workspace.config();
         let counters = Arc::new(Counters::new(config.tracer()));
-        let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, true);
+        let (begin, bounds) = workspace.amounts();
+        let is_tuned = [bounds.workers, bounds.prefetch].map(|most| most.is_some());
+        let found = Arc::new(Found::new(begin, is_tuned));
+        let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, Some(found.clone()));
+        let tuner = is_tuned.contains(&true).then(|| Tuner::new(bounds, begin));
         let session = Arc::new(Session::new(SessionParts {
             filler: opened.filler.clone(),
             counters: counters.clone(),
@@ -63,14 +69,16 @@ impl AsyncDataSetIterator {
             first,
             terms: workspace.terms(&opened),
             runs_on: opened.runs_on && config.is_running_on(),
-            workers: workspace.workers(),
-            prefetch: workspace.prefetch(),
+            workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
+            prefetch: begin.prefetch,
+            most_prefetch: bounds.prefetch.unwrap_or(begin.prefetch),
             fetch_limit: config.fetch_limit_of_a_sample(),
             lease_wait: config.lease_wait_time(),
             close_wait: config.close_wait_time(),
         }));
         let delivery = Delivery::new(&opened, counters);
-        let planning = Planning::new(session.clone(), opened.planner, pool.jobs(), workspace.workers());
+        let tuning = Tuning::new(pool.gate(), found, tuner, StatsHandle::new(&figures), config.other_slots());
+        let planning = Planning::new(session.clone(), opened.planner, pool.jobs(), tuning);
         let manners = config.manners();
         thread::Builder::new()
             .name("ringfeed-plan".to_owned())

@@ -7,6 +7,7 @@ use crate::ring::Ring;
 use crate::stats::{self, Planning, Setting, Stats};
 
 use super::scheduling::cores;
+use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
 
@@ -18,8 +19,8 @@ pub(super) struct Figures {
     workspace: Workspace,
     planning: Planning,
     cores: usize,
-    /// Whether the workspace's threads work for it.
-    is_ahead: bool,
+    /// Where the workspace's threads work for it.
+    ahead: Option<Arc<Found>>,
 }
 
 impl Figures {
@@ -28,7 +29,7 @@ impl Figures {
         counters: Arc<Counters>,
         ring: Ring<Batch>,
         workspace: &Workspace,
-        is_ahead: bool,
+        ahead: Option<Arc<Found>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             counters,
@@ -37,21 +38,22 @@ impl Figures {
             workspace: workspace.clone(),
             planning: opened.planner.planning(),
             cores: cores(),
-            is_ahead,
+            ahead,
         })
     }
 }
 
 impl stats::Figures for Figures {
     fn stats(&self) -> Stats {
-        let ahead = |number: usize| if self.is_ahead { number } else { 0 };
-        let pool = self.is_ahead.then(|| self.workspace.pool().ok()).flatten();
+        let amounts = self.ahead.as_ref().map_or(Amounts { workers: 0, prefetch: 0 }, |found| found.amounts());
+        let pool = self.ahead.as_ref().and_then(|_| self.workspace.pool().ok());
         let setting = Setting {
-            workers: ahead(self.workspace.workers()),
-            prefetch: ahead(self.workspace.prefetch()),
+            workers: amounts.workers,
+            prefetch: amounts.prefetch,
             planning: self.planning,
             cores: self.cores,
             most_cores: self.workspace.config().manners().most_cores(),
+            tuning: self.ahead.as_ref().and_then(|found| found.tuning()),
             ring: self.ring.stats(),
             memory_bytes: self.workspace.budget().used(),
             scheduled: pool.and_then(Pool::scheduled),

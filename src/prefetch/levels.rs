@@ -10,6 +10,8 @@ pub(super) struct Levels {
     /// Batches that are whole and were not handed out.
     pub(super) ready: usize,
     pub(super) trainer_waits: bool,
+    /// The fewest that were ready when the trainer took one, since somebody asked.
+    pub(super) least_ready: usize,
 }
 
 /// What a trainer that asked now would wait for.

@@ -4,11 +4,13 @@
 //! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
 //! fill; `manners.rs` and `rest.rs` keep them out of the trainer's way), and the two iterators on top.
 
+mod amount;
 mod async_iterator;
 mod background;
 mod delivery;
 mod fetch_limit;
 mod figures;
+mod gate;
 mod levels;
 mod lookahead;
 mod manners;
@@ -23,13 +25,17 @@ mod shield;
 mod steps;
 #[cfg(feature = "tokio")]
 mod stream;
+mod tune;
+mod tuning;
 mod workers;
 mod workspace;
 
+pub use amount::Amount;
 pub use async_iterator::AsyncDataSetIterator;
 pub use fetch_limit::FetchLimit;
 pub(crate) use manners::Manners;
 pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]
 pub use stream::{DataSetStream, into_stream};
+pub(crate) use tune::LEAST_PREFETCH;
 pub use workspace::{Workspace, WorkspaceBuilder};

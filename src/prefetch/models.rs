@@ -74,6 +74,7 @@ fn session(slots: usize, prefetch: usize) -> Arc<Session> {
         runs_on: false,
         workers: 2,
         prefetch,
+        most_prefetch: prefetch,
         fetch_limit: None,
         lease_wait: endless,
         close_wait: endless,

@@ -13,6 +13,7 @@ use super::lookahead::Lookahead;
 use super::measuring::Measuring;
 use super::session::Session;
 use super::steps::Step;
+use super::tuning::Tuning;
 use super::workers::{Job, Jobs};
 
 /// A job should take about this long: long against a hand-off, short against a batch.
@@ -29,7 +30,7 @@ pub(super) struct Planning {
     jobs: Jobs,
     planner: Box<dyn Planner>,
     lookahead: Lookahead,
-    workers: usize,
+    tuning: Tuning,
     layout: Layout,
     spare: Vec<BatchPlan>,
     scratch: Scratch,
@@ -38,13 +39,13 @@ pub(super) struct Planning {
 }
 
 impl Planning {
-    pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, workers: usize) -> Self {
+    pub(super) fn new(session: Arc<Session>, planner: Box<dyn Planner>, jobs: Jobs, tuning: Tuning) -> Self {
         Self {
             lookahead: Lookahead::new(session.terms),
             session,
             jobs,
             planner,
-            workers,
+            tuning,
             layout: Layout::default(),
             spare: Vec::new(),
             scratch: Scratch::default(),
@@ -89,7 +90,17 @@ impl Planning {
                     self.record(Kind::Plan, (begin.at(), begin.at() + spent.wall), None, rows);
                     self.scratch.worked(spent.wall);
                     match planned {
-                        Ok(Some(plan)) => self.fill(plan),
+                        Ok(Some(plan)) => {
+                            self.fill(plan);
+                            // What listens to events is the user's.
+                            let looked = caught(|| {
+                                self.tuning.planned(&self.session);
+                                Ok(())
+                            });
+                            if let Err(error) = looked {
+                                self.session.end(Some(error));
+                            }
+                        }
                         Ok(None) => self.session.end(None),
                         Err(error) => self.session.end(Some(error)),
                     }
@@ -140,13 +151,14 @@ impl Planning {
             self.spare.push(used);
         }
         std::mem::swap(&mut batch.layout, &mut self.layout);
+        let workers = self.tuning.workers(&session);
         let rows = match session.fetchers {
             // A read that is given up takes its worker's buffers along: those of one sample, not of a whole job.
             Some(_) => 1,
             None => {
                 let (rows, row_ns) = (batch.layout.rows(), session.row_ns.load(Ordering::Relaxed));
                 let row_bytes = (batch.layout.bytes() / rows.max(1)).saturating_add(session.filler.bytes_aside());
-                rows_a_job(rows, self.workers, row_ns).min(rows_in_cache(row_bytes))
+                rows_a_job(rows, workers, row_ns).min(rows_in_cache(row_bytes))
             }
         };
         tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
@@ -173,10 +185,12 @@ impl Planning {
         if let Some(measured) = plan.measured {
             return Ok(measured);
         }
-        if session.filler.is_measured() && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS && self.workers > 1
+        if session.filler.is_measured()
+            && self.measure_ns.saturating_mul(rows) > MEASURE_INLINE_NS
+            && let workers @ 2.. = self.tuning.workers(session)
         {
             let rows = plan.rows();
-            let step = rows.div_ceil(2 * self.workers).max(1);
+            let step = rows.div_ceil(2 * workers).max(1);
             self.measuring.begin(plan, rows.div_ceil(step));
             for start in (0..rows).step_by(step) {
                 let rows = start..rows.min(start + step);

@@ -27,6 +27,6 @@ impl Schedule {
 }
 
 /// Cores that this process may use: on Linux, what its mask and the quotas of its control groups leave.
-pub(crate) fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

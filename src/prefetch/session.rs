@@ -8,7 +8,7 @@ use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, cau
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
-use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard};
 
 use super::fetch_limit::{FetchLimit, Fetchers};
 use super::levels::{Levels, Wait};
@@ -39,7 +39,7 @@ pub(super) struct Session {
     /// The planning thread's: there is room, or another wish.
     go: Condvar,
     /// How many batches may be bound and not handed out.
-    limit: usize,
+    limit: AtomicUsize,
     /// Whether the next epoch is begun when one is planned to its end.
     pub(super) runs_on: bool,
     lease_wait: Duration,
@@ -102,6 +102,8 @@ pub(super) struct SessionParts {
     pub(super) runs_on: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
+    /// As far as it may be raised.
+    pub(super) most_prefetch: usize,
     pub(super) fetch_limit: Option<FetchLimit>,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
@@ -156,7 +158,7 @@ impl Session {
             paused: true,
             parked: false,
             exited: false,
-            entries: VecDeque::with_capacity(parts.prefetch + 2),
+            entries: VecDeque::with_capacity(parts.most_prefetch + 2),
             first_ticket: 0,
             in_flight: 0,
             levels: Levels::default(),
@@ -181,7 +183,7 @@ impl Session {
             window: Mutex::new(window),
             ready: Condvar::new(),
             go: Condvar::new(),
-            limit: parts.prefetch + 1,
+            limit: AtomicUsize::new(parts.prefetch + 1),
             runs_on: parts.runs_on,
             lease_wait: parts.lease_wait,
             close_wait: parts.close_wait,
@@ -211,6 +213,7 @@ impl Session {
                     let now = window.trainer_waits(&self.counters, false);
                     let entry = window.entries.pop_front();
                     if matches!(entry, Some(Entry::Filled(_))) {
+                        window.levels.least_ready = window.levels.least_ready.min(window.levels.ready);
                         window.levels.ready -= 1;
                         window.trace_levels(&self.counters, now);
                     }
@@ -401,6 +404,16 @@ impl Session {
 
     // ---- the planning thread's side ----
 
+    /// How many finished batches may wait from here on, at most as many as at first or as there is room for.
+    pub(super) fn set_prefetch(&self, batches: usize) {
+        self.limit.store(batches + 1, Ordering::Relaxed);
+    }
+
+    /// The fewest batches that were ready when the trainer took one, since the last call.
+    pub(super) fn least_ready(&self) -> usize {
+        std::mem::replace(&mut self.window.lock().levels.least_ready, usize::MAX)
+    }
+
     /// Waits until there is something to do.
     pub(super) fn next_step(&self) -> Step {
         let mut window = self.window.lock();
@@ -420,7 +433,7 @@ impl Session {
             {
                 return Step::Begin(begin);
             }
-            if window.has_room(self.limit) {
+            if window.has_room(self.limit.load(Ordering::Relaxed)) {
                 match window.pending.pop_front() {
                     Some(Pending::Plan(plan)) => return Step::Refill(plan),
                     Some(Pending::Mark(mark)) => {

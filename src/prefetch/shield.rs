@@ -100,7 +100,7 @@ impl AsyncShieldDataSetIterator {
         let counters = Arc::new(Counters::new(workspace.config().tracer()));
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),
-            figures: Figures::new(&opened, counters.clone(), ring.clone(), workspace, false),
+            figures: Figures::new(&opened, counters.clone(), ring.clone(), workspace, None),
             ended: planned.is_none(),
             terms: workspace.terms(&opened),
             row_ns: 0,

@@ -12,12 +12,14 @@ use crate::read::Scratch;
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
 
+use super::gate::Gate;
 use super::manners::Manners;
 use super::measuring::Measuring;
 use super::rest::Rest;
 use super::scheduling::Schedule;
 use super::session::Session;
 use super::steps::check_process;
+use super::tune::{Amounts, Bounds};
 
 /// Jobs that may wait for a worker. More than a few batches' worth; a full queue only makes planning wait.
 const QUEUED_JOBS: usize = 1024;
@@ -173,6 +175,7 @@ pub(super) struct Pool {
     alive: Arc<Alive>,
     schedule: Arc<Schedule>,
     rest: Arc<Rest>,
+    gate: Arc<Gate>,
     close_wait: Duration,
     /// Where the threads are.
     process: u32,
@@ -184,17 +187,22 @@ struct Alive {
 }
 
 impl Pool {
-    pub(super) fn start(workers: usize, manners: &Arc<Manners>, close_wait: Duration) -> Result<Self> {
+    pub(super) fn start(
+        (begin, bounds): (Amounts, Bounds),
+        manners: &Arc<Manners>,
+        close_wait: Duration,
+    ) -> Result<Self> {
         let (fill, fill_jobs) = bounded(QUEUED_JOBS);
         let (measure, measure_jobs) = bounded(QUEUED_JOBS);
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
         let (jobs, schedule) = (Some(Jobs { fill, measure }), Arc::default());
         let rest = Arc::new(Rest::new(manners.most_cores()));
-        let pool = Self { jobs, alive, schedule, rest, close_wait, process: std::process::id() };
-        for worker in 0..workers {
+        let gate = Arc::new(Gate::new(begin.workers));
+        let pool = Self { jobs, alive, schedule, rest, gate, close_wait, process: std::process::id() };
+        for worker in 0..bounds.workers.unwrap_or(begin.workers).max(begin.workers) {
             let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
             let (alive, schedule) = (pool.alive.clone(), pool.schedule.clone());
-            let (manners, rest) = (manners.clone(), pool.rest.clone());
+            let (manners, rest, gate) = (manners.clone(), pool.rest.clone(), pool.gate.clone());
             *alive.threads.lock() += 1;
             let guard = AliveGuard(alive);
             thread::Builder::new()
@@ -203,7 +211,7 @@ impl Pool {
                     let _guard = guard;
                     manners.mind();
                     schedule.join();
-                    work(worker, &fill_jobs, &measure_jobs, &rest);
+                    work(worker, &fill_jobs, &measure_jobs, &rest, &gate);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
         }
@@ -217,6 +225,10 @@ impl Pool {
     /// Time that the threads were on a core, and that they waited for one, in seconds.
     pub(super) fn scheduled(&self) -> Option<[f64; 2]> {
         self.check_process().ok().and_then(|()| self.schedule.read())
+    }
+
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        self.gate.clone()
     }
 
     pub(super) fn jobs(&self) -> Jobs {
@@ -233,8 +245,9 @@ impl Drop for AliveGuard {
     }
 }
 
-fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest) {
+fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest, gate: &Gate) {
     loop {
+        gate.pass(worker);
         let since = Instant::now();
         let job = select_biased! {
             recv(measure) -> job => job,
@@ -269,6 +282,7 @@ impl Drop for Pool {
         }
         self.jobs = None;
         self.rest.close();
+        self.gate.close();
         let deadline = Instant::now() + self.close_wait;
         let mut threads = self.alive.threads.lock();
         while *threads > 0 && Instant::now() < deadline {

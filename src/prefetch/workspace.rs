@@ -12,11 +12,21 @@ use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::stats::Trace;
 use crate::sync::{Condvar, Mutex};
 
+use super::amount::Amount;
 use super::fetch_limit::FetchLimit;
 use super::manners::Manners;
+use super::scheduling::cores;
 use super::session::Session;
 use super::steps::LONGEST_WAIT;
+use super::tune::{Amounts, Bounds, LEAST_PREFETCH};
 use super::workers::Pool;
+
+/// As far as `Amount::Auto` goes: threads (or so many for each core, if that is more), batches, and bytes of the ring where
+/// there is no budget.
+const MOST_WORKERS: usize = 32;
+const TIMES_CORES: usize = 4;
+const MOST_PREFETCH: usize = 64;
+const MOST_BYTES: u64 = 1 << 30;
 
 /// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
 ///
@@ -36,7 +46,7 @@ pub struct Workspace(Arc<Inner>);
 
 struct Inner {
     config: WorkspaceBuilder,
-    workers: usize,
+    begin: Amounts,
     ring: Mutex<Option<Ring<Batch>>>,
     pool: OnceLock<Pool>,
     scopes: Scopes,
@@ -65,9 +75,9 @@ impl Drop for Turn<'_> {
 /// Settings of a [`Workspace`].
 #[derive(Clone, Debug)]
 pub struct WorkspaceBuilder {
-    /// As many as the manners allow, unless a number is asked for.
-    workers: Option<usize>,
-    prefetch: usize,
+    /// As many as the manners allow, unless something is asked for.
+    workers: Option<Amount>,
+    prefetch: Amount,
     hold: usize,
     budget: MemoryBudget,
     pages: Arc<dyn PageSource>,
@@ -79,6 +89,9 @@ pub struct WorkspaceBuilder {
     fetch_limit: Option<FetchLimit>,
     manners: Arc<Manners>,
     trace: Option<Trace>,
+    /// Sets other numbers all the time.
+    #[cfg(test)]
+    pub(super) is_restless: bool,
 }
 
 impl Default for Workspace {
@@ -93,7 +106,7 @@ impl Workspace {
     pub fn builder() -> WorkspaceBuilder {
         WorkspaceBuilder {
             workers: None,
-            prefetch: 2,
+            prefetch: Amount::Exactly(LEAST_PREFETCH),
             hold: 0,
             budget: MemoryBudget::unlimited(),
             pages: Arc::new(AnonymousPages),
@@ -105,6 +118,8 @@ impl Workspace {
             fetch_limit: None,
             manners: Arc::default(),
             trace: None,
+            #[cfg(test)]
+            is_restless: false,
         }
     }
 
@@ -113,14 +128,19 @@ impl Workspace {
         self.0.ring.lock().as_ref().map_or_else(RingStats::default, Ring::stats)
     }
 
-    /// Number of worker threads.
+    /// Number of worker threads; with [`Amount::Auto`], how many each iterator begins with.
     pub fn workers(&self) -> usize {
-        self.0.workers
+        self.0.begin.workers
     }
 
-    /// How many finished batches may wait.
+    /// How many finished batches may wait; with [`Amount::Auto`], how many each iterator begins with.
     pub fn prefetch(&self) -> usize {
-        self.0.config.prefetch
+        self.0.begin.prefetch
+    }
+
+    /// What iterators begin with, and how far they may go from there.
+    pub(super) fn amounts(&self) -> (Amounts, Bounds) {
+        (self.0.begin, self.0.config.bounds())
     }
 
     /// The byte budget that the ring draws on.
@@ -178,7 +198,7 @@ impl Workspace {
         if let Some(pool) = self.0.pool.get() {
             return pool.check_process().map(|()| pool);
         }
-        let pool = Pool::start(self.0.workers, &self.0.config.manners, self.0.config.close_wait)?;
+        let pool = Pool::start(self.amounts(), &self.0.config.manners, self.0.config.close_wait)?;
         Ok(self.0.pool.get_or_init(|| pool))
     }
 
@@ -198,7 +218,7 @@ impl Workspace {
             none => {
                 let config = &self.0.config;
                 let made = Ring::new(RingConfig {
-                    slots: config.prefetch + 2 + config.hold,
+                    slots: self.0.begin.prefetch + config.other_slots(),
                     slot_bytes: layout.bytes(),
                     pages: config.pages.clone(),
                     budget: config.budget.clone(),
@@ -294,15 +314,15 @@ impl fmt::Debug for Workspace {
 
 impl WorkspaceBuilder {
     /// Threads that fill batches. Default: one for each core that they may use, within the process's mask and the quotas of its
-    /// control groups: a container with 2 of 64 cores has two.
+    /// control groups: a container with 2 of 64 cores has two. [`Amount::Auto`] finds the number while it runs.
     ///
     /// On Linux they, and the thread that plans, run under `SCHED_BATCH`: they use whatever time the cores have, but do not
     /// interrupt the trainer's thread when it wakes them. They still compete with it for a core that both want; if that is
     /// felt, there are [`worker_cores`](Self::worker_cores), [`worker_nice`](Self::worker_nice) and
     /// [`worker_share`](Self::worker_share).
     #[must_use]
-    pub fn workers(mut self, threads: usize) -> Self {
-        self.workers = Some(threads);
+    pub fn workers(mut self, threads: impl Into<Amount>) -> Self {
+        self.workers = Some(threads.into());
         self
     }
 
@@ -332,9 +352,10 @@ impl WorkspaceBuilder {
     }
 
     /// How many finished batches may wait. The ring has two slots more: one being filled, one in the trainer's hand.
+    /// Default: 2. [`Amount::Auto`] finds the number while it runs.
     #[must_use]
-    pub fn prefetch(mut self, batches: usize) -> Self {
-        self.prefetch = batches;
+    pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
+        self.prefetch = batches.into();
         self
     }
 
@@ -423,12 +444,12 @@ impl WorkspaceBuilder {
         if let Some(fault) = self.manners.faults().into_iter().next() {
             return Err(Error::new(ErrorKind::Config, fault));
         }
-        let workers = self.worker_threads();
-        if workers == 0 || workers > 4096 || self.prefetch > 4096 || self.hold > 4096 {
+        let Amounts { workers, prefetch } = self.begin();
+        if workers == 0 || workers > 4096 || prefetch > 4096 || self.hold > 4096 {
             let message = format!(
                 "{} workers, {} batches ahead, {} to hold: there are 1 to 4096 workers, and at most 4096 batches ahead or to \
                  hold (to make batches without prefetch use the shield)",
-                workers, self.prefetch, self.hold
+                workers, prefetch, self.hold
             );
             return Err(Error::new(ErrorKind::Config, message));
         }
@@ -438,7 +459,7 @@ impl WorkspaceBuilder {
     fn finish(self) -> Workspace {
         Workspace(Arc::new(Inner {
             scopes: Scopes::of(self.pages.clone(), self.budget.clone(), usize::MAX),
-            workers: self.worker_threads(),
+            begin: self.begin(),
             config: self,
             ring: Mutex::new(None),
             pool: OnceLock::new(),
@@ -447,8 +468,31 @@ impl WorkspaceBuilder {
         }))
     }
 
-    fn worker_threads(&self) -> usize {
-        self.workers.unwrap_or_else(|| self.manners.workers())
+    /// Slots beside those of batches that wait: one is filled, one in the trainer's hand, and some are held.
+    pub(super) fn other_slots(&self) -> usize {
+        2 + self.hold
+    }
+
+    fn begin(&self) -> Amounts {
+        Amounts {
+            workers: self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners.workers()),
+            prefetch: self.prefetch.number().unwrap_or(LEAST_PREFETCH),
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        let most_workers = (TIMES_CORES * cores()).max(MOST_WORKERS);
+        Bounds {
+            workers: (self.workers == Some(Amount::Auto)).then_some(most_workers),
+            prefetch: (self.prefetch == Amount::Auto).then_some(MOST_PREFETCH),
+            bytes: match self.budget.limit() {
+                u64::MAX => MOST_BYTES,
+                // What else needs memory later shall find some.
+                limit => limit / 2,
+            },
+            #[cfg(test)]
+            is_restless: self.is_restless,
+        }
     }
 
     pub(super) fn manners(&self) -> Arc<Manners> {

@@ -37,7 +37,7 @@ impl<M> Draft<M> {
 }
 
 impl<M> Body<M> {
-    fn reserved(&self) -> u64 {
+    pub(super) fn reserved(&self) -> u64 {
         self.reservation.as_ref().map_or(0, |reservation| reservation.bytes())
     }
 }

@@ -64,7 +64,7 @@ impl<M: Default> Ring<M> {
             slot_bytes: AtomicU64::new(slot_bytes as u64),
             regrown: AtomicU64::new(0),
             spilled: AtomicU64::new(0),
-            state: Mutex::new(State::new(free)),
+            state: Mutex::new(State::new(free, config.slots)),
             came_home: Condvar::new(),
             config,
         })))
@@ -94,7 +94,7 @@ impl<M: Default> Ring<M> {
                 state = match deadline {
                     None => self.0.came_home.wait(state),
                     Some(deadline) if Instant::now() >= deadline => {
-                        return Err(exhausted(state.leased, self.0.config.slots));
+                        return Err(exhausted(state.leased, state.slots));
                     }
                     Some(deadline) => self.0.came_home.wait_until(state, deadline),
                 };
@@ -106,6 +106,44 @@ impl<M: Default> Ring<M> {
             draft.bytes_mut().fill(poison);
         }
         Ok(Some(draft))
+    }
+
+    /// Has so many slots from here on. More are reserved from the budget now; those that are too many are given back when they
+    /// are free.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`] if one does not fit; the ring then has those that did.
+    pub(crate) fn set_slots(&self, slots: usize) -> Result<()> {
+        let mut blocks = Vec::new();
+        let mut state = self.0.state.lock();
+        while state.slots > slots {
+            state.slots -= 1;
+            match state.free.back() {
+                Some(slot) => {
+                    blocks.push(slot::shrink_free(slot, &self.0, 0));
+                    state.free.pop_back();
+                }
+                None => state.surplus += 1,
+            }
+        }
+        let kept = state.surplus.min(slots - state.slots);
+        state.surplus -= kept;
+        state.slots += kept;
+        let more = slots - state.slots;
+        drop(state);
+        drop(blocks);
+        for _ in 0..more {
+            let bytes = self.0.high_water.load(Ordering::Relaxed);
+            let reservation = self.0.config.budget.reserve(bytes, "a ring slot")?;
+            self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+            let mut state = self.0.state.lock();
+            state.free.push_back(Arc::new(Slot::new(Body::new(reservation), true)));
+            state.slots += 1;
+            drop(state);
+            self.0.came_home.notify_all();
+        }
+        Ok(())
     }
 
     /// A draft in ordinary memory, beside the ring: for a batch that no slot may hold. Counted.
@@ -129,7 +167,7 @@ impl<M> Ring<M> {
 
     /// Number of slots.
     pub(crate) fn slots(&self) -> usize {
-        self.0.config.slots
+        self.0.state.lock().slots
     }
 
     pub(crate) fn overflow(&self) -> Overflow {
@@ -155,10 +193,10 @@ impl<M> Ring<M> {
     pub(crate) fn stats(&self) -> RingStats {
         let mut state = self.0.state.lock();
         state.note();
-        let (leased, held_seconds) = (state.leased, state.held.as_secs_f64());
+        let (slots, leased, held_seconds) = (state.slots, state.leased, state.held.as_secs_f64());
         drop(state);
         RingStats {
-            slots: self.0.config.slots,
+            slots,
             slot_bytes: self.0.slot_bytes.load(Ordering::Relaxed) as usize,
             bytes: self.0.bytes.load(Ordering::Relaxed) as usize,
             leased,
@@ -263,6 +301,25 @@ mod tests {
         ring.shrink_to(4096);
         assert_eq!(ring.stats().bytes, 8192);
         assert_eq!(take(&ring, 4096).unwrap().bytes_mut().len(), 4096);
+    }
+
+    #[test]
+    fn slots_come_and_go_while_others_are_in_use() {
+        let ring = ring(2, 4096, 5 * 4096, Overflow::Fail).unwrap();
+        let (first, second) = (take(&ring, 4096).unwrap().freeze(), take(&ring, 4096).unwrap());
+        ring.set_slots(4).unwrap();
+        let third = take(&ring, 4096).unwrap();
+        assert_eq!((ring.slots(), ring.stats().bytes, ring.stats().regrown), (4, 4 * 4096, 0));
+        assert_eq!(ring.set_slots(9).unwrap_err().kind(), ErrorKind::Budget);
+        assert_eq!((ring.slots(), ring.stats().bytes), (5, 5 * 4096), "as many as fit");
+        // Two are free and go; of the three in use, two go when they come home.
+        ring.set_slots(1).unwrap();
+        assert_eq!((ring.slots(), ring.stats().bytes, ring.0.config.budget.used()), (1, 3 * 4096, 3 * 4096));
+        ring.set_slots(2).unwrap();
+        drop((first, third));
+        assert_eq!((ring.stats().bytes, ring.leased(), ring.0.state.lock().free.len()), (2 * 4096, 0, 1));
+        drop(second);
+        assert_eq!((ring.stats().bytes, ring.0.config.budget.used(), ring.0.state.lock().free.len()), (8192, 8192, 2));
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub(crate) struct Shared<M> {
 
 pub(super) struct State<M> {
     pub(super) free: VecDeque<Arc<Slot<M>>>,
+    /// How many there are, those that are to go left out.
+    pub(super) slots: usize,
+    /// How many of those that are not free go instead of coming home.
+    pub(super) surplus: usize,
     pub(super) leased: usize,
     /// Slots in the caller's hands times time, up to `since`.
     pub(super) held: Duration,
@@ -34,8 +38,8 @@ pub(super) struct State<M> {
 }
 
 impl<M> State<M> {
-    pub(super) fn new(free: VecDeque<Arc<Slot<M>>>) -> Self {
-        Self { free, leased: 0, held: Duration::ZERO, since: Instant::now() }
+    pub(super) fn new(free: VecDeque<Arc<Slot<M>>>, slots: usize) -> Self {
+        Self { free, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Instant::now() }
     }
 
     /// Adds up what was held since the last change. Called before each.
@@ -120,18 +124,29 @@ impl<M> Drop for Owner<M> {
         if self.slot.is_none() {
             return;
         }
-        self.body_mut().spill = None;
-        let slot = self.slot.take();
+        let body = self.body_mut();
+        body.spill = None;
+        let reserved = body.reserved();
+        let slot = self.slot.take().filter(|slot| slot.in_ring);
         let mut state = self.home.state.lock();
         if self.leased {
             state.note();
             state.leased -= 1;
         }
-        if let Some(slot) = slot.filter(|slot| slot.in_ring) {
-            state.free.push_back(slot);
+        let mut retired = None;
+        if let Some(slot) = slot {
+            if state.surplus > 0 {
+                state.surplus -= 1;
+                self.home.bytes.fetch_sub(reserved, Ordering::Relaxed);
+                retired = Some(slot);
+            } else {
+                state.free.push_back(slot);
+            }
         }
         drop(state);
         self.home.came_home.notify_all();
+        // Its memory may be the user's to free.
+        drop(retired);
     }
 }
 

@@ -10,6 +10,7 @@ mod parts;
 mod show;
 mod times;
 mod trace;
+mod tuning;
 mod upload;
 mod verdict;
 
@@ -30,6 +31,7 @@ pub(crate) use metrics::serve_metrics;
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
 pub use times::Times;
 pub use trace::Trace;
+pub use tuning::Tuning;
 pub use upload::UploadStats;
 pub use verdict::{Change, Limit, Verdict};
 
@@ -91,6 +93,8 @@ pub struct Stats {
     pub slowest: Vec<SlowSample>,
     /// The upload, where batches are copied to a device.
     pub upload: Option<UploadStats>,
+    /// What was found of workers and batches ahead, where they are `auto`.
+    pub tuning: Option<Tuning>,
     /// The ring.
     pub ring: RingStats,
     /// Bytes that count against the workspace's [`MemoryBudget`](crate::memory::MemoryBudget) now: its rings, and what was opened
@@ -124,6 +128,7 @@ pub(crate) struct Setting {
     pub(crate) cores: usize,
     /// Cores whose time the workers may use together, if that is bounded.
     pub(crate) most_cores: Option<f64>,
+    pub(crate) tuning: Option<Tuning>,
     pub(crate) ring: RingStats,
     pub(crate) memory_bytes: u64,
     /// Of the worker threads: time on a core, and time that they waited for one.
@@ -181,6 +186,7 @@ impl Stats {
             reads: ReadStats::of(&read_levels),
             slowest: counters.slowest.read().into_iter().map(slow).collect(),
             upload: None,
+            tuning: setting.tuning,
             ring: setting.ring,
             memory_bytes: setting.memory_bytes,
             cores: setting.cores,
@@ -227,6 +233,7 @@ impl Stats {
             reads: ReadStats::of(&read_levels),
             slowest: self.slowest.clone(),
             upload: self.upload.map(|upload| upload.since(&earlier.upload.unwrap_or_default())),
+            tuning: self.tuning.clone(),
             ring,
             memory_bytes: self.memory_bytes,
             cores: self.cores,

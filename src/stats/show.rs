@@ -41,6 +41,12 @@ impl fmt::Display for Stats {
             }
             writeln!(f)?;
         }
+        if let Some(tuning) = &self.tuning {
+            let workers = if tuning.workers { format!("{} workers", workers.threads) } else { String::new() };
+            let prefetch = if tuning.prefetch { format!("{} batches ahead", queue.prefetch) } else { String::new() };
+            let and = if tuning.workers && tuning.prefetch { ", " } else { "" };
+            writeln!(f, "tuned      {workers}{and}{prefetch}; changed {} times: {}", tuning.changes, tuning.why)?;
+        }
         writeln!(
             f,
             "{:<10} {:>7} {:>6} {:>7} {:>10} {:>9} {:>9} {:>13}",

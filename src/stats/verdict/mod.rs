@@ -13,7 +13,19 @@ use gain::{Gain, Scaling};
 use super::show::{Percent, Seconds};
 use super::{Planning, StageStats, Stats, share};
 
-/// Who waits for less than this share of the time is not kept waiting.
+/// From where on something counts.
+#[derive(Clone, Copy)]
+struct Measure {
+    /// Who waits for less than this share of the time is not kept waiting.
+    waits: f64,
+    /// Less is not worth a change.
+    gain: f64,
+}
+
+/// What is worth a person's time, and a machine's.
+const PEOPLE: Measure = Measure { waits: 0.05, gain: 1.1 };
+const TUNING: Measure = Measure { waits: 0.01, gain: 1.02 };
+/// Waits for less than this share of the time explain nothing.
 const WAITS: f64 = 0.05;
 /// Threads that work for this share of the time have no time left to speak of: handing over takes some.
 const SATURATED: f64 = 0.75;
@@ -120,13 +132,58 @@ impl Stats {
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
     pub fn verdict(&self) -> Verdict {
-        Judge::of(self).verdict()
+        let mut verdict = Judge::of(self, PEOPLE).verdict();
+        let is_tuned = |change: &Change| match (change.setting, &self.tuning) {
+            ("workers", Some(tuning)) => tuning.workers,
+            ("prefetch", Some(tuning)) => tuning.prefetch,
+            _ => false,
+        };
+        if let Some(change) = verdict.change.filter(is_tuned) {
+            verdict.advice = format!(
+                "{}; {} is `auto`: it tries that, or has found that it does not help",
+                verdict.advice, change.setting
+            );
+            (verdict.change, verdict.gain) = (None, None);
+        }
+        verdict
     }
+
+    /// The same for who acts upon it: by finer measures, and with the number of workers.
+    pub(crate) fn finding(&self) -> Finding {
+        let judge = Judge::of(self, TUNING);
+        let verdict = judge.verdict();
+        let gain = Gain::of(self, verdict.stage);
+        let workers = self.workers.threads;
+        // Nothing shared is used up, and yet that many are not enough: samples differ.
+        let is_short = verdict.limit == Limit::Workers
+            && gain.scaling != Scaling::Shared
+            && !gain.uses_all_cores
+            && gain.queued < 0.1
+            && gain.workers >= workers;
+        let one_more = is_short.then_some(Change { setting: "workers", value: workers + 1 });
+        Finding {
+            limit: verdict.limit,
+            change: verdict.change.or(one_more),
+            workers: gain.workers,
+            evidence: verdict.evidence,
+        }
+    }
+}
+
+/// What limits a run, for who acts upon it.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) limit: Limit,
+    pub(crate) change: Option<Change>,
+    /// As many workers as can be of use.
+    pub(crate) workers: usize,
+    pub(crate) evidence: String,
 }
 
 /// The figures as shares of the time.
 struct Judge<'a> {
     stats: &'a Stats,
+    measure: Measure,
     seconds: f64,
     waited: f64,
     /// Share of their time that the workers worked.
@@ -137,10 +194,11 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    fn of(stats: &'a Stats) -> Self {
+    fn of(stats: &'a Stats, measure: Measure) -> Self {
         let seconds = stats.trainer.seconds();
         Self {
             stats,
+            measure,
             seconds,
             waited: stats.trainer.waited(),
             busy: share(stats.workers.busy_seconds, seconds * stats.workers.threads as f64),
@@ -158,7 +216,7 @@ impl<'a> Judge<'a> {
         if let Some(verdict) = self.upload() {
             return verdict;
         }
-        if self.waited < WAITS {
+        if self.waited < self.measure.waits {
             return self.fed();
         }
         if self.stats.workers.threads == 0 {
@@ -274,7 +332,7 @@ impl<'a> Judge<'a> {
                           nothing";
             return self.said(Limit::Workers, stage, evidence, advice);
         }
-        if gain.workers > workers.threads && gain.factor >= 1.1 {
+        if gain.workers > workers.threads && gain.factor >= self.measure.gain {
             let than = if gain.scaling == Scaling::Unknown { "up to" } else { "about" };
             let why = match gain.waits {
                 true => " (they mostly wait, and need no core for that)",

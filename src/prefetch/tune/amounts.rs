@@ -1,0 +1,17 @@
+/// What is tuned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amounts {
+    pub(crate) workers: usize,
+    pub(crate) prefetch: usize,
+}
+
+/// The most that may be chosen; `None` for what is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) workers: Option<usize>,
+    pub(crate) prefetch: Option<usize>,
+    /// Most bytes for all slots of the ring.
+    pub(crate) bytes: u64,
+    #[cfg(test)]
+    pub(crate) is_restless: bool,
+}

@@ -1,0 +1,117 @@
+use crate::stats::Stats;
+
+use super::amounts::Amounts;
+
+/// How many looks pass before something is tried again that did not help: at first, and at last.
+const FIRST_REFUSAL: u64 = 8;
+const LAST_REFUSAL: u64 = 256;
+/// Steps or samples that take so many times as long, or as short, are others.
+const OTHERWISE: f64 = 1.4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    MoreWorkers,
+    MorePrefetch,
+    FewerWorkers,
+    LessPrefetch,
+}
+
+/// What the loader's work depends on, whatever the levels.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// Time of a sample on a core.
+    sample_seconds: f64,
+    /// Time of a step, for most of them.
+    step_seconds: f64,
+}
+
+impl Kind {
+    fn of(seen: &Stats) -> Self {
+        let decoded = seen.stage("decode").map_or(0, |stage| stage.samples).max(1) as f64;
+        let on_core = seen.stages.iter().filter(|stage| stage.name != "plan");
+        let on_core: f64 = on_core.map(|stage| stage.cpu_seconds.unwrap_or(stage.busy_seconds)).sum();
+        Self { sample_seconds: on_core / decoded, step_seconds: seen.trainer.steps.p50_seconds }
+    }
+
+    fn is_other_than(self, other: Self) -> bool {
+        // Below that, clocks and hand-overs are most of it.
+        let differ = |a: f64, b: f64, least: f64| a.max(b) > least && a.max(b) > OTHERWISE * a.min(b).max(least / 2.0);
+        differ(self.step_seconds, other.step_seconds, 1e-3) || differ(self.sample_seconds, other.sample_seconds, 20e-6)
+    }
+}
+
+/// A setting that is tried, and what was before it.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    pub(super) what: What,
+    pub(super) before: Amounts,
+    batch_seconds: f64,
+    waited: f64,
+    kind: Kind,
+}
+
+impl Trial {
+    pub(super) fn new(what: What, before: Amounts, seen: &Stats) -> Self {
+        let (waited, kind) = (seen.trainer.waited(), Kind::of(seen));
+        Self { what, before, batch_seconds: batch_seconds(seen), waited, kind }
+    }
+
+    /// The trainer does other steps than before.
+    pub(super) fn is_about_something_else(&self, seen: &Stats) -> bool {
+        let now = Kind { sample_seconds: self.kind.sample_seconds, ..Kind::of(seen) };
+        now.is_other_than(self.kind)
+    }
+
+    pub(super) fn has_helped(&self, seen: &Stats) -> bool {
+        let now = batch_seconds(seen);
+        match self.what {
+            // A part of what could be gained.
+            What::MoreWorkers | What::MorePrefetch => {
+                now <= self.batch_seconds * (1.0 - (0.3 * self.waited).clamp(0.005, 0.03))
+            }
+            What::FewerWorkers | What::LessPrefetch => {
+                now <= 1.01 * self.batch_seconds && seen.trainer.waited() <= self.waited + 0.01
+            }
+        }
+    }
+
+    pub(super) fn disappointment(&self) -> &'static str {
+        match self.what {
+            What::MoreWorkers => "more workers were not faster",
+            What::MorePrefetch => "more batches ahead were not faster",
+            What::FewerWorkers => "fewer workers were slower",
+            What::LessPrefetch => "fewer batches ahead were slower",
+        }
+    }
+}
+
+fn batch_seconds(seen: &Stats) -> f64 {
+    seen.trainer.seconds() / seen.trainer.batches.max(1) as f64
+}
+
+/// What did not help, and when it may be tried again.
+#[derive(Debug, Default)]
+pub(super) struct Refused([Option<Refusal>; 4]);
+
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    until: u64,
+    looks: u64,
+    kind: Kind,
+}
+
+impl Refused {
+    pub(super) fn allows(&self, what: What, look: u64, seen: &Stats) -> bool {
+        self.0[what as usize].is_none_or(|refusal| look >= refusal.until || Kind::of(seen).is_other_than(refusal.kind))
+    }
+
+    pub(super) fn note(&mut self, what: What, look: u64, seen: &Stats) {
+        let refusal = &mut self.0[what as usize];
+        let looks = refusal.map_or(FIRST_REFUSAL, |before| (2 * before.looks).min(LAST_REFUSAL));
+        *refusal = Some(Refusal { until: look + looks, looks, kind: Kind::of(seen) });
+    }
+
+    pub(super) fn forget(&mut self, what: What) {
+        self.0[what as usize] = None;
+    }
+}
