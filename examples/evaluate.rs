@@ -8,6 +8,14 @@ const CLASSES: usize = 3;
 const COLUMNS: usize = 4;
 
 fn main() -> ringfeed::Result<()> {
+    let (accuracy, confusion) = evaluate(|| ())?;
+    println!("accuracy: {:.1} % of {}", 100.0 * accuracy.right as f64 / accuracy.seen as f64, accuracy.seen);
+    println!("species by guess: {:?}", confusion.0);
+    Ok(())
+}
+
+/// Says `after_step` behind each batch of the test part, whose metrics are updated then.
+fn evaluate(mut after_step: impl FnMut()) -> ringfeed::Result<(Accuracy, Confusion)> {
     let irises = || Loader::csv("fixtures/iris-species.csv").labels(["species"]).batch_size(16);
     let split = |part| Split { train: 0.7, validation: 0.0, test: 0.3, seed: 1, part };
     let workspace = irises().workspace()?;
@@ -28,11 +36,9 @@ fn main() -> ringfeed::Result<()> {
         accuracy.update(scores, &batch)?;
         confusion.update(scores, &batch)?;
         scope.next(); // `scores` used below this line would be a compile error
+        after_step();
     }
-    println!("accuracy: {:.1} % of {}", 100.0 * accuracy.right as f64 / accuracy.seen as f64, accuracy.seen);
-    println!("species by guess: {:?}", confusion.0);
-    println!("scope: {:?}", workspace.scopes().stats());
-    Ok(())
+    Ok((accuracy, confusion))
 }
 
 /// The model: sums and counts of each species.
@@ -92,6 +98,49 @@ struct Confusion([[usize; CLASSES]; CLASSES]);
 impl Confusion {
     fn update(&mut self, scores: &[f32], batch: &DataSet) -> ringfeed::Result<()> {
         guesses(scores, batch)?.for_each(|(species, guess)| self.0[species][guess] += 1);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static TAKEN: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Counts what the thread takes that runs the loop.
+    struct Counting;
+
+    // SAFETY: every call goes to the system's allocator as it came.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            TAKEN.with(|taken| taken.set(taken.get() + 1));
+            // SAFETY: the caller keeps the contract.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+            // SAFETY: the caller keeps the contract.
+            unsafe { System.dealloc(start, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    #[test]
+    fn two_metrics_are_updated_without_an_allocation() -> ringfeed::Result<()> {
+        let mut taken = Vec::with_capacity(100);
+        let (accuracy, Confusion(confusion)) = evaluate(|| taken.push(TAKEN.with(Cell::get)))?;
+        assert!(accuracy.seen > 30 && accuracy.right * 10 > accuracy.seen * 8);
+        assert_eq!(confusion.iter().flatten().sum::<usize>(), accuracy.seen);
+        // The first batch teaches the scope its size.
+        assert!(taken.len() > 2 && taken[1..].iter().all(|count| *count == taken[1]), "{taken:?}");
         Ok(())
     }
 }

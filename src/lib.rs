@@ -179,6 +179,7 @@ pub mod source {
         AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Replay, Source, StreamSource, Transformed,
         read_labels,
     };
+    pub use crate::loader::Chosen;
 }
 
 /// What a run was like, as one page or as data.

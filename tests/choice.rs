@@ -7,9 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Seen, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::field::Numbers;
 use ringfeed::order::{RandomKey, Subset};
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource, Role, Shard, Strata};
+use ringfeed::{
+    AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, Part, ReaderSource, Role, Shard, Split,
+    Strata,
+};
 
 fn samples(batches: &[Seen]) -> Vec<u64> {
     batches.iter().flat_map(|batch| batch.samples.iter().copied()).collect()
@@ -285,4 +289,52 @@ fn what_does_not_fit_is_refused() {
     assert_eq!((train.len(), test.len()), (4, 2));
     let source = ReaderSource::new(numbers(10)).subset(train).batch_size(2);
     assert_eq!(see_all(&mut AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap()).len(), 2);
+}
+
+#[test]
+fn a_function_of_ones_own_keeps_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let rows: String = (0..40)
+        .map(|i| match i % 5 {
+            0 => format!("{{\"n\": {i}}}\n"),
+            kind => format!("{{\"n\": {i}, \"kind\": \"k{kind}\"}}\n"),
+        })
+        .collect();
+    std::fs::write(&path, rows).unwrap();
+    let rows = || Loader::open(&path).unwrap().field("n", Numbers::i64());
+    let kept = |loader: Loader| -> Vec<i64> {
+        let mut batches = loader.build().unwrap();
+        let mut all: Vec<i64> = batches
+            .epoch()
+            .unwrap()
+            .flat_map(|batch| batch.unwrap().tensor("n").unwrap().as_slice::<i64>().unwrap().to_vec())
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    let odd = || {
+        rows().filter_by(["n", "kind"], |row| {
+            row.number("n").is_some_and(|n| n % 2.0 == 1.0) && row.text("kind") != Some("k1")
+        })
+    };
+    let expected: Vec<i64> = (0..40).filter(|i| i % 2 == 1 && i % 5 != 1).collect();
+    assert_eq!(kept(odd()), expected);
+    assert_eq!(kept(odd().shuffle(3).workers(2)), expected);
+    assert_eq!(kept(odd().shield()), expected);
+    assert_eq!(odd().plan().unwrap().samples, Some(expected.len() as u64));
+    // With the other filter, and before a split.
+    let few: Vec<i64> = expected.iter().copied().filter(|n| *n > 20).collect();
+    assert_eq!(kept(odd().filter("n > 20")), few);
+    let split = |part| Split { train: 0.5, validation: 0.0, test: 0.5, seed: 0, part };
+    let (train, test) = (kept(odd().split(split(Part::Train))), kept(odd().split(split(Part::Test))));
+    let mut both = [train, test].concat();
+    both.sort_unstable();
+    assert_eq!(both, expected);
+    assert_eq!(kept(odd().filter_by(["n"], |row| row.number("n") < Some(10.0))), [3, 5, 7, 9]);
+
+    let panics = rows().filter_by(["n"], |row| row.number("m").is_some()).build().map(|_| ()).unwrap_err();
+    assert_eq!((panics.kind(), panics.location().record), (ErrorKind::Panicked, Some(0)), "{panics}");
+    let counted = ringfeed::prepare::Recipe::new().column("n", ringfeed::prepare::number());
+    assert_eq!(counted.fit(&odd()).unwrap().records(), expected.len() as u64);
 }

@@ -40,7 +40,7 @@ fn shown(value: Value<'_>) -> Json {
     match value {
         Value::Missing => Json::Null,
         Value::Bool(flag) => json!(flag),
-        Value::I64(number) => json!(number),
+        Value::I64(number) | Value::Time(number, _) => json!(number),
         Value::U64(number) => json!(number),
         Value::F64(number) => float(number),
         Value::Decimal(text) => json!(format!("decimal {text}")),
@@ -483,4 +483,41 @@ fn a_table_of_pandas_is_prepared_as_the_same_records_in_a_server() {
         assert_eq!(row.i64("categories").unwrap(), &codes.as_slice::<i64>().unwrap()[2 * nth..][..2]);
         assert_eq!(row.i64("categories").unwrap()[0], code);
     }
+}
+
+#[test]
+fn dates_of_a_file_need_no_unit() {
+    common::watchdog::watch();
+    let columns = [
+        ("date", DateUnit::Days, 86_400.0),
+        ("stamp_ms", DateUnit::Milliseconds, 1e-3),
+        ("stamp_us", DateUnit::Microseconds, 1e-6),
+        ("stamp_ns", DateUnit::Nanoseconds, 1e-9),
+    ];
+    let expected: Json =
+        serde_json::from_slice(&std::fs::read(fixtures("parquet").join("expected.json")).unwrap()).unwrap();
+    let table = Loader::open(fixtures("parquet").join("types.parquet")).unwrap().batch_size(100);
+    for (name, unit, seconds) in columns {
+        let epoch = || date().part(DatePart::Epoch).part(DatePart::Year).impute("1970-01-01");
+        let [known, said] = [epoch(), epoch().unit(unit)].map(|date| {
+            let recipe = Recipe::new().dtype(DType::F64).column(name, date);
+            let prepared = recipe.fit(&table).unwrap();
+            let batch = table.clone().prepare(&prepared).build().unwrap().next().unwrap().unwrap();
+            batch.tensor("features").unwrap().as_slice::<f64>().unwrap().to_vec()
+        });
+        assert_eq!(known, said, "{name}");
+        let numbers = expected["types.parquet"]["fields"][name].as_array().unwrap();
+        assert_eq!(numbers.len() * 2, known.len());
+        for (number, found) in numbers.iter().zip(known.chunks(2)) {
+            let number = number.as_f64().unwrap_or(0.0) * seconds;
+            assert!((number - found[0]).abs() <= 1e-6, "{name}: {number} and {}", found[0]);
+        }
+    }
+    // Days between two of them, whatever each counts.
+    let recipe =
+        Recipe::new().derive("days", ringfeed::prepare::days("stamp_us", "date")).column("days", number().impute(0.0));
+    let prepared = recipe.fit(&table).unwrap();
+    let batch = table.clone().prepare(&prepared).build().unwrap().next().unwrap().unwrap();
+    let found = batch.tensor("features").unwrap();
+    assert_eq!(found.as_slice::<f32>().unwrap()[0], (-1_728_000_000.0 / 86_400.0 + 9000.0) as f32);
 }

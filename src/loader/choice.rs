@@ -1,6 +1,7 @@
 //! Which samples are chosen by the values of their fields: filters, and the classes and groups that splits go by.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::dataset::Strata;
 use crate::dtype::DType;
@@ -11,11 +12,12 @@ use crate::memory::MemoryBudget;
 use crate::order::Subset;
 use crate::random::{RandomKey, hash_bytes};
 use crate::read::fields::{Field, Numbers, Text};
-use crate::read::{Csv, FieldReader, Missing, RecordReader, Sample, Scratch, parallel};
+use crate::read::{Csv, FieldReader, Missing, RecordReader, Sample, Scratch, Windowed, parallel};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
 use super::Loader;
+use super::keep::{Chosen, Keep};
 use super::own::Own;
 
 /// Longest text that is compared, in bytes.
@@ -83,6 +85,30 @@ impl Values {
 }
 
 impl Loader {
+    /// Takes only samples for which a function of your own says so, by the values of these fields of the first source: as
+    /// [`filter`](Self::filter), whose language says less than code. The fields are read once, when the loader is opened, and the function is
+    /// called once for each record, on one thread. Several of them must all agree.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    ///
+    /// let slender = Loader::csv("fixtures/iris-species.csv").filter_by(["petal_length", "petal_width"], |flower| {
+    ///     let (length, width) = (flower.number("petal_length"), flower.number("petal_width"));
+    ///     length.zip(width).is_some_and(|(length, width)| length > 3.0 * width)
+    /// });
+    /// assert_eq!(slender.plan()?.samples, Some(102));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn filter_by<N: Into<String>>(
+        mut self,
+        fields: impl IntoIterator<Item = N>,
+        keep: impl Fn(&Chosen<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.keeps.push(Keep::new(fields.into_iter().map(Into::into).collect(), keep));
+        self
+    }
+
     /// What a filter, a split and folds leave of the samples, as many as the shortest reader has.
     pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
@@ -108,6 +134,21 @@ impl Loader {
             let is_taken = |sample: u64| !matches!(values.at(sample), Known::Number(0.0));
             kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_taken));
         }
+        for keep in &self.keeps {
+            let values = keep.names.iter().map(|name| self.values(first, name, None)).collect::<Result<Vec<_>>>()?;
+            let mut failed = None;
+            let is_kept = |sample: u64| {
+                failed.is_none()
+                    && keep.keeps(&|field| values[field].at(sample)).unwrap_or_else(|error| {
+                        failed = Some(error.at_record(sample));
+                        false
+                    })
+            };
+            kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_kept));
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
         Ok(kept)
     }
 
@@ -119,6 +160,27 @@ impl Loader {
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
         tracing::info!(filter = text, kept = kept.len(), of = shortest, "samples are filtered");
         Ok(Some(kept))
+    }
+
+    /// The windows over the records of `readers`, where samples are those.
+    pub(super) fn windowed(&self, readers: Vec<Arc<dyn RecordReader>>) -> Result<Vec<Arc<dyn RecordReader>>> {
+        let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
+        if self.config.chosen_by().is_some() || !self.keeps.is_empty() {
+            let message = "windows: they are of neighbouring records; with a filter there would be gaps";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
+        let shortest = lengths.iter().copied().min().unwrap_or(0);
+        if !self.config.shorter && lengths.iter().any(|records| *records != shortest) {
+            let message = format!("the sources have {lengths:?} records; name equal ones, or set `shorter`");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let series = windows.series.as_deref();
+        let series = series.map(|field| self.values(first, field, None).map(|values| values.groups())).transpose()?;
+        let series = series.map(|groups| groups[..groups.len().min(shortest as usize)].to_vec());
+        let placed = Arc::new(windows.placed(shortest, series.as_deref())?);
+        let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone())?) as Arc<dyn RecordReader>);
+        readers.into_iter().map(windowed).collect()
     }
 
     fn strata(&self, first: &impl RecordReader) -> Result<Option<Strata>> {

@@ -15,7 +15,7 @@ use crate::prefetch::{Amount, FetchLimit, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
-use crate::read::{Formats, Paths, SourceConfig, is_pattern};
+use crate::read::{Formats, Paths, SourceConfig, Windows, is_pattern};
 use crate::ring::Overflow;
 use crate::stats::{MetricsAddress, Stats};
 use crate::storage::{Files, NO_PROMISE};
@@ -91,6 +91,9 @@ pub struct LoaderConfig {
     /// One of several folds for cross-validation, or all others; of the part, if there is a split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<Folds>,
+    /// Windows over the records of the sources, as samples in their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Windows>,
     /// Which samples are taken, by comparisons on fields of the first source: `label != 3 and kind in ['cat', 'dog']`. Split and
     /// folds are of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,6 +286,7 @@ impl Default for LoaderConfig {
             shuffle_blocks: None,
             split: None,
             folds: None,
+            windows: None,
             filter: None,
             stratify: None,
             group: None,
@@ -476,6 +480,7 @@ impl LoaderConfig {
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
             && self.bucket.is_none()
             && self.filter.is_none()
+            && self.windows.is_none()
             && self.chosen_by().is_none()
             && self.shard.count == 1
             && self.last_batch != LastBatch::Pad
@@ -492,7 +497,7 @@ impl LoaderConfig {
                 Some("fields: the samples of an iterator are tensors already")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
-                "shuffle, split, folds, class_balanced, bucket, filter, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
+                "shuffle, split, folds, class_balanced, bucket, filter, windows, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
                  \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
             ),
             _ => None,
@@ -525,6 +530,21 @@ impl LoaderConfig {
         faults.extend(self.bucket.as_ref().and_then(|bucket| bucket.fault()).map(|fault| format!("bucket.{fault}")));
         if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
             faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        }
+        if let Some(windows) = &self.windows {
+            faults.extend(windows.fault().map(|fault| format!("windows.{fault}")));
+            if self.split.is_some() || self.folds.is_some() {
+                let advice = "windows: neighbours have records in common, so that a split by chance would not part them; say by \
+                              windows.part which records of each series are meant";
+                faults.push(advice.to_owned());
+            }
+            if self.filter.is_some() {
+                faults.push("windows: they are of neighbouring records; with a filter there would be gaps".to_owned());
+            }
+            if self.bucket.is_some() || self.class_balanced {
+                faults
+                    .push("windows: they have one length and no class; leave out bucket and class_balanced".to_owned());
+            }
         }
         if let Some(filter) = &self.filter
             && let Err(error) = Filter::parse(filter)

@@ -3,6 +3,7 @@
 mod choice;
 mod config;
 mod container;
+mod keep;
 mod own;
 mod plan;
 mod prepare;
@@ -28,16 +29,18 @@ use crate::read::fields::Field;
 use crate::read::{
     ColumnRef, Csv, CsvOptions, CsvSequences, Format, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw,
     RawOptions, RecordReader, SavedIndex, SequenceOptions, SourceConfig, Streamed, Tar, TarOptions, TokenOptions,
-    Tokens,
+    Tokens, Windows,
 };
 
 use crate::stats::{MetricsAddress, Trace, serve_metrics};
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
 
+use keep::Keep;
 use own::Own;
 
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, OnlySource, SourcePath};
+pub use keep::Chosen;
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::{verify, verify_with};
 
@@ -66,6 +69,8 @@ pub struct Loader {
     formats: Formats,
     own: Option<Own>,
     transforms: Transforms,
+    /// Functions of the user's own that say which samples are taken.
+    keeps: Vec<Keep>,
     faults: Vec<String>,
 }
 
@@ -77,6 +82,7 @@ impl From<LoaderConfig> for Loader {
             formats: Formats::new(),
             own: None,
             transforms: Transforms::new(),
+            keeps: Vec::new(),
             faults: Vec::new(),
         }
     }
@@ -378,7 +384,7 @@ impl Loader {
     /// Takes only samples whose fields fulfil a condition; of these, splits and folds. Names are those of the first source's fields,
     /// or of tensors that are made of one; values are numbers, texts in quotes, or `missing`, which is neither equal to anything nor
     /// different. The fields that it names are read once, when the loader is opened; a bad one is an error whatever the policy.
-    /// Default: all samples. For a function of your own, there is [`Subset::filter`](crate::order::Subset::filter).
+    /// Default: all samples. For a function of your own, there is [`filter_by`](Self::filter_by).
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -390,6 +396,13 @@ impl Loader {
     #[must_use]
     pub fn filter(mut self, condition: impl Into<String>) -> Self {
         self.config.filter = Some(condition.into());
+        self
+    }
+
+    /// Has windows over the records as samples, in place of single ones: for forecasting. See [`Windows`](crate::read::Windows).
+    #[must_use]
+    pub fn windows(mut self, windows: Windows) -> Self {
+        self.config.windows = Some(windows);
         self
     }
 
@@ -580,7 +593,11 @@ impl Loader {
 
     /// Everything that is wrong with the settings, found without opening a file's contents.
     pub fn faults(&self) -> Vec<String> {
-        [self.faults.clone(), self.config.faults_among(&self.files, self.own.as_ref())].concat()
+        let mut faults = [self.faults.clone(), self.config.faults_among(&self.files, self.own.as_ref())].concat();
+        if matches!(self.own, Some(Own::Samples(_))) && !self.keeps.is_empty() {
+            faults.push("filter_by: samples of an iterator come one after another; leave them out there".to_owned());
+        }
+        faults
     }
 
     /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
@@ -676,7 +693,7 @@ impl Loader {
         let config = &self.config;
         let stream = match (&self.own, config.sources.as_slice()) {
             (Some(Own::Samples(open)), _) => Some(StreamSource::from_samples(open()?)),
-            (None, [source]) if config.is_in_order() => {
+            (None, [source]) if config.is_in_order() && self.keeps.is_empty() => {
                 let streamed = source.stream(&self.files, budget, always_stream)?;
                 streamed.map(|Streamed { stream, decoder }| StreamSource::new(stream, decoder))
             }
@@ -686,7 +703,7 @@ impl Loader {
             let source = stream.batch_size(config.batch_size).last_batch(config.last_batch);
             return Ok(Box::new(source.bad_records(config.bad_records)));
         }
-        let readers = self.readers(budget)?;
+        let readers = self.windowed(self.readers(budget)?)?;
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;

@@ -125,6 +125,10 @@ impl Loader {
         }
         let config = &self.config;
         let outlines = match &self.own {
+            _ if config.windows.is_some() => {
+                let readers = self.windowed(self.readers(&MemoryBudget::unlimited())?)?;
+                readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
+            }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
             Some(Own::Samples(_)) => {
                 let why = "samples and tensors: only the iterator that gives them tells";
@@ -223,7 +227,7 @@ impl Loader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let config = &self.config;
-        let is_filtered = config.filter.is_some() || config.chosen_by().is_some();
+        let is_filtered = config.filter.is_some() || config.chosen_by().is_some() || !self.keeps.is_empty();
         let selects = is_filtered || config.split.is_some() || config.folds.is_some();
         let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
             (shortest, _) if !selects => shortest,

@@ -63,6 +63,7 @@ impl RecipeFit {
             sources,
             source,
             filter,
+            windows,
             stratify,
             group,
             split,
@@ -81,6 +82,8 @@ impl RecipeFit {
             fields: vec![("prepare".to_owned(), counting.field())],
             batch_size: BATCH_SIZE,
             filter,
+            // Each record of their part counts once.
+            windows: windows.map(|windows| windows.of_single_records()),
             stratify,
             group,
             split,
@@ -101,7 +104,7 @@ impl RecipeFit {
             // Samples that only fill up a shard's last batch are those of another shard.
             let records = batch.len().saturating_sub(batch.padding());
             let (numbers, names) = (batch.tensor(Counting::NUMBERS)?, batch.tensor(Counting::NAMES)?);
-            let each = |tensor: &TensorView<'_>| tensor.shape()[1] * records;
+            let each = |tensor: &TensorView<'_>| tensor.shape()[1..].iter().product::<usize>() * records;
             counting.count_numbers(self, records, &numbers.as_slice()?[..each(&numbers)])?;
             counting.count_names(&mut tally, &names.as_slice()?[..each(&names)]);
         }

@@ -117,6 +117,7 @@ impl Loader {
     /// The same samples without what would reorder, repeat, leave out or change them.
     fn every_sample(&self) -> Self {
         let mut all = self.clone();
+        all.keeps.clear();
         all.transforms = all.transforms.without_augmentation();
         let config = &mut all.config;
         config.batch_size = batch_size(config.sources.iter().all(SourceConfig::has_small_samples));
@@ -126,6 +127,7 @@ impl Loader {
         (config.filter, config.stratify, config.group) = (None, None, None);
         config.class_balanced = false;
         config.bucket = None;
+        config.windows = None;
         config.samples_per_epoch = None;
         config.shard = Default::default();
         config.last_batch = Default::default();

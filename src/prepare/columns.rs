@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::date::{DatePart, DateUnit};
+use super::date::DatePart;
 use super::date_text::{format_fault, iso};
 use super::words::{Impute, Scale};
+use crate::read::DateUnit;
 
 /// Most codes of a hashed column, and most names of one that is one-hot.
 const MAX_BUCKETS: u64 = 1 << 32;
@@ -304,7 +305,8 @@ impl Date {
         self
     }
 
-    /// What dates count that are numbers; without it they make their record bad.
+    /// What dates count that are numbers; without it they make their record bad. Where a file says what its dates and times are, as
+    /// Parquet and Arrow do, that is so without it.
     #[must_use]
     pub fn unit(mut self, unit: DateUnit) -> Self {
         self.unit = Some(unit);

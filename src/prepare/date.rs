@@ -29,35 +29,6 @@ pub enum DatePart {
     Epoch,
 }
 
-/// What a date that is a number counts since 1970 began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum DateUnit {
-    /// Days, as Arrow's and Parquet's dates.
-    Days,
-    /// Seconds.
-    Seconds,
-    /// Thousandths of a second, as in JavaScript.
-    Milliseconds,
-    /// Millionths of a second.
-    Microseconds,
-    /// Billionths of a second, as in pandas.
-    Nanoseconds,
-}
-
-impl DateUnit {
-    pub(super) fn seconds(self, number: f64) -> f64 {
-        match self {
-            Self::Days => number * 86_400.0,
-            Self::Seconds => number,
-            Self::Milliseconds => number / 1e3,
-            Self::Microseconds => number / 1e6,
-            Self::Nanoseconds => number / 1e9,
-        }
-    }
-}
-
 impl DatePart {
     pub(super) const ALL: [Self; 9] = [
         Self::Year,

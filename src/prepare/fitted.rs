@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::{hash_bytes, scaled};
-use crate::read::Value;
+use crate::read::{DateUnit, Value};
 
-use super::date::{DatePart, DateUnit, Moment};
+use super::date::{DatePart, Moment};
 use super::given;
 use super::target::Target;
 

@@ -4,9 +4,8 @@ use std::fmt::Write;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Value;
+use crate::read::{DateUnit, Value};
 
-use super::date::DateUnit;
 use super::date_text::{by_format, iso};
 
 #[cold]
@@ -33,7 +32,7 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
     let number = match value {
         Value::Missing => return Ok(None),
         Value::F64(number) => *number,
-        Value::I64(number) => *number as f64,
+        Value::I64(number) | Value::Time(number, _) => *number as f64,
         Value::U64(number) => *number as f64,
         Value::Bool(flag) => f64::from(u8::from(*flag)),
         Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
@@ -68,7 +67,7 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
     let written = match value {
         Value::Missing => return take(None),
         Value::Bool(flag) => write!(own, "{flag}"),
-        Value::I64(number) => write!(own, "{number}"),
+        Value::I64(number) | Value::Time(number, _) => write!(own, "{number}"),
         Value::U64(number) => write!(own, "{number}"),
         Value::F64(number) if number.is_nan() => return take(None),
         // -0 is 0.
@@ -137,6 +136,8 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
     }
     match (unit, value, format) {
         (_, Value::Missing, _) => Ok(None),
+        // The file knows better than any settings.
+        (_, Value::Time(number, unit), _) => Ok(Some(unit.seconds(*number as f64))),
         (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => {
             Ok(number(value)?.map(|number| unit.seconds(number)))
         }
@@ -207,6 +208,9 @@ mod tests {
         assert_eq!(of(Value::Text("1970-01-02"), None), Some(86_400.0));
         assert_eq!(of(Value::Text("1970-01-02"), Some(DateUnit::Days)), Some(86_400.0));
         assert_eq!(of(Value::I64(1), Some(DateUnit::Days)), Some(86_400.0));
+        for unit in [None, Some(DateUnit::Seconds)] {
+            assert_eq!(of(Value::Time(1, DateUnit::Days), unit), Some(86_400.0));
+        }
         assert_eq!(of(Value::Bytes(b"1"), Some(DateUnit::Days)), Some(86_400.0));
         assert_eq!(of(Value::Decimal("1500"), Some(DateUnit::Milliseconds)), Some(1.5));
         for value in [Value::Text(""), Value::Missing, Value::F64(f64::NAN)] {

@@ -33,9 +33,10 @@ mod stats;
 mod target;
 mod words;
 
+pub use crate::read::DateUnit;
 pub use columns::{Category, Date, Hash, Number, category, date, hash, number};
 pub use config::PreparedConfig;
-pub use date::{DatePart, DateUnit};
+pub use date::DatePart;
 pub use derive::{
     Derive, Operand, days, difference, equal, largest, less, less_or_equal, log_ratio, pair, product, ratio, same,
     smallest, sum,

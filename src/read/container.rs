@@ -7,6 +7,7 @@ use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::storage::Needs;
 
+use super::date_unit::DateUnit;
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// Records, read at random, whose fields are values. A new container format is an implementation of this.
@@ -212,6 +213,8 @@ pub enum Value<'a> {
     U64(u64),
     /// A number.
     F64(f64),
+    /// A date or time: so many of these units from 1970 on. To what knows no times, it is an integer.
+    Time(i64, DateUnit),
     /// A number as it is written, such as `-1.5e3`: it is rounded only once, to the type of its tensor.
     Decimal(&'a str),
     /// Text.
@@ -248,6 +251,7 @@ impl Value<'_> {
             Self::I64(value) => value.to_string(),
             Self::U64(value) => value.to_string(),
             Self::F64(value) => value.to_string(),
+            Self::Time(value, unit) => format!("{value} {} from 1970", unit.name()),
             Self::Decimal(text) => quoted(text).replace('"', ""),
             Self::Text(text) => quoted(text),
             Self::Bytes(bytes) => match std::str::from_utf8(bytes) {

@@ -13,6 +13,7 @@ pub(crate) mod columns;
 mod concat;
 mod container;
 pub(crate) mod csv;
+mod date_unit;
 mod dealt;
 mod field_reader;
 pub(crate) mod fields;
@@ -53,6 +54,7 @@ pub(crate) mod tar;
 pub(crate) mod text_files;
 pub(crate) mod tfrecord;
 pub(crate) mod tokens;
+mod windows;
 
 use std::any::Any;
 use std::fmt;
@@ -70,6 +72,7 @@ use crate::storage::Needs;
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
+pub use date_unit::DateUnit;
 pub use field_reader::FieldReader;
 pub(crate) use fields::named_geometries;
 pub(crate) use fixed::ArraySummary;
@@ -102,6 +105,8 @@ pub(crate) use text_files::TextFiles;
 pub(crate) use tfrecord::TfRecord;
 pub use tfrecord::{TfRecordOptions, TfRecords};
 pub(crate) use tokens::{TextTokens, TokenOptions, Tokens};
+pub(crate) use windows::Windowed;
+pub use windows::Windows;
 #[cfg(feature = "parquet")]
 pub(crate) use {arrow::Arrow, parquet::Parquet};
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 
 use super::container::{List, Value};
+use super::date_unit::DateUnit;
 
 /// Values by their numbers, in memory that is used again for the next record. What was not kept is missing.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,7 @@ enum Kept {
     I64(i64),
     U64(u64),
     F64(f64),
+    Time(i64, DateUnit),
     Decimal(Range<usize>),
     Text(Range<usize>),
     Bytes(Range<usize>),
@@ -56,6 +58,7 @@ impl Staged {
             Value::I64(number) => Kept::I64(number),
             Value::U64(number) => Kept::U64(number),
             Value::F64(number) => Kept::F64(number),
+            Value::Time(number, unit) => Kept::Time(number, unit),
             Value::Numbers(numbers) if numbers.len() == 1 => Kept::F64(numbers.at(0)),
             Value::Decimal(text) => Kept::Decimal(self.text_of(text)),
             Value::Text(text) => Kept::Text(self.text_of(text)),
@@ -97,6 +100,7 @@ impl Staged {
             Kept::I64(number) => Value::I64(*number),
             Kept::U64(number) => Value::U64(*number),
             Kept::F64(number) => Value::F64(*number),
+            Kept::Time(number, unit) => Value::Time(*number, *unit),
             Kept::Decimal(range) => Value::Decimal(&self.text[range.clone()]),
             Kept::Text(range) => Value::Text(&self.text[range.clone()]),
             Kept::Bytes(range) => Value::Bytes(&self.bytes[range.clone()]),
@@ -126,6 +130,7 @@ mod tests {
                 Value::U64(u64::MAX),
                 Value::F64(0.1),
                 Value::Bool(true),
+                Value::Time(3, DateUnit::Days),
             ];
             for (nth, value) in values.iter().enumerate().rev() {
                 staged.keep(nth, value);

@@ -94,7 +94,7 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
     Ok(Some(match value {
         Value::Missing => return Ok(None),
         Value::Bool(flag) => Class::Index((*flag).into()),
-        Value::I64(index) => Class::Index(*index),
+        Value::I64(index) | Value::Time(index, _) => Class::Index(*index),
         Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
         Value::Numbers(Numbers::I64([index])) => Class::Index(*index),

@@ -96,7 +96,7 @@ impl Decode for NumberCodec {
 #[inline]
 pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'_>, missing: Missing) -> Result<()> {
     match value {
-        Value::I64(number) => write_integer(tensor, at, number),
+        Value::I64(number) | Value::Time(number, _) => write_integer(tensor, at, number),
         Value::F64(number) => write_float(tensor, at, number),
         Value::Decimal(text) => write_decimal(tensor, at, text),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes).map(str::trim) {

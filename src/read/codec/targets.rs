@@ -60,7 +60,7 @@ pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, va
 
 fn number_of(value: Value<'_>) -> Result<f64> {
     let number = match value {
-        Value::I64(number) => number as f64,
+        Value::I64(number) | Value::Time(number, _) => number as f64,
         Value::U64(number) => number as f64,
         Value::F64(number) => number,
         Value::Decimal(text) | Value::Text(text) => text.trim().parse().unwrap_or(f64::NAN),

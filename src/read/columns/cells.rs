@@ -13,12 +13,12 @@ use arrow_array::{
     StringArray, StringViewArray,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer, i256};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use half::f16;
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{FieldInfo, FieldKind, List, Value};
+use crate::read::{DateUnit, FieldInfo, FieldKind, List, Value};
 
 /// The values of some neighbouring records.
 pub(crate) struct Cells {
@@ -80,6 +80,8 @@ enum Plain {
     F16(ScalarBuffer<f16>),
     F32(ScalarBuffer<f32>),
     F64(ScalarBuffer<f64>),
+    Days(ScalarBuffer<i32>),
+    Times(ScalarBuffer<i64>, DateUnit),
 }
 
 enum Bytes {
@@ -139,8 +141,8 @@ impl Plain {
             Self::U16(values) => Numbers::U16(&values[range]),
             Self::I16(values) => Numbers::I16(&values[range]),
             Self::U32(values) => Numbers::U32(&values[range]),
-            Self::I32(values) => Numbers::I32(&values[range]),
-            Self::I64(values) => Numbers::I64(&values[range]),
+            Self::I32(values) | Self::Days(values) => Numbers::I32(&values[range]),
+            Self::I64(values) | Self::Times(values, _) => Numbers::I64(&values[range]),
             Self::F16(values) => Numbers::F16(&values[range]),
             Self::F32(values) => Numbers::F32(&values[range]),
             Self::F64(values) => Numbers::F64(&values[range]),
@@ -157,6 +159,8 @@ impl Plain {
             Self::U32(values) => Value::I64(values[at].into()),
             Self::I32(values) => Value::I64(values[at].into()),
             Self::I64(values) => Value::I64(values[at]),
+            Self::Days(values) => Value::Time(values[at].into(), DateUnit::Days),
+            Self::Times(values, unit) => Value::Time(values[at], *unit),
             Self::F16(values) => Value::F64(values[at].into()),
             Self::F32(values) => Value::F64(values[at].into()),
             Self::F64(values) => Value::F64(values[at]),
@@ -191,6 +195,15 @@ impl Ranges {
             }
             Self::Fixed(len) => at * len..(at + 1) * len,
         }
+    }
+}
+
+fn date_unit(unit: TimeUnit) -> DateUnit {
+    match unit {
+        TimeUnit::Second => DateUnit::Seconds,
+        TimeUnit::Millisecond => DateUnit::Milliseconds,
+        TimeUnit::Microsecond => DateUnit::Microseconds,
+        TimeUnit::Nanosecond => DateUnit::Nanoseconds,
     }
 }
 
@@ -251,10 +264,11 @@ impl Cells {
             DataType::Float16 => numbers!(F16, Float16Type),
             DataType::Float32 => numbers!(F32, Float32Type),
             DataType::Float64 => numbers!(F64, Float64Type),
-            DataType::Date32 | DataType::Time32(_) => Data::Numbers(Plain::I32(raw(array))),
-            DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) => {
-                Data::Numbers(Plain::I64(raw(array)))
-            }
+            DataType::Date32 => Data::Numbers(Plain::Days(raw(array))),
+            DataType::Time32(_) => Data::Numbers(Plain::I32(raw(array))),
+            DataType::Date64 => Data::Numbers(Plain::Times(raw(array), DateUnit::Milliseconds)),
+            DataType::Timestamp(unit, _) => Data::Numbers(Plain::Times(raw(array), date_unit(*unit))),
+            DataType::Time64(_) | DataType::Duration(_) => Data::Numbers(Plain::I64(raw(array))),
             DataType::Decimal32(_, scale) => Data::Decimal(widened::<Decimal32Type>(array), *scale),
             DataType::Decimal64(_, scale) => Data::Decimal(widened::<Decimal64Type>(array), *scale),
             DataType::Decimal128(_, scale) => {

@@ -10,7 +10,7 @@ use crate::read::format::{
 };
 use crate::read::names::HEAD_BYTES;
 use crate::read::sequence::is_csv_name;
-use crate::read::{Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
+use crate::read::{ColumnRef, Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
 
 use super::container::CsvTable;
 use super::{
@@ -35,7 +35,8 @@ fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions
             Codec::Array { .. } if !field.is_file => {
                 return fault("a column holds no array; if it names files, say `file`");
             }
-            _ if field.is_file => {
+            // A column feeds one tensor here.
+            _ if field.is_file || columns.iter().any(|column| is_taken(&csv, column)) => {
                 others.push((name.clone(), field.clone()));
                 continue;
             }
@@ -65,6 +66,11 @@ fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions
         });
     }
     Ok((csv, others))
+}
+
+/// Whether a tensor is made of this column already.
+fn is_taken(csv: &CsvOptions, column: &ColumnRef) -> bool {
+    csv.tensors.iter().any(|tensor| tensor.columns.contains(column))
 }
 
 /// The columns as values.

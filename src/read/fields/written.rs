@@ -345,7 +345,10 @@ impl<'de> Deserialize<'de> for Field {
             type Value = Field;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "\"class\", \"category\", \"array\", or a table with one of {CODECS}")
+                write!(
+                    f,
+                    "\"class\", \"category\", \"array\", a type of numbers such as \"f32\", or a table with one of {CODECS}"
+                )
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
@@ -353,7 +356,10 @@ impl<'de> Deserialize<'de> for Field {
                     "class" => Ok(Class.into()),
                     "category" => Ok(Category::new().into()),
                     "array" => Ok(super::Array::new().into()),
-                    other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                    other => match DType::deserialize(serde::de::value::StrDeserializer::<E>::new(other)) {
+                        Ok(dtype) => Ok(Numbers::of(dtype).into()),
+                        Err(_) => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                    },
                 }
             }
 

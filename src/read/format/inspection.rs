@@ -341,7 +341,7 @@ impl Sums {
     fn tally(&mut self, value: Value<'_>) -> Result<()> {
         match value {
             Value::Bool(flag) => self.tally.add_integer(flag.into()),
-            Value::I64(number) => self.tally.add_integer(number.into()),
+            Value::I64(number) | Value::Time(number, _) => self.tally.add_integer(number.into()),
             Value::U64(number) => self.tally.add_integer(number.into()),
             Value::F64(number) if !number.is_nan() => self.tally.add(number),
             Value::Decimal(text) => match (text.parse::<i64>(), text.parse::<f64>()) {

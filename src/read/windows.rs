@@ -1,0 +1,368 @@
+//! Windows over series: neighbouring records as one sample.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decode::write_numbers;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::layout::Layout;
+use crate::random::RandomKey;
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+use crate::storage::Needs;
+
+use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
+
+/// Most records of a window.
+const MAX_RECORDS: usize = 1 << 20;
+
+/// Windows over series, as plain data: what is to be foretold is a part of the same columns, further on.
+///
+/// A sample is `length` neighbouring records and `horizon` more behind them. Tensors that are features are made of the former, with a
+/// dimension for the records before all others, and those that are labels of the latter: `[length, ..]` and `[horizon, ..]`. The
+/// next window begins `stride` records behind. With a `horizon` of 0, labels are those of the same records as the features.
+///
+/// Records are one series, or several where `series` names a field: the records of each follow one another, and no window reaches from
+/// one into the next. Of each series, `part` is taken: windows of 0 to 0.8 of the records train, those of 0.8 to 1 test, and none
+/// of the first has a record of the second. Where a window begins follows from its number alone.
+///
+/// ```
+/// use ringfeed::field::Numbers;
+/// use ringfeed::read::Windows;
+/// use ringfeed::{Loader, Role};
+///
+/// let path = "fixtures/iris-species.csv"; // three series of 50 records
+/// let train = Loader::open(path)?
+///     .field("before", Numbers::f32().from(["sepal_length", "sepal_width"]))
+///     .field("after", Numbers::f32().from("sepal_length").role(Role::Label))
+///     .windows(Windows::new(8, 2).series("species").part(0.0, 0.8))
+///     .shuffle(42)
+///     .batch_size(16)
+///     .build()?;
+/// assert_eq!(train.batches_per_epoch(), Some(6)); // 3 * (40 - 9) windows
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Windows {
+    /// How many records features are made of.
+    pub length: usize,
+    /// How many records behind them labels are made of.
+    #[serde(default = "one")]
+    pub horizon: usize,
+    /// By how many records a window begins behind the one before it.
+    #[serde(default = "one")]
+    pub stride: usize,
+    /// The field whose value tells series apart; without one there is one series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// From which share of the records of each series to which, 0 to 1.
+    #[serde(default = "whole")]
+    pub part: (f64, f64),
+}
+
+fn one() -> usize {
+    1
+}
+
+fn whole() -> (f64, f64) {
+    (0.0, 1.0)
+}
+
+impl Windows {
+    /// Windows of `length` records and `horizon` behind them, one at each record.
+    pub fn new(length: usize, horizon: usize) -> Self {
+        Self { length, horizon, stride: 1, series: None, part: whole() }
+    }
+
+    /// The same, each beginning so many records behind the one before it.
+    #[must_use]
+    pub fn stride(self, records: usize) -> Self {
+        Self { stride: records, ..self }
+    }
+
+    /// The same within series, which the values of this field tell apart.
+    #[must_use]
+    pub fn series(self, field: impl Into<String>) -> Self {
+        Self { series: Some(field.into()), ..self }
+    }
+
+    /// The same within a part of each series: from this share of its records to that one, 0 to 1.
+    #[must_use]
+    pub fn part(self, from: f64, to: f64) -> Self {
+        Self { part: (from, to), ..self }
+    }
+
+    pub(crate) fn fault(&self) -> Option<String> {
+        let (from, to) = self.part;
+        if self.length == 0 || self.stride == 0 {
+            return Some("length, stride: they are 1 at least".to_owned());
+        }
+        if self.length.saturating_add(self.horizon) > MAX_RECORDS {
+            return Some(format!("length, horizon: a window has {MAX_RECORDS} records at most"));
+        }
+        (!(0.0 <= from && from < to && to <= 1.0)).then(|| format!("part: from {from} to {to} there is nothing"))
+    }
+
+    /// Each record of its part alone, once.
+    pub(crate) fn of_single_records(&self) -> Self {
+        Self { length: 1, horizon: 0, stride: 1, ..self.clone() }
+    }
+
+    /// Where windows begin among so many records; `groups` tells which series each is of.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a series whose records do not follow one another, or where no series is as long as a window.
+    pub(crate) fn placed(&self, records: u64, groups: Option<&[u64]>) -> Result<Placed> {
+        let mut ends = Vec::new();
+        if let Some(groups) = groups {
+            let mut known = std::collections::HashSet::new();
+            for (at, pair) in groups.windows(2).enumerate() {
+                if pair[0] != pair[1] {
+                    ends.push(at as u64 + 1);
+                    known.insert(pair[0]);
+                    if known.contains(&pair[1]) {
+                        let message = "its series ended some records before; sort the records by series";
+                        return Err(Error::new(ErrorKind::Data, message).at_record(at as u64 + 1));
+                    }
+                }
+            }
+        }
+        ends.push(records);
+        let (span, stride) = ((self.length + self.horizon) as u64, self.stride as u64);
+        let mut placed = Placed { windows: self.clone(), runs: Vec::new(), count: 0 };
+        let mut start = 0;
+        for end in ends {
+            let len = (end - start) as f64;
+            let from = start + (len * self.part.0).round() as u64;
+            let to = start + (len * self.part.1).round() as u64;
+            if let Some(room) = to.saturating_sub(from).checked_sub(span) {
+                placed.runs.push((placed.count, from));
+                placed.count += room / stride + 1;
+            }
+            start = end;
+        }
+        if placed.count == 0 {
+            let message = format!("no series has the {span} records of a window in its part");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        Ok(placed)
+    }
+}
+
+/// Windows at their places.
+pub(crate) struct Placed {
+    windows: Windows,
+    /// The first window of each series that has any, and the record where it begins.
+    runs: Vec<(u64, u64)>,
+    count: u64,
+}
+
+impl Placed {
+    /// How many records a window has.
+    fn span(&self) -> usize {
+        self.windows.length + self.windows.horizon
+    }
+
+    /// The records of a window.
+    fn records(&self, window: u64) -> Range<u64> {
+        let run = self.runs.partition_point(|(first, _)| *first <= window).saturating_sub(1);
+        let (first, record) = self.runs[run];
+        let start = record + (window - first) * self.windows.stride as u64;
+        start..start + self.span() as u64
+    }
+
+    /// The records of a window of which a tensor of this role is made.
+    fn of(&self, role: Role) -> Range<usize> {
+        match role {
+            Role::Label if self.windows.horizon > 0 => self.windows.length..self.span(),
+            _ => 0..self.windows.length,
+        }
+    }
+}
+
+/// The windows of a reader's records, a sample each.
+pub(crate) struct Windowed {
+    reader: Arc<dyn RecordReader>,
+    placed: Arc<Placed>,
+    tensors: Vec<TensorSpec>,
+    /// One record's tensors.
+    layout: Layout,
+}
+
+/// What a worker keeps.
+#[derive(Default)]
+struct Worker {
+    records: Vec<u64>,
+    row: Vec<u64>,
+    scratch: Scratch,
+}
+
+impl fmt::Debug for Windowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Windowed").field("windows", &self.placed.windows).finish_non_exhaustive()
+    }
+}
+
+impl Windowed {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
+    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>) -> Result<Self> {
+        let mut tensors = reader.tensors().to_vec();
+        for spec in &mut tensors {
+            if spec.is_variable() {
+                let message = "its length differs from record to record, and windows have one; give it a max_len";
+                return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
+            }
+            spec.shape.insert(0, Dim::Fixed(placed.of(spec.role).len()));
+            // It is applied to each record.
+            spec.affine = None;
+        }
+        let schema = Schema::new(reader.tensors().to_vec())?;
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, Extents::default())?;
+        Ok(Self { reader, placed, tensors, layout })
+    }
+}
+
+impl RecordReader for Windowed {
+    fn len(&self) -> u64 {
+        self.placed.count
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        for sample in samples {
+            let records: Vec<u64> = self.placed.records(*sample).collect();
+            self.reader.need(&records, needs);
+        }
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        check_record(samples[nth], self.len())?;
+        let Worker { records, scratch, .. } = scratch.of();
+        if nth == 0 {
+            records.clear();
+            records.extend(samples.iter().flat_map(|sample| self.placed.records(*sample)));
+        }
+        let span = self.placed.span();
+        (nth * span..(nth + 1) * span).try_for_each(|at| self.reader.fetch(records, at, scratch))
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let worker = scratch.of::<Worker>();
+        worker.row.resize(self.layout.bytes().div_ceil(8), 0);
+        let span = self.placed.span();
+        let decoded = self.placed.records(sample.id).enumerate().try_for_each(|(at, id)| {
+            let specs = self.reader.tensors();
+            let mut one = RowMut::new(bytemuck::cast_slice_mut(&mut worker.row), specs, &self.layout, 0);
+            // What is drawn at random is the same for all records of a window.
+            self.reader.decode(Sample { id, ..sample }, nth * span + at, &mut worker.scratch, &mut one)?;
+            for (tensor, spec) in specs.iter().enumerate() {
+                let records = self.placed.of(spec.role);
+                if records.contains(&at) {
+                    let from = one.tensor(tensor);
+                    let numbers = from.numbers();
+                    write_numbers(&mut row.tensor(tensor), (at - records.start) * numbers.len(), numbers)?;
+                }
+            }
+            Ok(())
+        });
+        let damage = worker.scratch.take_damage();
+        scratch.note_all(damage);
+        decoded
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        if sample < self.len() {
+            self.reader.place(self.placed.records(sample).start)
+        } else {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        self.reader.name(self.placed.records(sample).start, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let Fingerprint { count, names, sizes } = self.reader.fingerprint();
+        let Windows { length, horizon, stride, part: (from, to), .. } = self.placed.windows;
+        let key = RandomKey::new(names).with(count.unwrap_or(0)).with(length as u64).with(horizon as u64);
+        let key = key.with(stride as u64).with(from.to_bits()).with(to.to_bits());
+        Fingerprint { count: Some(self.len()), names: key.bits(0), sizes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By trying every record.
+    fn naive(windows: &Windows, groups: &[u64]) -> Vec<Range<u64>> {
+        let mut all = Vec::new();
+        let mut start = 0;
+        while start < groups.len() {
+            let end = (start..groups.len()).find(|at| groups[*at] != groups[start]).unwrap_or(groups.len());
+            let share = |share: f64| start + ((end - start) as f64 * share).round() as usize;
+            let mut at = share(windows.part.0);
+            while at + windows.length + windows.horizon <= share(windows.part.1) {
+                all.push(at as u64..(at + windows.length + windows.horizon) as u64);
+                at += windows.stride;
+            }
+            start = end;
+        }
+        all
+    }
+
+    #[test]
+    fn every_window_is_where_a_naive_loop_finds_it() {
+        let groups: Vec<u64> = [7, 0, 3, 1, 12, 2].iter().zip(1u64..).flat_map(|(len, of)| vec![of; *len]).collect();
+        for length in 1..5 {
+            for horizon in 0..3 {
+                for stride in 1..4 {
+                    for part in [(0.0, 1.0), (0.0, 0.5), (0.5, 1.0), (0.3, 0.9)] {
+                        let windows = Windows { part, ..Windows::new(length, horizon).stride(stride) };
+                        for groups in [groups.clone(), vec![1; 20]] {
+                            let expected = naive(&windows, &groups);
+                            match windows.placed(groups.len() as u64, Some(&groups)) {
+                                Ok(placed) => {
+                                    let found: Vec<_> =
+                                        (0..placed.count).map(|window| placed.records(window)).collect();
+                                    assert_eq!(found, expected, "{windows:?}");
+                                }
+                                Err(_) => assert!(expected.is_empty(), "{windows:?}"),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let placed = Windows::new(3, 1).placed(10, None).unwrap();
+        assert_eq!((placed.count, placed.records(6)), (7, 6..10));
+    }
+
+    #[test]
+    fn a_series_in_pieces_is_refused_and_so_are_windows_that_are_none() {
+        let error = Windows::new(1, 1).placed(5, Some(&[1, 1, 2, 2, 1])).err().unwrap();
+        assert_eq!(error.location().record, Some(4), "{error}");
+        assert!(Windows::new(3, 3).placed(5, None).is_err() && Windows::new(1, 0).placed(0, None).is_err());
+        for (windows, part) in [
+            (Windows::new(0, 1), "1 at least"),
+            (Windows::new(1, 1).stride(0), "1 at least"),
+            (Windows::new(usize::MAX, usize::MAX), "at most"),
+            (Windows::new(1, 1).part(0.5, 0.5), "there is nothing"),
+            (Windows::new(1, 1).part(f64::NAN, 1.0), "there is nothing"),
+        ] {
+            assert!(windows.fault().unwrap().contains(part), "{windows:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Windows over series, for forecasting: neighbouring records as features, those behind them as labels.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use ringfeed::field::{Numbers, Tokens};
+use ringfeed::prepare::{Mean, Recipe, number};
+use ringfeed::read::Windows;
+use ringfeed::{
+    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Role, Shard, Split,
+};
+
+/// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
+fn sensors(folder: &Path) -> std::path::PathBuf {
+    let mut text = "sensor,n,half\n".to_owned();
+    let names = (1..4).flat_map(|sensor| vec![format!("s{sensor}"); 10 * sensor]);
+    names.enumerate().for_each(|(n, sensor)| text += &format!("{sensor},{n},{}\n", n as f64 / 2.0));
+    let path = folder.join("sensors.csv");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn loader(path: &Path, windows: Windows) -> Loader {
+    Loader::open(path)
+        .unwrap()
+        .field("before", Numbers::f32().from(["n", "half"]))
+        .field("after", Numbers::i64().from("n").role(Role::Label))
+        .windows(windows)
+        .batch_size(4)
+}
+
+/// The records of each sample's features, and of its labels.
+fn windows(batches: &mut dyn DataSetIterator) -> Vec<(Vec<i64>, Vec<i64>)> {
+    let mut all = Vec::new();
+    for batch in batches.epoch().unwrap() {
+        let batch = batch.unwrap();
+        let (before, after) = (batch.tensor("before").unwrap(), batch.tensor("after").unwrap());
+        let (length, horizon) = (before.shape()[1], after.shape()[1]);
+        assert_eq!((before.shape(), after.shape()), (&[batch.len(), length, 2][..], &[batch.len(), horizon][..]));
+        let before = before.as_slice::<f32>().unwrap().chunks(2 * length);
+        for (before, after) in before.zip(after.as_slice::<i64>().unwrap().chunks(horizon)) {
+            assert!(before.chunks(2).all(|values| values[1] == values[0] / 2.0));
+            all.push((before.iter().step_by(2).map(|n| *n as i64).collect(), after.to_vec()));
+        }
+    }
+    all
+}
+
+/// What a naive loop gives.
+fn naive(starts: impl Iterator<Item = i64>, length: i64, horizon: i64) -> Vec<(Vec<i64>, Vec<i64>)> {
+    let end = |start: i64| start + length;
+    starts.map(|start| ((start..end(start)).collect(), (end(start)..end(start) + horizon).collect())).collect()
+}
+
+#[test]
+fn windows_are_those_of_a_naive_loop_whoever_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    let whole = || loader(&path, Windows::new(4, 2).stride(3));
+    let expected = naive((0..=54).step_by(3), 4, 2);
+    assert_eq!(windows(&mut *whole().build().unwrap()), expected);
+    assert_eq!(windows(&mut *whole().shield().build().unwrap()), expected);
+    assert_eq!(whole().plan().unwrap().samples, Some(19));
+
+    let each = || loader(&path, Windows::new(3, 1).series("sensor"));
+    let starts = || (0..=6).chain(10..=26).chain(30..=56);
+    let expected = naive(starts(), 3, 1);
+    assert_eq!(windows(&mut *each().build().unwrap()), expected);
+    let mut shuffled = windows(&mut *each().shuffle(5).workers(3).build().unwrap());
+    assert_ne!(shuffled, expected);
+    shuffled.sort();
+    assert_eq!(shuffled, expected);
+    let mut shards: Vec<_> = (0..3)
+        .flat_map(|index| windows(&mut *each().shuffle(5).shard(Shard { index, count: 3 }).build().unwrap()))
+        .collect();
+    shards.sort();
+    shards.dedup();
+    assert_eq!(shards, expected);
+
+    // A part of each series: 0 to 6, 10 to 22, 30 to 48, and what is left of each.
+    let train = windows(&mut *loader(&path, Windows::new(3, 1).series("sensor").part(0.0, 0.6)).build().unwrap());
+    let test = windows(&mut *loader(&path, Windows::new(3, 1).series("sensor").part(0.6, 1.0)).build().unwrap());
+    assert_eq!(train, naive((0..=2).chain(10..=18).chain(30..=44), 3, 1));
+    assert_eq!(test, naive((6..=6).chain(22..=26).chain(48..=56), 3, 1));
+
+    // Labels of the same records.
+    let tagged = windows(&mut *loader(&path, Windows::new(20, 0).stride(20)).build().unwrap());
+    assert!(tagged.len() == 3 && tagged.iter().all(|(before, after)| before == after));
+}
+
+#[test]
+fn an_epoch_of_windows_is_resumed_and_normalised_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    let each = || loader(&path, Windows::new(3, 1).series("sensor")).shuffle(5);
+    let mut whole = each().build().unwrap();
+    let mut batches = whole.epoch().unwrap();
+    (0..4).for_each(|_| drop(batches.next().unwrap().unwrap()));
+    drop(batches);
+    let state = whole.state();
+    let rest = |mut batches: Box<dyn DataSetIterator>| -> Vec<u64> {
+        std::iter::from_fn(|| batches.next()).flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect()
+    };
+    let expected = rest(whole);
+    assert_eq!(expected.len(), 7 + 17 + 27 - 16);
+    let mut resumed = each().build().unwrap();
+    resumed.seek(&state).unwrap();
+    assert_eq!(rest(resumed), expected);
+    let mut other = loader(&path, Windows::new(4, 1).series("sensor")).shuffle(5).build().unwrap();
+    assert!(other.seek(&state).is_err(), "other windows are another source");
+
+    let plus_one = Normaliser::Standardise { axis: None, mean: vec![-1.0], deviation: vec![0.5] };
+    let scaled = loader(&path, Windows::new(2, 1)).normalise("before", plus_one);
+    let batch = scaled.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("before").unwrap().as_slice::<f32>().unwrap()[..4], [2.0, 2.0, 4.0, 3.0]);
+}
+
+#[test]
+fn settings_say_windows_too_and_a_recipe_is_fitted_to_their_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    let settings = r#"
+        batch_size = 4
+        windows = { length = 3, horizon = 2, series = "sensor", part = [0.0, 0.5] }
+        [source]
+        path = "sensors.csv"
+        [fields]
+        before = { from = ["n", "half"], numbers = "f32" }
+        after = { from = "n", numbers = "i64", role = "label" }
+    "#;
+    std::fs::write(folder.path().join("loader.toml"), settings).unwrap();
+    let config = LoaderConfig::load(folder.path().join("loader.toml")).unwrap();
+    let said = Loader::from(config);
+    let expected = naive((0..=0).chain(10..=15).chain(30..=40), 3, 2);
+    assert_eq!(windows(&mut *said.build().unwrap()), expected);
+
+    let recipe = Recipe::new().column("n", number().impute(Mean).standardise()).column("half", number());
+    let prepared = recipe.fit(&said).unwrap();
+    assert_eq!(prepared.records(), 30, "each record of the part once");
+    let mut row = prepared.row();
+    prepared.apply_json(r#"{"half": 0}"#, &mut row).unwrap();
+    let features = row.f32("features").unwrap().to_vec();
+    assert_eq!(features, [0.0, 0.0], "the mean stands for a missing value");
+    let series = Loader::open(&path).unwrap().prepare(&prepared).windows(Windows::new(5, 1)).batch_size(2);
+    let batch = series.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("features").unwrap().shape(), [2, 5, 2]);
+    let halves = batch.tensor("features").unwrap().as_slice::<f32>().unwrap();
+    assert_eq!(halves[1..10].iter().step_by(2).copied().collect::<Vec<_>>(), [0.0, 0.5, 1.0, 1.5, 2.0]);
+}
+
+#[test]
+fn what_cannot_be_windows_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    let refused = |loader: Loader, part: &str| {
+        let error = loader.build().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(part), "{part} in {error}");
+    };
+    let windows = || loader(&path, Windows::new(3, 1));
+    refused(windows().split(Split::train(0.8)), "windows.part");
+    refused(windows().filter("n > 3"), "there would be gaps");
+    refused(windows().filter_by(["n"], |_| true), "there would be gaps");
+    refused(windows().bucket("before", [4]), "leave out bucket");
+    refused(loader(&path, Windows::new(0, 1)), "windows.length, stride: they are 1 at least");
+    refused(loader(&path, Windows::new(60, 1)), "no series has the 61 records of a window");
+    let filtered = Recipe::new().filter("n > 3").column("n", number());
+    let prepared = filtered.fit(&Loader::open(&path).unwrap()).unwrap();
+    refused(Loader::open(&path).unwrap().prepare(&prepared).windows(Windows::new(3, 1)), "there would be gaps");
+    let lists = folder.path().join("lists.jsonl");
+    std::fs::write(&lists, "{\"x\": [1]}\n{\"x\": [1, 2]}\n").unwrap();
+    let lists = Loader::open(&lists).unwrap().field("x", Tokens::from("x")).windows(Windows::new(1, 1));
+    refused(lists, "differs from record to record");
+    let mixed = folder.path().join("mixed.csv");
+    std::fs::write(&mixed, "sensor,n,half\na,0,0\nb,1,1\na,2,2\n").unwrap();
+    refused(loader(&mixed, Windows::new(1, 0).series("sensor")), "sort the records by series");
+}
+
+#[test]
+fn a_bad_record_spoils_the_windows_that_it_is_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.csv");
+    let text: String =
+        (0..30).map(|n| if n == 11 { "s,x,0\n".to_owned() } else { format!("s,{n},{}\n", n as f64 / 2.0) }).collect();
+    std::fs::write(&path, "sensor,n,half\n".to_owned() + &text).unwrap();
+    let windows_of = || loader(&path, Windows::new(3, 1)).bad_records(BadRecords::Skip(BadLimits::default()));
+    let expected = naive((0..=7).chain(12..=26), 3, 1);
+    assert_eq!(windows(&mut *windows_of().build().unwrap()), expected);
+    let error = windows_of().bad_records(BadRecords::Fail).build().unwrap().find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    assert!(error.to_string().contains("bad.csv"), "{error}");
+    let pictures = Loader::open("fixtures/photos").unwrap();
+    let pictures = pictures.field("image", ringfeed::field::Image::rgb(8, 8).dtype(DType::U8));
+    let batch = pictures.windows(Windows::new(2, 0)).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("image").unwrap().shape(), [5, 2, 3, 8, 8]);
+}
