@@ -380,6 +380,9 @@ pub(crate) struct BenchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDR", value_parser = metrics_address)]
     pub(crate) metrics: Option<MetricsAddress>,
+    /// Show a dashboard meanwhile: stages, ring, waits, verdict; a line a second where standard error is no terminal
+    #[arg(long)]
+    pub(crate) live: bool,
     /// Write what every thread did when, as a trace for ui.perfetto.dev or Chrome: the last 131,072 events
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,

@@ -1,8 +1,6 @@
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
 use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
@@ -19,9 +17,9 @@ use serde::Serialize;
 use crate::args::BenchArgs;
 use crate::loader::loader;
 use crate::output::{Report, complain, lossy, plain, while_working};
-use crate::progress::style;
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
+use crate::watch::{About, watch};
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -87,37 +85,50 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         let address = ringfeed::stats::serve_metrics(batches.stats_handle(), address)?;
         complain(&format!("metrics at http://{address}/metrics"));
     }
-    let progress = progress(batches.batches_per_epoch(), args.warmup_epochs.saturating_add(args.epochs));
-    let mut first_batch = None;
-    let mut epoch = |batches: &mut dyn Batches| -> Result<()> {
+    let epochs = args.warmup_epochs.saturating_add(args.epochs);
+    let about = About {
+        path: lossy(path_of(args, &config)),
+        batches: batches.batches_per_epoch().map(|count| count.saturating_mul(epochs)),
+    };
+    let mut watch = watch(args.live, about, batches.stats_handle());
+    let (mut first_batch, mut is_stopped) = (None, false);
+    // Whether somebody has ended the run.
+    let mut epoch = |batches: &mut dyn Batches| -> Result<bool> {
         // Before the first batch of all this does nothing.
         batches.reset()?;
-        let mut held = || {
-            first_batch.get_or_insert_with(|| called.elapsed());
-            wait(step);
-            progress.inc(1);
-        };
-        while let Some(stepped) = batches.step(&mut held) {
+        while !is_stopped {
+            let step = &mut || {
+                first_batch.get_or_insert_with(|| called.elapsed());
+                wait(step);
+            };
+            let Some(stepped) = batches.step(step) else { break };
             stepped?;
+            watch.stepped();
+            is_stopped = watch.is_stopped();
         }
-        Ok(())
+        Ok(is_stopped)
     };
+    // Who ends the run while it warms up is told what there was.
+    let (mut before, mut begin) = (batches.stats(), Instant::now());
+    let mut is_over = false;
     for _ in 0..args.warmup_epochs {
-        epoch(&mut *batches)?;
+        is_over = epoch(&mut *batches)?;
     }
-    batches.begin();
-    let (before, begin) = (batches.stats(), Instant::now());
+    if !is_over {
+        batches.begin();
+        (before, begin) = (batches.stats(), Instant::now());
+    }
     let mut epochs = Vec::new();
-    for _ in 0..args.epochs {
+    while !is_over && (epochs.len() as u64) < args.epochs {
         let (samples, begin) = (batches.stats().samples, Instant::now());
-        epoch(&mut *batches)?;
+        is_over = epoch(&mut *batches)?;
         epochs.push((batches.stats().samples - samples) as f64 / begin.elapsed().as_secs_f64());
     }
     let elapsed = begin.elapsed();
-    progress.finish_and_clear();
+    drop(watch);
     let stats = batches.stats().since(&before);
     let Some(first_batch) = first_batch else {
-        let message = "the data set gives no batch, so there is nothing to measure";
+        let message = "there was no batch, so there is nothing to measure";
         return Err(Error::new(ErrorKind::Data, message).at_path(path_of(args, &config)));
     };
     let seconds = elapsed.as_secs_f64();
@@ -147,7 +158,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
         workers: if config.shield { config.worker_threads() } else { stats.workers.threads },
         prefetch: if config.shield { config.prefetch_batches() } else { stats.queue.prefetch },
         shield: config.shield,
-        epochs: args.epochs,
+        epochs: epochs.len() as u64,
         samples: stats.samples,
         batches: stats.batches,
         bytes: stats.bytes,
@@ -308,18 +319,6 @@ fn wait(step: Duration) {
     }
     while begin.elapsed() < step {
         std::hint::spin_loop();
-    }
-}
-
-/// A bar on a terminal; nothing in a pipe.
-fn progress(batches_per_epoch: Option<u64>, epochs: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    match batches_per_epoch {
-        Some(count) => ProgressBar::new(count.saturating_mul(epochs))
-            .with_style(style("{bar:40} {pos}/{len} batches, {rate}, {eta} left")),
-        None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches, {rate}")),
     }
 }
 

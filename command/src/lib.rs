@@ -19,6 +19,7 @@ mod table;
 mod upload;
 mod verbose;
 mod verify;
+mod watch;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
