@@ -374,3 +374,22 @@ fn a_report_is_one_page_and_text_from_data_is_text_on_it() {
     assert_eq!(json["stats"]["samples"], 120);
     assert_eq!(report.save(folder.path().join("run.txt")).unwrap_err().kind(), ErrorKind::Config);
 }
+
+/// A trainer starves, and asks why: in two lines.
+#[test]
+fn a_starving_trainer_learns_why_in_two_lines() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("run.html");
+    let mut train = wrap(slow(NONE, |_| ms(5)), &workspace(1, 2))?;
+    for epoch in train.epochs(2) {
+        epoch?.for_each(|batch| drop(batch.unwrap()));
+    }
+    println!("{}", train.stats().verdict());
+    train.report().save(&page)?;
+    let (verdict, page) = (train.stats().verdict(), std::fs::read_to_string(&page).unwrap());
+    let sentence = verdict.to_string();
+    assert!(sentence.starts_with("input-bound: the trainer waited ") && sentence.contains("decoding"), "{sentence}");
+    assert!(verdict.stage == Some("decode") && verdict.waited > 0.5 && !verdict.advice.is_empty(), "{verdict:?}");
+    assert!(page.contains("<b>input-bound</b>the trainer waited "), "{page}");
+    Ok(())
+}

@@ -102,7 +102,9 @@ impl Delivery {
         self.done = !matches!(delivered, Some(Ok(_)));
         self.silent = delivered.is_none();
         let now = self.clock.leave(&self.counters.trainer, !self.done);
-        self.counters.note_moment(now);
+        if !self.done {
+            self.counters.note_moment(now);
+        }
         if let (Some(trace), Some(entered)) = (&self.counters.trace, self.entered) {
             let samples = delivered.as_ref().and_then(|item| item.as_ref().ok()).map_or(0, DataSet::len);
             trace.record(Kind::Next, trace.trainer(), (entered, now), ticket, samples);

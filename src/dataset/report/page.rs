@@ -113,7 +113,7 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
     let rate = if trainer.seconds() > 0.0 { stats.samples as f64 / trainer.seconds() } else { 0.0 };
     page.write_str("<section class=\"figures\">\n")?;
     let mut figure = |value: String, name: &str| writeln!(page, "<div><b>{value}</b><span>{name}</span></div>");
-    figure(format!("{rate:.0}"), "samples a second")?;
+    figure(number(rate), "samples a second")?;
     figure(percent(trainer.waited()), "of the time the trainer waited")?;
     figure(percent(trainer.readiness()), "of the batches were ready when asked for")?;
     figure(format!("{:.1}", queue.mean_ready()), "batches ready in the mean")?;
@@ -123,9 +123,10 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
 }
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 160.0;
+const HEIGHT: f64 = 100.0;
 
-/// A line over time. Beside the line nothing is needed to read it: the highest value and the time stand at its ends.
+/// A line over time, as wide as there is room. Beside the line nothing is needed to read it: the highest value and the time stand at
+/// its ends, in letters that do not shrink with it.
 fn over_time(
     page: &mut String,
     title: &str,
@@ -138,26 +139,23 @@ fn over_time(
     let end = moments.last().map_or(1.0, |moment| moment.seconds).max(f64::MIN_POSITIVE);
     write!(
         page,
-        "<h2>{title}</h2>\n<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title} over time\"><polyline \
-         style=\"fill:none;stroke:var(--first);stroke-width:2\" points=\""
+        "<h2>{title}</h2>\n<figure><div><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{title} over time\"><polyline points=\""
     )?;
     for moment in moments {
-        let (x, y) = (WIDTH * moment.seconds / end, HEIGHT - 20.0 - (HEIGHT - 45.0) * value(moment) / most);
+        let (x, y) = (WIDTH * moment.seconds / end, HEIGHT - (HEIGHT - 2.0) * value(moment) / most);
         write!(page, "{x:.1},{y:.1} ")?;
     }
     writeln!(
         page,
-        "\"/><text x=\"6\" y=\"16\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">{end:.2} s</text></svg><figcaption>{what}\
-         </figcaption></figure>",
-        if most >= 10.0 { format!("{most:.0}") } else { format!("{most:.2}") },
-        WIDTH - 6.0,
-        HEIGHT - 5.0
+        "\"/></svg><span class=\"top\">{}</span><span class=\"end\">{end:.2} s</span></div><figcaption>{what}</figcaption></figure>",
+        number(most)
     )
 }
 
 fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
     page.write_str(
-        "<h2>Stages</h2>\n<div class=\"scroll\"><table><tr><th>stage</th><th>threads</th><th>busy</th><th>on a core</th>\
+        "<h2>Stages</h2>\n<div class=\"scroll stages\"><table><tr><th>stage</th><th>threads</th><th>busy</th><th class=\"bars\"></th><th>on a core</th>\
          <th>p50</th><th>p99</th><th>samples</th></tr>\n",
     )?;
     for stage in &stats.stages {
@@ -168,12 +166,12 @@ fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
         let (p50, p99) = (milliseconds(stage.times.p50_seconds), milliseconds(stage.times.p99_seconds));
         writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td>{} <span class=\"bar\" style=\"width:{:.2}rem\"></span></td><td>{core}</td><td>{p50}</td>\
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"bars\"><span style=\"width:{:.0}%\"></span></td><td>{core}</td><td>{p50}</td>\
              <td>{p99}</td><td>{}</td></tr>",
             stage.name,
             stage.threads,
             percent(busy),
-            4.0 * busy,
+            100.0 * busy,
             stage.samples
         )?;
     }
@@ -188,14 +186,14 @@ fn waits(page: &mut String, stats: &Stats) -> fmt::Result {
         return Ok(());
     }
     page.write_str(
-        "<h2>Waits for a batch</h2>\n<div class=\"scroll\"><table><tr><th>up to</th><th>batches</th></tr>\n",
+        "<h2>Waits for a batch</h2>\n<div class=\"scroll waits\"><table><tr><th>up to</th><th>batches</th><th></th></tr>\n",
     )?;
     for (to, count) in buckets {
-        let width = 12.0 * count as f64 / most as f64;
+        let width = 100.0 * count as f64 / most as f64;
         let up_to = if to < 2e-9 { "not at all".to_owned() } else { milliseconds(to) };
         writeln!(
             page,
-            "<tr><td>{up_to}</td><td>{count} <span class=\"bar\" style=\"width:{width:.2}rem\"></span></td></tr>"
+            "<tr><td>{up_to}</td><td>{count}</td><td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td></tr>"
         )?;
     }
     page.write_str("</table></div>\n")
@@ -218,6 +216,14 @@ fn list<'a>(
     }
     page.write_str("</table></div>\n")?;
     if count > LISTED { writeln!(page, "<p class=\"note\">and {} more</p>", count - LISTED) } else { Ok(()) }
+}
+
+fn number(number: f64) -> String {
+    match number {
+        n if n >= 10.0 => format!("{n:.0}"),
+        n if n >= 1.0 => format!("{n:.1}"),
+        n => format!("{n:.2}"),
+    }
 }
 
 fn percent(share: f64) -> String {
