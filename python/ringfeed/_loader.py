@@ -74,8 +74,8 @@ class Loader:
     by the same names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
     ``sources``, ``fields``,
     ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``worker_cores``,
-    ``worker_nice``, ``worker_share``, ``prefetch``, ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what
-    may be meant.
+    ``worker_nice``, ``worker_share``, ``prefetch``, ``shield``, ``memory`` and all others that the library has. A
+    wrong one is a :class:`ConfigError` that says what may be meant.
 
     ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before
     something is asked for, so that a loader may be made before a process forks.
