@@ -237,8 +237,7 @@ impl Columns {
     }
 
     fn decode(&self, span: &Span, part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>> {
-        let decoded = catch_unwind(AssertUnwindSafe(|| self.source.decode(span, &self.found, part, reservation)));
-        let decoded = decoded.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)));
+        let decoded = foreseen(|| self.source.decode(span, &self.found, part, reservation));
         let cells = decoded.and_then(|cells| match cells.iter().all(|cells| cells.len() as u64 == span.records) {
             true => Ok(cells),
             false => {
@@ -424,6 +423,15 @@ impl Columns {
     }
 }
 
+/// The crates that read columns panic over some damage.
+pub(super) fn foreseen<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let panic = Error::from_panic(&*panic);
+        let message = format!("it is damaged in a way that its decoder does not foresee ({})", panic.message());
+        Err(Error::new(ErrorKind::Data, message))
+    })
+}
+
 /// Opens each file by `open`, and checks that all have the fields of the first. With the fields that are read, and those that
 /// are not.
 pub(super) fn open_all<T: Send>(
@@ -436,8 +444,7 @@ pub(super) fn open_all<T: Send>(
     let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
     let open = |(): &mut (), nth: u64| {
         let path = &paths[nth as usize];
-        let made = catch_unwind(AssertUnwindSafe(|| open(files, path)));
-        made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(|error| error.at_path(path))
+        foreseen(|| open(files, path)).map_err(|error| error.at_path(path))
     };
     parallel::in_order(parallel::thread_count(None), paths.len() as u64, open, |file| {
         let own = columns(&file);

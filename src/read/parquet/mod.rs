@@ -24,7 +24,7 @@ use parquet::file::metadata::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all};
+use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, foreseen, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
 use crate::sync::Mutex;
 
@@ -354,7 +354,7 @@ impl Source for ParquetFiles {
     }
 
     fn decode(&self, span: &Span, fields: &[usize], part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>> {
-        let cells = self.read(span, fields[part], reservation);
+        let cells = foreseen(|| self.read(span, fields[part], reservation));
         Ok(vec![cells.map_err(|error| error.at_column(self.leaves[fields[part]].info.name.clone()))?])
     }
 
