@@ -239,6 +239,11 @@ fn a_type_that_is_not_read_is_refused_by_name_where_it_is_asked_for() {
     let error = old.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("compressed in a way of 2020 that is not read"), "{error}");
+    for name in ["big-endian.arrow", "big-endian-stream.arrow"] {
+        let other = open(&Files::local(), &fixtures("arrow").join(name), &ColumnsOptions::default()).unwrap_err();
+        assert_eq!(other.kind(), ErrorKind::Unsupported);
+        assert!(other.to_string().contains("in another byte order than this machine's"), "{other}");
+    }
     let mut types =
         open(&Files::local(), &fixtures("parquet").join("types.parquet"), &ColumnsOptions::default()).unwrap();
     let error = types.find(&"image".into()).unwrap_err();

@@ -99,7 +99,7 @@ fn of_file(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metadat
     let damaged = |what: &dyn std::fmt::Display| broken(format!("the footer is damaged: {what}")).at_byte(start);
     let footer = arrow_ipc::root_as_footer(&footer).map_err(|error| damaged(&error))?;
     let schema = footer.schema().ok_or_else(|| damaged(&"it has no schema"))?;
-    let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| damaged(&error))?;
+    let schema = schema_of(schema, damaged)?;
     let mut found = Vec::new();
     let blocks = footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
     let mut version = footer.version();
@@ -160,9 +160,8 @@ fn of_stream(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metad
         let place = Place { start: at, header_len, body_len };
         match (&schema, message.header_as_schema()) {
             (None, Some(found)) => {
-                let converted = arrow_ipc::convert::try_fb_to_schema(found);
-                let converted = converted.map_err(|error| broken(format!("the schema is damaged: {error}")))?;
-                schema = Some((converted, message.version()));
+                let found = schema_of(found, |error| broken(format!("the schema is damaged: {error}")))?;
+                schema = Some((found, message.version()));
             }
             (None, None) => return Err(broken("the stream does not begin with its schema").at_byte(at)),
             (Some(_), Some(_)) => return Err(broken("a second schema in the stream").at_byte(at)),
@@ -171,6 +170,16 @@ fn of_stream(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metad
         reservation.grow_to((found.len() * size_of::<Message>()) as u64 * 2, "the messages of an Arrow stream")?;
         at = place.end();
     }
+}
+
+/// The crate takes numbers as they lie, whatever their byte order.
+fn schema_of(written: arrow_ipc::Schema<'_>, damaged: impl Fn(&dyn std::fmt::Display) -> Error) -> Result<Schema> {
+    if !written.endianness().equals_to_target_endianness() {
+        let message = "its numbers lie in another byte order than this machine's (it is big-endian, most likely), which is not \
+                       read; write it again, such as with pyarrow on this machine";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    arrow_ipc::convert::try_fb_to_schema(written).map_err(|error| damaged(&error))
 }
 
 fn end_of_stream(
