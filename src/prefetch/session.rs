@@ -8,7 +8,7 @@ use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, cau
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
-use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 use super::fetch_limit::{FetchLimit, Fetchers};
 use super::levels::{Levels, Wait};
@@ -38,8 +38,6 @@ pub(super) struct Session {
     ready: Condvar,
     /// The planning thread's: there is room, or another wish.
     go: Condvar,
-    /// How many batches may be bound and not handed out.
-    limit: AtomicUsize,
     /// Whether the next epoch is begun when one is planned to its end.
     pub(super) runs_on: bool,
     lease_wait: Duration,
@@ -57,6 +55,8 @@ struct Window {
     parked: bool,
     exited: bool,
     entries: VecDeque<Entry>,
+    /// How many batches may be bound and not handed out.
+    limit: usize,
     first_ticket: u64,
     in_flight: usize,
     /// How full it is, and what the trainer waits for.
@@ -143,9 +143,9 @@ impl Window {
 
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
-    fn has_room(&self, limit: usize) -> bool {
+    fn has_room(&self) -> bool {
         let ends = self.entries.iter().filter(|entry| matches!(entry, Entry::End)).count();
-        self.entries.len() - ends < limit && ends < 2
+        self.entries.len() - ends < self.limit && ends < 2
     }
 }
 
@@ -159,6 +159,7 @@ impl Session {
             parked: false,
             exited: false,
             entries: VecDeque::with_capacity(parts.most_prefetch + 2),
+            limit: parts.prefetch + 1,
             first_ticket: 0,
             in_flight: 0,
             levels: Levels::default(),
@@ -183,7 +184,6 @@ impl Session {
             window: Mutex::new(window),
             ready: Condvar::new(),
             go: Condvar::new(),
-            limit: AtomicUsize::new(parts.prefetch + 1),
             runs_on: parts.runs_on,
             lease_wait: parts.lease_wait,
             close_wait: parts.close_wait,
@@ -224,7 +224,7 @@ impl Session {
                 None if window.exited => {
                     break Some(Entry::Failed(Error::new(ErrorKind::Panicked, "the planning thread has ended")));
                 }
-                None if window.waiting_for_slot && !window.spill && self.ring.leased() >= self.ring.slots() => {
+                None if window.waiting_for_slot && !window.spill && self.ring.is_all_leased() => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
                     waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
                     if Instant::now() < deadline {
@@ -271,7 +271,7 @@ impl Session {
                 Some(Entry::Filling) => true,
                 Some(_) => false,
                 None if window.exited => false,
-                None => !window.waiting_for_slot || self.ring.leased() < self.ring.slots(),
+                None => !window.waiting_for_slot || !self.ring.is_all_leased(),
             };
             if !is_coming || Instant::now() >= deadline {
                 break !is_coming;
@@ -406,7 +406,7 @@ impl Session {
 
     /// How many finished batches may wait from here on, at most as many as at first or as there is room for.
     pub(super) fn set_prefetch(&self, batches: usize) {
-        self.limit.store(batches + 1, Ordering::Relaxed);
+        self.window.lock().limit = batches + 1;
     }
 
     /// The fewest batches that were ready when the trainer took one, since the last call.
@@ -433,7 +433,7 @@ impl Session {
             {
                 return Step::Begin(begin);
             }
-            if window.has_room(self.limit.load(Ordering::Relaxed)) {
+            if window.has_room() {
                 match window.pending.pop_front() {
                     Some(Pending::Plan(plan)) => return Step::Refill(plan),
                     Some(Pending::Mark(mark)) => {
@@ -496,7 +496,7 @@ impl Session {
         let since = window.note(&self.counters);
         window.waiting_for_slot = true;
         drop(window);
-        if self.ring.leased() >= self.ring.slots() {
+        if self.ring.is_all_leased() {
             self.ready.notify_all();
         }
         let slot = loop {

@@ -179,6 +179,12 @@ impl<M> Ring<M> {
         self.0.state.lock().leased
     }
 
+    /// Whether every slot is in the caller's hands now.
+    pub(crate) fn is_all_leased(&self) -> bool {
+        let state = self.0.state.lock();
+        state.leased >= state.slots
+    }
+
     /// Gives the memory of free slots that are larger than `slot_bytes` back.
     pub(crate) fn shrink_to(&self, slot_bytes: usize) {
         let slot_bytes = whole_pages(slot_bytes);

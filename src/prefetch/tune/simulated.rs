@@ -43,7 +43,18 @@ struct Entry {
 
 impl Simulated {
     /// Batches a second in the last third of so many seconds, and what was set by then.
-    pub(super) fn run(&self, begin: Amounts, mut tuner: Option<&mut Tuner>, seconds: f64) -> (f64, Amounts) {
+    pub(super) fn run(&self, begin: Amounts, tuner: Option<&mut Tuner>, seconds: f64) -> (f64, Amounts) {
+        let (rate, amounts, _) = self.run_for_figures(begin, tuner, seconds);
+        (rate, amounts)
+    }
+
+    /// As `run`, with all figures.
+    pub(super) fn run_for_figures(
+        &self,
+        begin: Amounts,
+        mut tuner: Option<&mut Tuner>,
+        seconds: f64,
+    ) -> (f64, Amounts, Stats) {
         let counters = Counters::new(None);
         let (mut now, mut amounts) = (0.0, begin);
         let mut window: VecDeque<Entry> = VecDeque::new();
@@ -130,8 +141,7 @@ impl Simulated {
                 && now - looked >= 0.25
             {
                 looked = now;
-                let mut stats = self.stats(&counters, amounts, [cpu, queued]);
-                stats.process_cpu_seconds = Some(cpu);
+                let stats = self.stats(&counters, amounts, [cpu, queued]);
                 let least = if least_ready.is_finite() { least_ready as usize } else { usize::MAX };
                 least_ready = f64::INFINITY;
                 if let Some((wanted, why)) = tuner.look(stats, least) {
@@ -140,7 +150,7 @@ impl Simulated {
                 }
             }
         }
-        (late / (seconds / 3.0), amounts)
+        (late / (seconds / 3.0), amounts, self.stats(&counters, amounts, [cpu, queued]))
     }
 
     fn stats(&self, counters: &Counters, amounts: Amounts, scheduled: [f64; 2]) -> Stats {
@@ -155,6 +165,8 @@ impl Simulated {
             memory_bytes: 0,
             scheduled: Some(scheduled),
         };
-        Stats::read(counters, setting, |_| String::new())
+        let mut stats = Stats::read(counters, setting, |_| String::new());
+        stats.process_cpu_seconds = Some(scheduled[0]);
+        stats
     }
 }

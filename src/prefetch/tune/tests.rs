@@ -120,6 +120,38 @@ fn what_is_given_stays() {
     assert_eq!(found.workers, 2);
 }
 
+#[test]
+fn what_a_verdict_foretells_comes_true() {
+    let slow_reading = Simulated { read_seconds: 0.02, ..PLAIN };
+    let slow_decoding = Simulated { decode_seconds: |_| 0.01, ..PLAIN };
+    let too_few = Simulated { rows: 1, ..slow_reading };
+    let bursts =
+        Simulated { decode_seconds: |_| 0.005, step_seconds: |nth| if nth % 10 == 0 { 0.4 } else { 0.0 }, ..PLAIN };
+    let eight_cores = Simulated { cores: 8, step_seconds: |_| 0.015, ..slow_decoding };
+    let a_trainer_of_half_the_time = Simulated { step_seconds: |_| 0.04, ..slow_reading };
+    for (name, of, workers, prefetch) in [
+        ("slow reading", &slow_reading, 1, 2),
+        ("slow decoding", &slow_decoding, 1, 2),
+        ("slow decoding, cores enough, and a trainer", &eight_cores, 1, 4),
+        ("a trainer that needs half the time", &a_trainer_of_half_the_time, 1, 4),
+        ("too few batches", &too_few, 6, 1),
+        ("bursts", &bursts, 2, 2),
+    ] {
+        let before = Amounts { workers, prefetch };
+        let (_, _, stats) = of.run_for_figures(before, None, 30.0);
+        let verdict = stats.verdict();
+        let (Some(change), Some(foretold)) = (verdict.change, verdict.gain) else { panic!("{name}: {verdict}") };
+        let after = match change.setting {
+            "workers" => Amounts { workers: change.value, ..before },
+            _ => Amounts { prefetch: change.value, ..before },
+        };
+        let rate = |amounts| of.run(amounts, None, 30.0).0;
+        let measured = rate(after) / rate(before);
+        println!("{name}: {foretold:.2}x foretold, {measured:.2}x measured: {verdict}");
+        assert!((foretold / measured - 1.0).abs() <= 0.15, "{name}: {measured:.2}x, not as foretold: {verdict}");
+    }
+}
+
 fn seen(batch: &DataSet) -> (Vec<u64>, Vec<f32>) {
     let values = batch.features().and_then(|features| features.as_slice::<f32>()).expect("one tensor of numbers");
     (batch.sample_ids().to_vec(), values.to_vec())

@@ -470,18 +470,24 @@ impl<'a> Judge<'a> {
         let ahead = counted(queue.prefetch, "batch");
         // Of the longest steps and the waits in between, as many as a burst may have.
         let is_bursty = steps.p99_seconds > 4.0 * steps.p50_seconds.max(1e-6) && queue.readiness() >= 0.2;
-        let (what, value) = match is_bursty {
-            true => ("it takes batches in bursts", 4 * queue.prefetch.max(1)),
-            false => ("too few batches are made at the same time", 2 * queue.prefetch.max(1)),
+        let ahead_of = |value: usize| share((value + 1) as f64, (queue.prefetch + 1) as f64);
+        let (what, value, deeper) = match is_bursty {
+            true => ("it takes batches in bursts", 4 * queue.prefetch.max(1), f64::INFINITY),
+            // As many times as many are made at the same time.
+            false => {
+                let value = 2 * queue.prefetch.max(1);
+                ("too few batches are made at the same time", value, ahead_of(value))
+            }
         };
         let evidence = format!(
             "{what}: {ahead} may be ahead, and for {full} of the time no more could be begun (workers idle {idle})"
         );
         // What the workers could do at most, and the trainer.
-        let most = share(1.0, self.busy.max(1.0 - self.waited));
-        let advice = format!("`prefetch = {value}` would be expected to give up to {most:.1}x");
+        let gain = share(1.0, self.busy.max(1.0 - self.waited)).min(deeper);
+        let advice = format!("`prefetch = {value}` would be expected to give about {gain:.1}x");
         Verdict {
             change: Some(Change { setting: "prefetch", value }),
+            gain: Some(gain),
             ..self.said(Limit::ShallowRing, None, evidence, advice)
         }
     }

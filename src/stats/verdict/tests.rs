@@ -198,7 +198,9 @@ fn bursts_and_too_few_batches_want_a_deeper_ring() {
     });
     assert_eq!((bursts.limit, bursts.change), (Limit::ShallowRing, Some(Change { setting: "prefetch", value: 8 })));
     assert!(bursts.evidence.contains("in bursts"), "{bursts}");
+    assert!((1.2..1.3).contains(&bursts.gain.unwrap()), "a fifth of the time was waited: {bursts}");
     let few = with(run(5.0, 0.5), |stats| stats.queue.planning_full_seconds = 9.0);
+    assert!((1.6..1.7).contains(&few.gain.unwrap()), "five instead of three at the same time: {few}");
     assert_eq!((few.limit, few.change), (Limit::ShallowRing, Some(Change { setting: "prefetch", value: 4 })));
     assert!(few.evidence.contains("too few batches"), "{few}");
 }
