@@ -338,3 +338,100 @@ fn a_function_of_ones_own_keeps_what_it_says() {
     let counted = ringfeed::prepare::Recipe::new().column("n", ringfeed::prepare::number());
     assert_eq!(counted.fit(&odd()).unwrap().records(), expected.len() as u64);
 }
+
+/// `x` is 0 to 9 in one file and 100 to 139 in another.
+fn two_sources() -> (tempfile::TempDir, impl Fn(&str) -> LoaderConfig) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, xs) in [("few", 0..10), ("many", 100..140)] {
+        let rows: String = xs.map(|x| format!("{x},{}\n", if x % 2 == 0 { "even" } else { "odd" })).collect();
+        std::fs::write(folder.path().join(name).with_extension("csv"), format!("x,kind\n{rows}")).unwrap();
+    }
+    let [few, many] = ["few.csv", "many.csv"].map(|name| folder.path().join(name));
+    let settings = move |more: &str| {
+        let text = format!(
+            r#"{{"sources": [{{"format": "csv", "path": {few:?}}}, {{"format": "csv", "path": {many:?}}}], "batch_size": 7,
+                "fields": {{"x": {{"numbers": "f32"}}, "kind": {{"class": ["even", "odd"]}}}}, {more}}}"#
+        );
+        LoaderConfig::from_json(&text).unwrap()
+    };
+    (folder, settings)
+}
+
+#[test]
+fn sources_are_mixed_in_proportion_and_each_is_used_evenly() {
+    let (_folder, settings) = two_sources();
+    let counted = |ids: &[u64]| {
+        let mut counts = BTreeMap::new();
+        ids.iter().for_each(|id| *counts.entry(*id).or_insert(0) += 1);
+        counts
+    };
+    for shuffle in ["", r#", "shuffle": 5"#] {
+        let ids = of(&settings(&format!(r#""mix": [0.75, 0.25], "samples_per_epoch": 160{shuffle}"#)));
+        let counts = counted(&ids);
+        assert_eq!(counts, (0..10).map(|id| (id, 12)).chain((10..50).map(|id| (id, 1))).collect(), "{shuffle}");
+    }
+    // Without a word on the epoch it has as many samples as the sources that are drawn from.
+    assert_eq!(of(&settings(r#""mix": [1, 1]"#)).len(), 50);
+    assert_eq!(counted(&of(&settings(r#""mix": [0, 2], "shuffle": 1"#))), (10..50).map(|id| (id, 1)).collect());
+    // A filter and a split choose from each source, and the proportions stay.
+    let chosen =
+        settings(r#""mix": [0.5, 0.5], "filter": "kind == 'odd' and x < 120", "samples_per_epoch": 60, "shuffle": 2"#);
+    let odd = counted(&of(&chosen));
+    assert_eq!(
+        odd,
+        (0..10)
+            .filter(|id| id % 2 == 1)
+            .map(|id| (id, 6))
+            .chain((10..30).filter(|id| id % 2 == 1).map(|id| (id, 3)))
+            .collect()
+    );
+    let part = |part: &str| {
+        of(&settings(&format!(r#""mix": [1, 1], "split": {{"train": 0.5, "test": 0.5, "part": "{part}"}}"#)))
+    };
+    let (train, test): (BTreeSet<_>, BTreeSet<_>) =
+        (part("train").into_iter().collect(), part("test").into_iter().collect());
+    assert!(train.is_disjoint(&test) && train.iter().any(|id| *id < 10) && train.iter().any(|id| *id >= 10));
+}
+
+#[test]
+fn a_mix_is_dealt_resumed_planned_and_verified_as_any_source() {
+    let (_folder, settings) = two_sources();
+    let mixed = |more: &str| settings(&format!(r#""mix": [0.6, 0.4], "shuffle": 3, "samples_per_epoch": 100{more}"#));
+    let whole = of(&mixed(""));
+    let mut dealt: Vec<u64> =
+        (0..4).flat_map(|index| of(&mixed(&format!(r#", "shard": {{"index": {index}, "count": 4}}"#)))).collect();
+    let mut sorted = whole.clone();
+    dealt.sort_unstable();
+    sorted.sort_unstable();
+    assert_eq!(dealt, sorted);
+    let mut first = Loader::from(mixed("")).build().unwrap();
+    let state = first.by_ref().take(5).map(|batch| batch.unwrap().state_after()).last().unwrap();
+    let mut resumed = Loader::from(mixed("")).build().unwrap();
+    resumed.seek(&state).unwrap();
+    assert_eq!(samples(&see_all(&mut *resumed)), whole[35..]);
+    assert_eq!(of(&mixed(r#", "shield": true"#)), whole);
+    let plan = Loader::from(mixed("")).plan().unwrap();
+    assert_eq!((plan.samples, plan.sources.len(), plan.tensors.map(|tensors| tensors.len())), (Some(100), 2, Some(2)));
+    let filtered = settings(r#""mix": [0.5, 0.5], "filter": "kind == 'odd'""#);
+    assert_eq!(Loader::from(filtered.clone()).plan().unwrap().samples, Some(of(&filtered).len() as u64));
+    assert_eq!(Loader::from(mixed("")).verify(|_| ()).unwrap().samples, 50);
+}
+
+#[test]
+fn weights_that_do_not_fit_the_sources_are_faults() {
+    let (folder, settings) = two_sources();
+    for (more, expected) in [
+        (r#""mix": [1]"#, "1 weights for 2 sources"),
+        (r#""mix": [1, -1]"#, "a weight of -1"),
+        (r#""mix": [0, 0]"#, "nothing to mix"),
+        (r#""mix": [1, 1], "class_balanced": true, "shuffle": 1"#, "does not go together"),
+    ] {
+        let faults = settings(more).faults();
+        assert!(faults.iter().any(|fault| fault.contains(expected)), "{more}: {faults:?}");
+    }
+    // What is not mixed stands side by side, and then fields are those of one source.
+    assert!(settings(r#""shuffle": 1"#).faults()[0].contains("there are several"));
+    std::fs::write(folder.path().join("many.csv"), "x,kind\n1,even\n2,red\n").unwrap();
+    let error = Loader::from(settings(r#""mix": [1, 1]"#)).build().unwrap().find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("many.csv"), "{error}");
+}

@@ -12,9 +12,10 @@ function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself:
         for image, label in train.torch():  # or .numpy(), .jax(); image: f32 [64, 3, 224, 224], label: i64 [64]
             step(image, label)
 
-:func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings; :func:`verify` names every bad
-sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and :class:`Prepared` are
-preprocessing of tables that is fitted once, and serves single records as it did training.
+:func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings, :func:`from_table` one of a table in
+memory, :func:`from_reader` one of your own data set, and :func:`mix` one of several paths; :func:`verify`
+names every bad sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and
+:class:`Prepared` are preprocessing of tables that is fitted once, and serves single records as it did training.
 ``python -m ringfeed`` is the command.
 """
 
@@ -39,8 +40,9 @@ from ._errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, open, verify
-from ._ringfeed import Batch, Tensor, __version__
+from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, mix, open, verify
+from ._progress import progress
+from ._ringfeed import Batch, RunReport, Tensor, __version__
 from ._transform import Map
 from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
 from .prepare import Prepared, Recipe
@@ -76,6 +78,7 @@ __all__ = [
     "Prepared",
     "Recipe",
     "Report",
+    "RunReport",
     "SchemaError",
     "Tensor",
     "Text",
@@ -89,6 +92,8 @@ __all__ = [
     "from_reader",
     "from_table",
     "inspect",
+    "mix",
     "open",
+    "progress",
     "verify",
 ]

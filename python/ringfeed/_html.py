@@ -6,13 +6,15 @@ import base64
 import html
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._ringfeed import Batch, Tensor
 
 _PICTURES = 8
 _VALUES = 8
+_LISTED = 20
 
 
 def batch(shown: Batch) -> str:
@@ -20,6 +22,25 @@ def batch(shown: Batch) -> str:
     rows = "".join(_row(tensor) for tensor in shown.values())
     head = f"epoch {shown.epoch}, batch {shown.index}, {shown.size} samples"
     return f"<table><caption>{head}</caption><tr><th>tensor<th>type<th>shape<th>first samples</tr>{rows}</table>"
+
+
+def page(whole: str) -> str:
+    """A page as a part of another, whose style it leaves alone."""
+    return f'<iframe style="border: 0; width: 100%; height: 40em" srcdoc="{html.escape(whole)}"></iframe>'
+
+
+def verified(report: Mapping[str, Any]) -> str:
+    """What a verification found, as a table of bad samples."""
+    rows = "".join(f"<tr><td>{html.escape(_short_text(str(error)))}</tr>" for error in report["bad"][:_LISTED])
+    more = report["bad_samples"] - min(len(report["bad"]), _LISTED)
+    ended = f"<p>{html.escape(str(report['ended_by']))}</p>" if report["ended_by"] is not None else ""
+    rest = f"<tr><td>and {more} more</tr>" if more else ""
+    caption = f"{report['samples']} samples, {report['bad_samples']} of them bad"
+    return f"<table><caption>{caption}</caption>{rows}{rest}</table>{ended}"
+
+
+def _short_text(text: str) -> str:
+    return text if len(text) <= 400 else text[:400] + "..."
 
 
 def _row(tensor: Tensor) -> str:

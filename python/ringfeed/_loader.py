@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
+from ._html import verified
+from ._progress import OnProgress, teller
 from ._reader import Samples, Source
-from ._ringfeed import Engine, Epoch
+from ._ringfeed import Engine, Epoch, RunReport
 from ._table import Table, is_table
 from ._transform import Map
 
@@ -72,10 +74,10 @@ class Loader:
 
     ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones
     by the same names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
-    ``sources``, ``fields``,
-    ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``, ``augment``, ``workers``, ``worker_cores``,
-    ``worker_nice``, ``worker_share``, ``prefetch``, ``shield``, ``memory`` and all others that the library has. A
-    wrong one is a :class:`ConfigError` that says what may be meant.
+    ``sources``, ``mix``, ``fields``, ``filter``, ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``,
+    ``augment``, ``transforms``, ``workers``, ``worker_cores``, ``worker_nice``, ``worker_share``, ``prefetch``,
+    ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what may
+    be meant.
 
     ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before
     something is asked for, so that a loader may be made before a process forks.
@@ -268,10 +270,21 @@ class Loader:
         """What a run will do: samples, batches, tensors, memory. No data is decoded."""
         return self._engine.plan()
 
-    def verify(self, on_progress: Callable[[int, int, int | None], object] | None = None) -> Report:
+    def report(self, **about: object) -> RunReport:
+        """Everything that is known of the run so far: the verdict, how it went over time, stages, waits, slow and bad
+        samples. ``save("run.html")`` writes one page that needs nothing else, ``save("run.json")`` data, and a
+        notebook shows it. ``about`` is what else belongs to the run, such as ``learning_rate=0.1``."""
+        said = {"settings": _text(self._settings), **about}
+        return self._engine.report([(name, str(value)) for name, value in said.items()])
+
+    def verify(self, on_progress: OnProgress = None) -> Report:
         """Reads and decodes every sample as the settings say, and lists the bad ones. ``on_progress`` is told
-        samples read, bad ones among them, and samples in all where that is known."""
-        return Report(self._engine.verify(on_progress))
+        samples read, bad ones among them, and samples in all where that is known; ``"bar"`` shows a bar of tqdm."""
+        tell, end = teller(on_progress)
+        try:
+            return Report(self._engine.verify(tell))
+        finally:
+            end()
 
     def _fit(self, recipe: str) -> _ringfeed.Fitted:
         return self._engine.fit(recipe)
@@ -347,6 +360,9 @@ class Report(dict[str, Any]):
     def __bool__(self) -> bool:
         return not self["bad_samples"] and self["ended_by"] is None
 
+    def _repr_html_(self) -> str:
+        return verified(self)
+
 
 def open(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
@@ -371,6 +387,32 @@ def open(
     if options is not None:
         source["options"] = options
     return Loader(source=source, **settings)
+
+
+def mix(
+    sources: Mapping[str, float] | Sequence[tuple[str | os.PathLike[str], float]],
+    /,
+    *,
+    seed: int | None = None,
+    **settings: Any,
+) -> Loader:
+    """A :class:`Loader` of several paths, whose samples are drawn in proportion to weights:
+    ``mix({"web": 0.7, "books": 0.3}, seed=42)``. All give the same tensors, by one list of ``fields``; where names of
+    classes are found in the data, ``Class`` names them. An epoch has as many samples as there are, unless
+    ``samples_per_epoch`` says otherwise, and each source is gone through evenly, across epochs. ``seed`` is that of
+    ``shuffle``."""
+    weights = list(sources.items() if isinstance(sources, Mapping) else sources)
+    found: list[dict[str, Any]] = []
+    for path, _ in weights:
+        detected = _ringfeed.detect(path)
+        if len(detected) != 1:
+            raise ValueError(
+                f"{os.fspath(path)!r} is several sources, whose tensors stand side by side: name one of them"
+            )
+        found += detected
+    if seed is not None:
+        settings["shuffle"] = seed
+    return Loader(sources=found, mix=[weight for _, weight in weights], **settings)
 
 
 def from_table(table: Any, **settings: Any) -> Loader:
@@ -412,10 +454,15 @@ def verify(
     path: str | os.PathLike[str],
     *,
     workers: int | None = None,
-    on_progress: Callable[[int, int, int | None], object] | None = None,
+    on_progress: OnProgress = None,
 ) -> Report:
-    """Reads every sample of whatever lies at ``path``, and lists the bad ones."""
-    return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, on_progress))
+    """Reads every sample of whatever lies at ``path``, and lists the bad ones; ``on_progress`` as in
+    :meth:`Loader.verify`."""
+    tell, end = teller(on_progress)
+    try:
+        return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, tell))
+    finally:
+        end()
 
 
 def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> dict[str, Any]:

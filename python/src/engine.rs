@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
+use crate::report::RunReport;
 use crate::table::Table;
 use crate::{fork, loads, prepare, reader, samples, transform, verify};
 
@@ -582,6 +583,12 @@ impl Engine {
         let mut turn = self.turn(py)?;
         let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
         Ok(stats.verdict().to_string())
+    }
+
+    /// Everything that is known of the run, with what `about` adds to it.
+    fn report(&self, py: Python<'_>, about: Vec<(String, String)>) -> PyResult<RunReport> {
+        let report = self.with(py, |running| Ok(running.iterator.report()))?;
+        Ok(RunReport(about.into_iter().fold(report, |report, (name, value)| report.about(name, value))))
     }
 
     /// The first bad records that were left out or replaced: exceptions, with their places.

@@ -10,7 +10,9 @@ mod fork;
 mod inspect;
 mod prepare;
 mod reader;
+mod report;
 mod samples;
+mod settings;
 mod table;
 mod tensor;
 mod transform;
@@ -20,19 +22,12 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use ringfeed::{LoaderConfig, Shard};
+use ringfeed::Shard;
 
 /// What a text of JSON says, as objects of Python's.
 fn loads(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(LOADS.import(py, "json", "loads")?.call1((text,))?.unbind())
-}
-
-/// The settings of a file, as a table.
-#[pyfunction]
-fn load_settings(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Py<PyAny>> {
-    let config = LoaderConfig::load(path).map_err(|error| errors::exception(py, &error))?;
-    engine::json(py, &config)
 }
 
 /// This process's part of the samples, as a launcher says it: index and count.
@@ -56,9 +51,12 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::Engine>()?;
     module.add_class::<epoch::Epoch>()?;
     module.add_class::<prepare::Fitted>()?;
+    module.add_class::<report::RunReport>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<tensor::Tensor>()?;
-    module.add_function(wrap_pyfunction!(load_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(settings::load_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(settings::detect, module)?)?;
+    module.add_function(wrap_pyfunction!(settings::setting_names, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;

@@ -46,7 +46,8 @@ def test_the_packages_programs_run(number: int, tmp_path: Path) -> None:
         pytest.importorskip(library)
     photos(tmp_path)
     shutil.copy(FIXTURES / "iris.csv", tmp_path)
-    shutil.copy(FIXTURES / "iris-species.csv", tmp_path / "flowers.csv")
+    for name in ("flowers.csv", "more-flowers.csv"):
+        shutil.copy(FIXTURES / "iris-species.csv", tmp_path / name)
     for archive in range(2):
         with tarfile.open(tmp_path / f"train-00{archive}.tar", "w") as tar:
             for sample in range(2):

@@ -18,6 +18,9 @@ def good() -> None:
     ringfeed.Loader({"sources": []}, yields=lambda batch: batch.size + count)
     for image, label in loader.torch():
         print(image, label)
+    ringfeed.mix({"web": 0.7, "books": 0.3}, seed=42).report(note=1).save("run.html")
+    for batch in ringfeed.progress(ringfeed.from_table(object())):
+        print(batch)
     try:
         assert ringfeed.verify("photos", on_progress=lambda done, bad, all: None)
     except ringfeed.ConfigError as error:
@@ -26,6 +29,8 @@ def good() -> None:
 
 
 def bad() -> None:
+    ringfeed.mix({"web": "much"})  # type: ignore[dict-item]
+    ringfeed.verify("photos", on_progress="line")  # type: ignore[arg-type]
     ringfeed.Loader(shard="all")  # type: ignore[arg-type]
     ringfeed.Loader(on_hold="wait")  # type: ignore[arg-type]
     ringfeed.Loader(["photos"])  # type: ignore[arg-type]

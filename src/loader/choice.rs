@@ -229,14 +229,18 @@ impl Loader {
         let budget = MemoryBudget::unlimited();
         let readers = match (&self.own, self.config.sources.first()) {
             (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
-            (_, Some(source)) => {
-                let mut source = source.clone();
-                source.fields = fields.to_vec();
-                if let Some(csv) = source.options_mut::<Csv>() {
-                    (csv.features, csv.labels, csv.ignore, csv.tensors) = Default::default();
-                    (csv.label_dtype, csv.classes, csv.one_hot) = (None, None, false);
+            (_, Some(_)) => {
+                // Those that are mixed have the field each, and otherwise the first has it.
+                let count = self.config.mix.len().max(1);
+                let mut sources = self.config.sources[..count.min(self.config.sources.len())].to_vec();
+                for source in &mut sources {
+                    source.fields = fields.to_vec();
+                    if let Some(csv) = source.options_mut::<Csv>() {
+                        (csv.features, csv.labels, csv.ignore, csv.tensors) = Default::default();
+                        (csv.label_dtype, csv.classes, csv.one_hot) = (None, None, false);
+                    }
                 }
-                source.open(&self.files, &budget)?
+                self.open_all(&sources, &budget)?.all
             }
             _ => Vec::new(),
         };

@@ -75,6 +75,10 @@ pub struct LoaderConfig {
     /// What `ringfeed fit` fits to these samples and saves as `prepared`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Recipe>,
+    /// How often samples of each of the sources are drawn, in proportion to these weights, instead of reading the sources side by
+    /// side. Those sources give the same tensors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<f64>,
     /// Samples a batch.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
@@ -281,6 +285,7 @@ impl Default for LoaderConfig {
             fields: Vec::new(),
             prepared: None,
             prepare: None,
+            mix: Vec::new(),
             batch_size: default_batch_size(),
             shuffle: None,
             shuffle_blocks: None,
@@ -477,6 +482,7 @@ impl LoaderConfig {
     /// Whether samples come as a source has them: all of them, in its order.
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()
+            && self.mix.is_empty()
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
             && self.bucket.is_none()
             && self.filter.is_none()
@@ -513,11 +519,12 @@ impl LoaderConfig {
             (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
             (Some(_), []) => {}
             (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
-            (None, [_, _, ..]) if !self.fields.is_empty() => {
+            (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {
                 faults.push("fields: they are those of one source; there are several".to_owned());
             }
             _ => {}
         }
+        faults.extend(self.mix_fault());
         for source in &self.sources {
             source_faults(source, files, &mut faults);
         }

@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::read::{Container, FieldReader, RecordReader, SampleStream};
+use crate::read::{Container, FieldReader, SampleStream};
 
 use super::Loader;
+use super::mix::Readers;
 use super::own::Own;
 
 impl Loader {
@@ -56,18 +57,13 @@ impl Loader {
     }
 
     /// The readers of all sources, or of the container that stands for them.
-    pub(super) fn readers(&self, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
+    pub(super) fn readers(&self, budget: &MemoryBudget) -> Result<Readers> {
         match &self.own {
             Some(Own::Container(open)) => {
-                FieldReader::with_files(open(budget)?, &self.config.fields, &self.files, budget)
+                let all = FieldReader::with_files(open(budget)?, &self.config.fields, &self.files, budget)?;
+                Ok(Readers { all, parts: Vec::new() })
             }
-            _ => {
-                let mut readers = Vec::new();
-                for source in &self.config.sources {
-                    readers.extend(source.open(&self.files, budget)?);
-                }
-                Ok(readers)
-            }
+            _ => self.open_all(&self.config.sources, budget),
         }
     }
 }

@@ -4,6 +4,7 @@ mod choice;
 mod config;
 mod container;
 mod keep;
+mod mix;
 mod own;
 mod plan;
 mod prepare;
@@ -683,18 +684,18 @@ impl Loader {
         self.transformed(self.read_by(budget, false)?)
     }
 
-    /// As [`source`](Self::source); a single source whose order is its own is read as a stream where that is better, or with
-    /// `always_stream` where that is possible.
-    fn read_by(&self, budget: &MemoryBudget, always_stream: bool) -> Result<Box<dyn Source>> {
+    /// As [`source`](Self::source); a single source whose order is its own is read as a stream where that is better.
+    /// With `every_sample` nothing is drawn of several that are mixed, and a stream is read wherever that is possible.
+    fn read_by(&self, budget: &MemoryBudget, every_sample: bool) -> Result<Box<dyn Source>> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
-            return resolved.read_by(budget, always_stream);
+            return resolved.read_by(budget, every_sample);
         }
         let config = &self.config;
         let stream = match (&self.own, config.sources.as_slice()) {
             (Some(Own::Samples(open)), _) => Some(StreamSource::from_samples(open()?)),
             (None, [source]) if config.is_in_order() && self.keeps.is_empty() => {
-                let streamed = source.stream(&self.files, budget, always_stream)?;
+                let streamed = source.stream(&self.files, budget, every_sample)?;
                 streamed.map(|Streamed { stream, decoder }| StreamSource::new(stream, decoder))
             }
             _ => None,
@@ -703,7 +704,8 @@ impl Loader {
             let source = stream.batch_size(config.batch_size).last_batch(config.last_batch);
             return Ok(Box::new(source.bad_records(config.bad_records)));
         }
-        let readers = self.windowed(self.readers(budget)?)?;
+        let opened = self.readers(budget)?;
+        let (readers, parts) = (self.windowed(opened.all)?, opened.parts);
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
@@ -724,7 +726,9 @@ impl Loader {
         if let Some(chunks) = config.shuffle_blocks {
             source = source.shuffle_blocks(chunks);
         }
-        if let Some(subset) = subset {
+        if !parts.is_empty() && !every_sample {
+            source = source.mix(self.mixed(&parts, subset.as_ref()));
+        } else if let Some(subset) = subset {
             source = source.subset(subset);
         }
         if config.class_balanced {

@@ -10,10 +10,11 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
-use crate::read::{Foretold, SourceConfig};
+use crate::read::{Concat, Foretold, RecordReader, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
 use super::Loader;
+use super::mix::parts_of;
 use super::own::Own;
 
 /// What a run of a [`Loader`] will do, as far as it can be told without decoding data. `None` is what can't; `unknown` says
@@ -126,7 +127,7 @@ impl Loader {
         let config = &self.config;
         let outlines = match &self.own {
             _ if config.windows.is_some() => {
-                let readers = self.windowed(self.readers(&MemoryBudget::unlimited())?)?;
+                let readers = self.windowed(self.readers(&MemoryBudget::unlimited())?.all)?;
                 readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
             }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
@@ -135,13 +136,18 @@ impl Loader {
                 vec![Foretold::unknown(None, why.to_owned())]
             }
             Some(Own::Container(_)) => {
-                let readers = self.readers(&MemoryBudget::unlimited())?;
+                let readers = self.readers(&MemoryBudget::unlimited())?.all;
                 readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
             }
         };
         let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
-        let schema = tensors.map(|tensors| self.planned_schema(tensors.concat())).transpose()?;
+        let tensors = tensors.map(|mut tensors| {
+            // Those of sources that are mixed are the same.
+            tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
+            tensors.concat()
+        });
+        let schema = tensors.map(|tensors| self.planned_schema(tensors)).transpose()?;
         let samples_per_shard = samples
             .filter(|_| config.bucket.is_none())
             .map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
@@ -221,6 +227,9 @@ impl Loader {
     fn planned_samples(&self, outlines: &[Foretold]) -> Result<Option<u64>> {
         let records: Option<Vec<u64>> = outlines.iter().map(|outline| outline.records).collect();
         let Some(records) = records else { return Ok(self.config.samples_per_epoch) };
+        if !self.config.mix.is_empty() {
+            return self.planned_mix(outlines, &records);
+        }
         let shortest = records.iter().copied().min();
         if !self.config.shorter && records.iter().any(|records| Some(*records) != shortest) {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
@@ -235,6 +244,25 @@ impl Loader {
             _ => None,
         };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
+    }
+
+    /// How many samples an epoch of sources that are mixed has.
+    fn planned_mix(&self, outlines: &[Foretold], records: &[u64]) -> Result<Option<u64>> {
+        let parts = parts_of(records.iter().copied());
+        let readers: Option<Vec<_>> = outlines.iter().map(|outline| outline.reader.clone()).collect();
+        let selects = self.config.split.is_some() || self.config.folds.is_some() || self.config.filter.is_some();
+        let chosen = match readers.map(Vec::into_iter) {
+            _ if !selects => None,
+            Some(mut readers) => {
+                let first = readers.next().map(Concat::new);
+                let all = first.map(|first| readers.try_fold(first, Concat::and)).transpose()?;
+                all.map(|all| self.subset(&all, all.len())).transpose()?.flatten()
+            }
+            None => return Ok(self.config.samples_per_epoch),
+        };
+        let mixed = self.mixed(&parts, chosen.as_ref());
+        let choice = mixed.iter().filter(|(_, weight)| *weight > 0.0).map(|(part, _)| part.len()).sum();
+        Ok(self.samples_per_epoch_of(choice).or(Some(choice)))
     }
 
     /// The tensors of all sources, if what is said of them by name fits.

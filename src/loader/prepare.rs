@@ -1,5 +1,5 @@
 use crate::dataset::{BadRecords, DataSetIterator};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::prepare::{Counting, Prepared, PreparedConfig, Recipe, RecipeFit, Tally};
 use crate::transform::Transforms;
 use crate::view::TensorView;
@@ -58,6 +58,11 @@ impl RecipeFit {
     /// Those of reading, a bad record as the loader's policy has it (none is replaced: it is left out), and
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column of too many names.
     pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
+        if !rows.config.mix.is_empty() {
+            let message =
+                "mix: a recipe counts each sample once; fit it to a loader of each source, and merge what they counted";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         let counting = Counting::new(self);
         let LoaderConfig {
             sources,

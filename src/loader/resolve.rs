@@ -36,11 +36,11 @@ impl LoaderConfig {
         let mut named = self.with_prepared()?;
         let fields = std::mem::take(&mut named.fields);
         if !fields.is_empty() {
-            let [source] = named.sources.as_mut_slice() else {
+            if named.sources.len() != 1 && named.mix.is_empty() {
                 let message = "fields: they are those of one source; there are several";
                 return Err(Error::new(ErrorKind::Config, message));
-            };
-            source.fields = fields;
+            }
+            named.sources.iter_mut().for_each(|source| source.fields.clone_from(&fields));
         }
         Ok(named)
     }
@@ -72,8 +72,8 @@ impl LoaderConfig {
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
     pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
         let mut named = self.clone().with_only();
-        if let ([source], [_, ..]) = (named.sources.as_mut_slice(), self.fields.as_slice()) {
-            source.fields.clone_from(&self.fields);
+        if !self.fields.is_empty() && (named.sources.len() == 1 || !self.mix.is_empty()) {
+            named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
         }
         named.faults_but_fields(files, own)
     }

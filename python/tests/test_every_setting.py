@@ -1,0 +1,391 @@
+"""Every setting of the library does from Python what its name says: each has a test, and each test a setting."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES
+
+import ringfeed
+from ringfeed import Class, Numbers, _ringfeed
+
+IRIS = FIXTURES / "iris-species.csv"
+SIZES = {"sizes": Numbers("f32", from_=[0, 1, 2, 3])}
+
+
+def iris(**settings: Any) -> ringfeed.Loader:
+    return ringfeed.open(IRIS, **{"fields": {**SIZES, "species": Class()}, **settings})
+
+
+def ids(loader: ringfeed.Loader) -> list[int]:
+    return [sample for batch in loader for sample in batch.sample_ids]
+
+
+def species(loader: ringfeed.Loader) -> Counter[str]:
+    return Counter(batch["species"].classes[code] for batch in loader for code in batch["species"].tolist())
+
+
+def table(folder: Path, rows: list[str], name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def bad_rows(folder: Path, **settings: Any) -> ringfeed.Loader:
+    path = table(folder, ["x,y", "1,1", "2,none", "3,3", "4,4"])
+    return ringfeed.open(path, fields={"y": Numbers("f32")}, batch_size=4, **settings)
+
+
+def sources(folder: Path) -> None:
+    for name, rows in (("x", 6), ("y", 6), ("longer", 8)):
+        np.save(folder / f"{name}.npy", np.arange(float(rows)))
+
+    def of(*names: str, **settings: Any) -> ringfeed.Loader:
+        return ringfeed.Loader(
+            sources=[{"format": "npy", "path": folder / f"{name}.npy", "options": {"name": name}} for name in names],
+            **settings,
+        )
+
+    batch = next(iter(of("x", "y")))
+    assert list(batch) == ["x", "y"] and batch["x"].tolist() == batch["y"].tolist()
+    with pytest.raises(ringfeed.Error, match="records"):
+        len(of("x", "longer"))
+    assert ids(of("x", "longer", shorter=True)) == list(range(6))
+
+
+def source(folder: Path) -> None:
+    assert len(ids(ringfeed.Loader(source={"path": IRIS}))) == 150
+    assert len(ids(ringfeed.Loader(source={"format": "csv", "path": [IRIS, IRIS]}))) == 300
+
+
+def fields(folder: Path) -> None:
+    assert [tensor["name"] for tensor in iris().tensors] == ["sizes", "species"]
+
+
+def prepared(folder: Path) -> None:
+    recipe = ringfeed.Recipe({"petal_length": ringfeed.prepare.number(scale="standardise")})
+    recipe.fit(ringfeed.open(IRIS)).save(folder / "prepared.json")
+    features = [batch["features"].numpy().copy() for batch in ringfeed.open(IRIS, prepared=folder / "prepared.json")]
+    assert abs(np.concatenate(features).mean()) < 1e-6
+
+
+def prepare(folder: Path) -> None:
+    # What `ringfeed fit` reads from a file; a loader only looks whether it makes sense.
+    recipe = {"columns": {"petal_length": {"number": {}}}}
+    with pytest.raises(ringfeed.ConfigError, match="prepared"):
+        ringfeed.open(IRIS, prepare=recipe)
+
+
+def mix(folder: Path) -> None:
+    few = table(folder, ["x", *map(str, range(10))], "few.csv")
+    many = table(folder, ["x", *map(str, range(100, 140))], "many.csv")
+    settings: dict[str, Any] = {"fields": {"x": Numbers("f32")}, "samples_per_epoch": 160, "batch_size": 40}
+    loader = ringfeed.mix({str(few): 0.75, str(many): 0.25}, seed=5, **settings)
+    drawn = Counter(value for batch in loader for value in batch["x"].tolist())
+    assert drawn == {**dict.fromkeys(range(10), 12), **dict.fromkeys(range(100, 140), 1)}
+    both = [{"format": "csv", "path": few}, {"format": "csv", "path": many}]
+    other = ringfeed.Loader(sources=both, mix=[0.75, 0.25], shuffle=5, **settings)
+    assert ids(other) == ids(ringfeed.mix([(few, 3), (many, 1)], seed=5, **settings))
+    parts = [ids(ringfeed.mix([(few, 3), (many, 1)], seed=5, shard=(rank, 4), **settings)) for rank in range(4)]
+    assert sorted(sum(parts, [])) == sorted(ids(other))
+    with pytest.raises(ringfeed.ConfigError, match="mix: 1 weights for 2 sources"):
+        ringfeed.Loader(sources=both, mix=[1], fields={"x": Numbers("f32")})
+
+
+def batch_size(folder: Path) -> None:
+    assert [batch.size for batch in iris(batch_size=40)] == [40, 40, 40, 30]
+
+
+def shuffle(folder: Path) -> None:
+    assert ids(iris(shuffle=1)) != ids(iris(shuffle=2)) and sorted(ids(iris(shuffle=1))) == ids(iris())
+    assert ids(iris(shuffle={"seed": 1, "blocks": 2})) == ids(iris(shuffle=1, shuffle_blocks=2))
+
+
+def shuffle_blocks(folder: Path) -> None:
+    loader = ringfeed.open(table(folder, ["x", *map(str, range(5000))]), shuffle=1, shuffle_blocks=1, batch_size=100)
+    first = ids(loader)[:500]
+    assert max(first) - min(first) < 1024 and first != sorted(first)
+
+
+def split(folder: Path) -> None:
+    def part(name: str) -> set[int]:
+        return set(ids(iris(split={"train": 0.5, "validation": 0.25, "test": 0.25, "seed": 3, "part": name})))
+
+    train, validation, test = part("train"), part("validation"), part("test")
+    assert len(train | validation | test) == len(train) + len(validation) + len(test) == 150 and len(train) > 50
+
+
+def folds(folder: Path) -> None:
+    held = [set(ids(iris(folds={"fold": fold, "count": 3, "held_out": True}))) for fold in range(3)]
+    assert sum(map(len, held)) == len(set().union(*held)) == 150
+    assert set(ids(iris(folds={"fold": 0, "count": 3}))) == held[1] | held[2]
+
+
+def filter_(folder: Path) -> None:
+    assert species(iris(filter="species != 'setosa' and petal_length >= 1.5")) == {"versicolor": 50, "virginica": 50}
+
+
+def stratify(folder: Path) -> None:
+    part = {"train": 0.8, "test": 0.2, "part": "test"}
+    assert set(species(iris(split=part, stratify="species")).values()) == {10}
+
+
+def group(folder: Path) -> None:
+    rows = ["x,who", *(f"{at},p{at // 5}" for at in range(100))]
+    path = table(folder, rows)
+    halves = [
+        set(
+            sample // 5
+            for sample in ids(ringfeed.open(path, split={"train": 0.5, "test": 0.5, "part": part}, group="who"))
+        )
+        for part in ("train", "test")
+    ]
+    assert not halves[0] & halves[1] and halves[0] | halves[1] == set(range(20))
+
+
+def class_balanced(folder: Path) -> None:
+    path = table(folder, ["x,kind", *(f"{at},{'rare' if at < 10 else 'common'}" for at in range(200))])
+    loader = ringfeed.open(
+        path, fields={"kind": Class()}, class_balanced=True, shuffle=1, samples_per_epoch=2000, batch_size=100
+    )
+    drawn = Counter(code for batch in loader for code in batch["kind"].tolist())
+    assert 850 < drawn[0] < 1150
+
+
+def bucket(folder: Path) -> None:
+    path = folder / "t.jsonl"
+    path.write_text("".join(json.dumps({"ids": list(range(1 + at % 40))}) + "\n" for at in range(200)))
+    loader = ringfeed.open(
+        path,
+        fields={"ids": Numbers("i64", from_="ids")},
+        bucket={"by": "ids", "bounds": [10, 20, 40], "tokens_per_batch": 200},
+        shuffle=1,
+    )
+    shapes = [batch["ids"].shape for batch in loader]
+    assert sum(rows for rows, _ in shapes) == 200 and all(rows * width <= 200 for rows, width in shapes)
+    assert {width for _, width in shapes} != {40}
+
+
+def samples_per_epoch(folder: Path) -> None:
+    loader = iris(samples_per_epoch=60, shuffle=1)
+    seen = [ids(loader) for _ in range(5)]
+    assert [len(epoch) for epoch in seen] == [60] * 5 and set(Counter(sum(seen, [])).values()) == {2}
+
+
+def shard(folder: Path) -> None:
+    parts = [ids(iris(shard={"index": rank, "count": 3}, shuffle=1)) for rank in range(3)]
+    assert sorted(sum(parts, [])) == list(range(150))
+
+
+def remainder(folder: Path) -> None:
+    def of(rank: int, **settings: Any) -> int:
+        return len(ids(iris(shard=(rank, 4), **settings)))
+
+    assert [of(rank) for rank in range(4)] == [38] * 4 and [of(rank, remainder="drop") for rank in range(4)] == [37] * 4
+
+
+def last_batch(folder: Path) -> None:
+    sizes = {how: [batch.size for batch in iris(batch_size=100, last_batch=how)] for how in ("keep", "drop", "pad")}
+    assert sizes == {"keep": [100, 50], "drop": [100], "pad": [100, 100]}
+
+
+def bad_records(folder: Path) -> None:
+    with pytest.raises(ringfeed.DataError):
+        list(bad_rows(folder))
+    (batch,) = list(bad_rows(folder, bad_records="skip"))
+    assert batch["y"].tolist() == [1, 3, 4] and batch.bad_records == 1
+    (batch,) = list(bad_rows(folder, bad_records="replace"))
+    assert batch.size == 4 and batch.bad_records == 1
+    with pytest.raises(ringfeed.TooManyBadError):
+        list(bad_rows(folder, bad_records={"skip": {"share": 0.1, "count": 0}}))
+
+
+def normalise(folder: Path) -> None:
+    plain, scaled = (
+        next(iter(iris(normalise=how)))["sizes"].numpy()
+        for how in ({}, {"sizes": {"kind": "standardise", "axis": None, "mean": [1.0], "deviation": [0.5]}})
+    )
+    np.testing.assert_allclose(scaled, (plain - 1) / 0.5, rtol=1e-6)
+
+
+def augment(folder: Path) -> None:
+    plain, noisy = (
+        next(iter(iris(augment=how)))["sizes"].numpy() for how in ({}, {"sizes": [{"kind": "noise", "deviation": 0.1}]})
+    )
+    assert 0.05 < (noisy - plain).std() < 0.2
+
+
+def transforms(folder: Path) -> None:
+    plain, logs = (
+        next(iter(iris(transforms=how)))["sizes"].numpy() for how in ([], [{"kind": "log1p", "tensor": "sizes"}])
+    )
+    np.testing.assert_allclose(logs, np.log1p(plain), rtol=1e-5)
+
+
+def workers(folder: Path) -> None:
+    assert iris(workers=3).stats()["workers"]["threads"] == 3
+
+
+def worker_cores(folder: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    assert ids(iris(worker_cores=[core])) == list(range(150))
+    with pytest.raises(ringfeed.ConfigError, match="worker_cores"):
+        iris(worker_cores=["first"])
+
+
+def worker_nice(folder: Path) -> None:
+    loader = iris(worker_nice=3)
+    loop = iter(loader)
+    next(loop)
+    nices = [os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in os.listdir("/proc/self/task")]
+    assert 3 in nices and 150 - 32 == sum(batch.size for batch in loop)
+
+
+def worker_share(folder: Path) -> None:
+    assert ids(iris(worker_share=0.5)) == list(range(150))
+    with pytest.raises(ringfeed.ConfigError, match="worker_share"):
+        iris(worker_share=2)
+
+
+def prefetch(folder: Path) -> None:
+    assert iris(prefetch=7).stats()["queue"]["prefetch"] == 7
+
+
+def across_epochs(folder: Path) -> None:
+    for across in (False, True):
+        loader = iris(across_epochs=across, shuffle=1, batch_size=50)
+        assert [len(ids(loader)) for _ in range(2)] == [150, 150] and loader.plan()["across_epochs"] is across
+
+
+def fetch_limit(folder: Path) -> None:
+    loader = iris(fetch_limit={"time_ms": 60_000, "replacements": 1})
+    assert len(ids(loader)) == 150 and loader.plan()["fetch_limit"] == {"time_ms": 60_000, "replacements": 1}
+    with pytest.raises(ringfeed.ConfigError, match="fetch_limit"):
+        iris(fetch_limit={"time_ms": 0, "replacements": 1})
+
+
+def shield(folder: Path) -> None:
+    loader = iris(shield=True, shuffle=1)
+    assert ids(loader) == ids(iris(shuffle=1)) and loader.plan()["workers"] == 0
+
+
+def trace(folder: Path) -> None:
+    loader = iris(trace=folder / "trace.json")
+    assert len(ids(loader)) == 150
+    loader.close()
+    assert json.loads((folder / "trace.json").read_text())
+
+
+def windows(folder: Path) -> None:
+    path = table(folder, ["x", *map(str, range(20))])
+    fields = {
+        "before": {"from": "x", "numbers": "f32"},
+        "after": {"from": "x", "numbers": "f32", "role": "label"},
+    }
+    loader = ringfeed.open(path, fields=fields, windows={"length": 4, "horizon": 2}, batch_size=15)
+    batch = next(iter(loader))
+    assert batch["before"].tolist()[3] == [3, 4, 5, 6] and batch["after"].tolist()[3] == [7, 8]
+
+
+def metrics(folder: Path) -> None:
+    # Served by a feature of the library, which the package may have been built without.
+    with pytest.raises(ringfeed.ConfigError, match="metrics"):
+        iris(metrics="nowhere")
+
+
+def memory(folder: Path) -> None:
+    with pytest.raises(ringfeed.ConfigError, match="budget_bytes"):
+        iris(memory={"budget_byte": 1})
+
+
+def memory_budget_bytes(folder: Path) -> None:
+    with pytest.raises(ringfeed.BudgetError):
+        list(iris(memory={"budget_bytes": 4096}))
+
+
+def memory_overflow(folder: Path) -> None:
+    # No slot may hold more than its share of the budget; what does not fit comes from ordinary memory.
+    small = {"budget_bytes": 60_000, "overflow": "spill"}
+    assert len(ids(iris(memory=small, batch_size=150, prefetch=4, hold=0))) == 150
+    with pytest.raises(ringfeed.ConfigError, match="overflow"):
+        iris(memory={"overflow": "wait"})
+
+
+def memory_kind(folder: Path) -> None:
+    kinds = {"temp_file": {"limit_bytes": 1 << 20, "folder": str(folder)}}
+    assert ids(iris(memory={"kind": kinds})) == list(range(150))
+    with pytest.warns(ringfeed.HoldWarning, match="page-locked"):
+        assert ids(iris(memory={"kind": {"page_locked": {"device": "host"}}})) == list(range(150))
+
+
+def memory_lease_wait_ms(folder: Path) -> None:
+    loader = iris(memory={"lease_wait_ms": 1}, batch_size=10, hold=0, on_hold="error")
+    with pytest.raises(ringfeed.ExhaustedError):
+        list(loader)
+
+
+def memory_close_wait_ms(folder: Path) -> None:
+    with iris(memory={"close_wait_ms": 60_000}) as loader:
+        next(iter(loader))
+
+
+TESTS: dict[str, Callable[[Path], None]] = {
+    "sources": sources,
+    "shorter": sources,
+    "source": source,
+    "fields": fields,
+    "prepared": prepared,
+    "prepare": prepare,
+    "mix": mix,
+    "batch_size": batch_size,
+    "shuffle": shuffle,
+    "shuffle_blocks": shuffle_blocks,
+    "split": split,
+    "folds": folds,
+    "filter": filter_,
+    "stratify": stratify,
+    "group": group,
+    "class_balanced": class_balanced,
+    "bucket": bucket,
+    "samples_per_epoch": samples_per_epoch,
+    "shard": shard,
+    "remainder": remainder,
+    "last_batch": last_batch,
+    "bad_records": bad_records,
+    "normalise": normalise,
+    "augment": augment,
+    "transforms": transforms,
+    "workers": workers,
+    "worker_cores": worker_cores,
+    "worker_nice": worker_nice,
+    "worker_share": worker_share,
+    "prefetch": prefetch,
+    "across_epochs": across_epochs,
+    "fetch_limit": fetch_limit,
+    "shield": shield,
+    "trace": trace,
+    "windows": windows,
+    "metrics": metrics,
+    "memory": memory,
+    "memory.budget_bytes": memory_budget_bytes,
+    "memory.overflow": memory_overflow,
+    "memory.kind": memory_kind,
+    "memory.lease_wait_ms": memory_lease_wait_ms,
+    "memory.close_wait_ms": memory_close_wait_ms,
+}
+
+
+def test_each_setting_has_a_test() -> None:
+    assert sorted(TESTS) == sorted(_ringfeed.setting_names())
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_setting_does_what_its_name_says(name: str, tmp_path: Path) -> None:
+    TESTS[name](tmp_path)

@@ -1,0 +1,67 @@
+"""What is shown of runs: reports, tables of bad samples, and bars."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ringfeed
+
+Make = Callable[..., ringfeed.Loader]
+
+
+def test_a_report_is_a_page_data_and_part_of_a_notebook(numbers: Make, tmp_path: Path) -> None:
+    loader = numbers(shuffle=3)
+    assert sum(batch.size for batch in loader) == 100
+    report = loader.report(learning_rate=0.1, note="<i>")
+    report.save(tmp_path / "run.html")
+    report.save(tmp_path / "run.json")
+    page, data = (tmp_path / "run.html").read_text(), json.loads((tmp_path / "run.json").read_text())
+    assert page == report.html() and "<script" not in page
+    assert "learning_rate" in page and "&lt;i&gt;" in page and "<i>" not in page
+    assert data == report.data() and data["stats"]["trainer"] and data["about"]["learning_rate"] == "0.1"
+    assert json.loads(data["about"]["settings"])["shuffle"] == 3 and report.verdict in repr(report)
+    frame = report._repr_html_()
+    assert frame.startswith("<iframe") and html.unescape(frame.split('srcdoc="')[1].split('"></iframe>')[0]) == page
+    with pytest.raises(ringfeed.ConfigError, match="html"):
+        report.save(tmp_path / "run.pdf")
+
+
+def test_a_notebook_shows_which_samples_are_bad(tmp_path: Path) -> None:
+    rows = "".join(f"{at},{'<i>' if at % 2 else at}\n" for at in range(60))
+    (tmp_path / "t.csv").write_text(f"x,y\n{rows}")
+    report = ringfeed.open(tmp_path / "t.csv", fields={"y": ringfeed.Numbers("f32")}).verify()
+    page = report._repr_html_()
+    assert "60 samples, 30 of them bad" in page and "&lt;i&gt;" in page and "<i>" not in page and "10 more" in page
+
+
+def test_a_bar_counts_batches(numbers: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tqdm")
+    for loops, batches in ((numbers(), 10), (numbers().numpy(), 10), (range(7), 7)):
+        shown = io.StringIO()
+        progress = ringfeed.progress(loops, file=shown, desc="epoch", ascii=True)  # type: ignore[arg-type]
+        assert len(progress) == batches and sum(1 for _ in progress) == batches
+        last = shown.getvalue().split("\r")[-1]
+        assert (
+            last.startswith("epoch: 100%") and f"{batches}/{batches}" in last and ("waited" in last) == (batches == 10)
+        )
+    report = numbers().verify(on_progress="bar")
+    assert report["samples"] == 100
+    # Without tqdm the loops are as they are.
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    loader = numbers()
+    assert [batch.size for batch in ringfeed.progress(loader)] == [10] * 10
+    assert numbers().verify(on_progress="bar")["samples"] == 100
+
+
+def test_a_bar_over_a_stream_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tqdm")
+    shown = io.StringIO()
+    loader = ringfeed.from_iterable(lambda: range(25), names=["x"], batch_size=10)
+    assert sum(1 for _ in ringfeed.progress(loader, file=shown)) == 3 and "3batch" in shown.getvalue()

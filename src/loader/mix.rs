@@ -1,0 +1,110 @@
+//! Sources of which samples are drawn in proportion to weights, as one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::order::Subset;
+use crate::read::{Concat, RecordReader, SourceConfig};
+
+use super::Loader;
+use super::config::LoaderConfig;
+
+/// What is read: readers whose tensors stand side by side, and which of their samples are of which source, where sources are mixed.
+pub(super) struct Readers {
+    pub(super) all: Vec<Arc<dyn RecordReader>>,
+    pub(super) parts: Vec<Range<u64>>,
+}
+
+impl Loader {
+    /// Mixes the samples of all sources in proportion to weights, one for each source, instead of reading them side by side:
+    /// [`ReaderSource::mix`](crate::ReaderSource::mix) says how. All sources give the same tensors, by one list of fields; where
+    /// names of classes are found in the data, name them in the field. Filters, splits and folds choose from each source. An epoch
+    /// has as many samples as there are, unless [`samples_per_epoch`](Self::samples_per_epoch) says otherwise; each source is gone
+    /// through across epochs.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    /// use ringfeed::formats::{Csv, SourceConfig};
+    ///
+    /// let web = Loader::csv("fixtures/iris.csv").and(SourceConfig::new(Csv, "fixtures/iris.csv", Default::default()));
+    /// let mut train = web.mix([0.7, 0.3]).samples_per_epoch(1000).shuffle(42).build()?;
+    /// let ids: Vec<u64> = train.by_ref().flatten().flat_map(|batch| batch.sample_ids().to_vec()).collect();
+    /// assert_eq!((ids.len(), ids.iter().filter(|id| **id < 150).count()), (1000, 700));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn mix(mut self, weights: impl IntoIterator<Item = f64>) -> Self {
+        self.config.mix = weights.into_iter().collect();
+        self
+    }
+
+    /// Opens sources: side by side, or one after another where they are mixed.
+    pub(super) fn open_all(&self, sources: &[SourceConfig], budget: &MemoryBudget) -> Result<Readers> {
+        let mut opened = Vec::new();
+        for source in sources {
+            opened.push(source.open(&self.files, budget)?);
+        }
+        if self.config.mix.is_empty() {
+            return Ok(Readers { all: opened.concat(), parts: Vec::new() });
+        }
+        let count = opened.iter().map(Vec::len).min().unwrap_or(0);
+        let mut all: Vec<Concat> = Vec::new();
+        for nth in 0..count {
+            let mut readers = opened.iter().map(|readers| readers[nth].clone());
+            let first = readers.next().map(Concat::new);
+            all.extend(first.map(|first| readers.try_fold(first, Concat::and)).transpose()?);
+        }
+        let parts = parts_of(opened.iter().map(|readers| readers.first().map_or(0, RecordReader::len)));
+        for (source, (part, readers)) in parts.iter().zip(&opened).enumerate() {
+            if readers.len() != count || readers.iter().any(|reader| reader.len() != part.end - part.start) {
+                let message = "sources that are mixed give the same tensors, each for all of its records";
+                return Err(Error::new(ErrorKind::Schema, message).at_path(sources[source].path()));
+            }
+        }
+        let all = all.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect();
+        Ok(Readers { all, parts })
+    }
+
+    /// Each source's samples that were chosen, with its weight.
+    pub(super) fn mixed(&self, parts: &[Range<u64>], chosen: Option<&Subset>) -> Vec<(Subset, f64)> {
+        let of = |part: &Range<u64>| match chosen {
+            Some(chosen) => chosen.filter(|sample| part.contains(&sample)),
+            None => Subset::range(part.clone()),
+        };
+        parts.iter().map(of).zip(self.config.mix.iter().copied()).collect()
+    }
+}
+
+/// The records of sources that have so many, one after another.
+pub(super) fn parts_of(records: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    let ends = records.scan(0u64, |end, records| {
+        let start = *end;
+        *end = end.saturating_add(records);
+        Some(start..*end)
+    });
+    ends.collect()
+}
+
+impl LoaderConfig {
+    /// What is wrong with the weights.
+    pub(super) fn mix_fault(&self) -> Option<String> {
+        if self.mix.is_empty() {
+            return None;
+        }
+        let sources = self.sources.len() + usize::from(self.source.is_some());
+        if self.mix.len() != sources {
+            return Some(format!("mix: {} weights for {sources} sources; each has one", self.mix.len()));
+        }
+        if let Some(weight) = self.mix.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
+            return Some(format!("mix: a weight of {weight}; weights are finite and not negative"));
+        }
+        if self.mix.iter().all(|weight| *weight == 0.0) {
+            return Some("mix: all weights are 0; there is nothing to mix".to_owned());
+        }
+        let is_drawn = self.class_balanced || self.bucket.is_some() || self.shuffle_blocks.is_some();
+        let is_drawn = is_drawn || self.windows.is_some();
+        is_drawn.then(|| "mix: does not go together with class_balanced, bucket, windows or shuffle_blocks".to_owned())
+    }
+}
