@@ -11,7 +11,7 @@ from pathlib import Path
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
-def run(code: str, *, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(code: str, *, check: bool = True, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Runs a program in a process of its own, with the fixtures' folder as ``FIXTURES``."""
     program = f"import os, sys\nFIXTURES = {os.fspath(FIXTURES)!r}\n{code}"
     done = subprocess.run(

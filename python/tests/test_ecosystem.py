@@ -141,3 +141,41 @@ def test_batches_that_are_accumulated_are_whole(numbers: Make) -> None:
         kept = [batch.numpy() for batch in itertools.islice(loop, 4)]
         np.testing.assert_array_equal(np.concatenate([arrays["y"] for arrays in kept]), np.arange(first, first + 40))
     assert loader.stats()["copied"] == 0
+
+
+def test_the_trainer_of_hugging_face_fits(numbers: Make, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+            self.seen: list[int] = []
+
+        def forward(self, x: Any, y: Any) -> Any:
+            if self.training:
+                self.seen += y.tolist()
+            return {"loss": self.layer(x).square().mean() * 1e-6}
+
+    class Trainer(transformers.Trainer):  # type: ignore[misc, name-defined]
+        def get_train_dataloader(self) -> Any:
+            return numbers(shuffle=3, hold=8).torch("dict")
+
+    options = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), num_train_epochs=2, gradient_accumulation_steps=4, remove_unused_columns=False, **options
+    )
+    model = Model()
+    Trainer(model, arguments).train()
+    loader = numbers(shuffle=3)
+    assert model.seen == [value for _ in range(2) for value in worker_values(loader)]
+
+
+def test_a_data_set_of_torch_is_a_source() -> None:
+    torch = pytest.importorskip("torch")
+    data = torch.utils.data.TensorDataset(torch.arange(200.0).reshape(100, 2), torch.arange(100))
+    loader = ringfeed.from_reader(data, names=["x", "y"], batch_size=10, shuffle=3)
+    seen = [(x.clone(), y.clone()) for x, y in loader.torch()]
+    assert sorted(int(value) for _, y in seen for value in y) == list(range(100)) and len(seen) == 10
+    assert all(x.tolist() == [[2 * value, 2 * value + 1] for value in y.tolist()] for x, y in seen)
