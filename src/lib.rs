@@ -57,6 +57,12 @@ pub mod images {
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }
 
+/// Sound in files: which part of it is taken, and how it becomes numbers.
+pub mod audio {
+    pub use crate::decode::{AudioCrop, AudioOptions};
+    pub use crate::read::audio::{AudioFiles, AudioFolderOptions};
+}
+
 /// Samples in tar archives, as WebDataset packs them.
 pub mod tar {
     pub use crate::read::tar::{ClassBy, TarField, TarOptions, TarReader};
@@ -96,7 +102,8 @@ pub mod sequences {
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{
-        Array, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokenizer, Tokens,
+        Array, Audio, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokenizer,
+        Tokens,
     };
 }
 
@@ -116,6 +123,7 @@ pub mod inspect {
 /// Formats: those that are known, and what one of your own implements.
 pub mod formats {
     pub use crate::read::TextLines;
+    pub use crate::read::audio::AudioFolder;
     pub use crate::read::csv::Csv;
     pub use crate::read::format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
     pub use crate::read::idx::Idx;

@@ -11,6 +11,7 @@ use common::{MAPPED, Waves};
 use ringfeed::arrays::{
     ArraySetOptions, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType,
 };
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
 use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
 use ringfeed::field::{self, Field};
 use ringfeed::formats::Safetensors;
@@ -244,6 +245,50 @@ fn tar_archives_allocate_nothing_per_batch() {
             ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
         });
     }
+}
+
+#[test]
+fn sounds_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..300u32 {
+        let samples: Vec<u8> = (0..2000 + n).flat_map(|i| (i as i16).to_le_bytes()).collect();
+        let len = samples.len() as u32;
+        let format = [16, 0, 0, 0, 1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x80, 0x3e, 0, 0, 2, 0, 16, 0];
+        let (riff, data) = ((len + 36).to_le_bytes(), len.to_le_bytes());
+        let wav = [b"RIFF", riff.as_slice(), b"WAVEfmt ", &format, b"data", &data, &samples].concat();
+        std::fs::write(folder.path().join(format!("{n:03}.wav")), wav).unwrap();
+    }
+    for rate in [8000, 11_025] {
+        assert_none("sounds", || {
+            let options = AudioFolderOptions {
+                rate: Some(rate),
+                length: Some(1000),
+                crop: Some(AudioCrop::Random),
+                ..AudioFolderOptions::default()
+            };
+            let reader =
+                AudioFiles::open(&Files::local(), folder.path(), &options, &MemoryBudget::unlimited()).unwrap();
+            ReaderSource::new(reader).batch_size(3).shuffle(1)
+        });
+    }
+}
+
+#[cfg(feature = "audio")]
+#[test]
+fn spectrograms_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let workspace = || Workspace::builder().workers(2).build().unwrap();
+    let source = || {
+        let sounds = MemoryReader::new("audio", Role::Feature, &[500], vec![0.25f32; 500 * 200]).unwrap();
+        let list = Transforms::new().with(ringfeed::transform::log_mel("audio", 8000));
+        Transformed::new(ReaderSource::new(sounds).batch_size(2).shuffle(1), list)
+    };
+    let mut ahead = AsyncDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut ahead), "asynchronous");
+    drop(ahead);
+    let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut shielded), "shielded");
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn what_a_source_does_not_have_is_said() {
     let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { image = [8, 8], agument = [] }\n");
     assert!(found.contains("loader.toml:4:") && found.contains("augment"), "{found}");
     let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { from = \"x\" }\n");
-    assert!(found.contains("says not exactly one of what it becomes: image, index_map, class"), "{found}");
+    assert!(found.contains("says not exactly one of what it becomes: image, index_map, audio, class"), "{found}");
     let found = settings("[source]\npath = \"train\"\n[fields]\nlabel = \"clas\"\n");
     assert!(found.contains("loader.toml:4:") && found.contains("\"class\""), "{found}");
 }

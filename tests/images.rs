@@ -124,7 +124,7 @@ fn parts_of_a_data_set_are_no_classes() {
     let above = folder_of(&["photos/cat/1.png", "photos/dog/2.png"]);
     let error = ImageFolder::detect(above.path(), &options).err().unwrap();
     let expected = format!(
-        "the only class would be \"photos\", whose images lie in 2 folders, such as [\"cat\", \"dog\"]; if these are \
+        "the only class would be \"photos\", whose files lie in 2 folders, such as [\"cat\", \"dog\"]; if these are \
                             the classes, name {:?}",
         above.path().join("photos")
     );

@@ -70,7 +70,19 @@ impl Report for Inspection {
                 );
                 line("channel means", format!("{}, {}, {}", figure(*red), figure(*green), figure(*blue)));
             }
-            Details::Images { formats, ignored, .. } => {
+            Details::Audio { rate, channels, frames } => {
+                let seconds = *frames as f64 / f64::from(*rate);
+                line(
+                    "sound",
+                    format!(
+                        "{} frames a second, {channels} channels, {}",
+                        count(u64::from(*rate)),
+                        things(*frames, "frame")
+                    ),
+                );
+                line("seconds", figure(seconds));
+            }
+            Details::Files { formats, ignored, .. } => {
                 let formats: Vec<_> = formats.iter().map(|f| format!("{} {}", count(f.count), f.format)).collect();
                 line("files", format!("{}; {} ignored", formats.join(", "), count(ignored.count)));
             }
@@ -86,7 +98,7 @@ impl Report for Inspection {
         }
         let ignored = match &self.details {
             Details::Table { ignored, .. } => ignored.as_ref(),
-            Details::Arrays { ignored, .. } | Details::Images { ignored, .. } => Some(ignored),
+            Details::Arrays { ignored, .. } | Details::Files { ignored, .. } => Some(ignored),
             Details::Archives { files, .. } => Some(files),
             _ => None,
         };
@@ -95,7 +107,7 @@ impl Report for Inspection {
         }
         text += "\n";
         text += &field_table(self).render(width);
-        if let Details::Images { classes, .. } | Details::Archives { classes, .. } = &self.details
+        if let Details::Files { classes, .. } | Details::Archives { classes, .. } = &self.details
             && !classes.is_empty()
         {
             text += "\n";

@@ -44,7 +44,7 @@ from ._loader import Loader, Report, from_iterable, from_reader, from_table, ins
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
 from ._transform import Map
-from .fields import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
+from .fields import Array, Audio, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
 from .prepare import Prepared, Recipe
 
 Mapping.register(Batch)
@@ -52,6 +52,7 @@ Mapping.register(Batch)
 __all__ = [
     "Array",
     "Batch",
+    "Audio",
     "Boxes",
     "BudgetError",
     "Category",

@@ -104,6 +104,32 @@ class IndexMap(Field):
 
 
 @dataclass(init=False)
+class Audio(Field):
+    """A sound at ``rate`` frames a second: f32 ``[length]`` from -1 to 1, the mean of its channels, or
+    ``[channels, length]``; and a mask of those frames that are sound, called the same with ``_mask`` behind.
+
+    Without ``length``, sounds are as long as the longest of their batch. ``crop`` says which part of a longer one is
+    taken: ``"random"``, ``"centre"`` or ``"start"``; without it, that makes a bad record.
+    """
+
+    def __init__(
+        self,
+        rate: int,
+        *,
+        length: int | None = None,
+        crop: str | None = None,
+        channels: int | None = None,
+        dtype: str | None = None,
+        geometry: str | None = None,
+        from_: _From = None,
+        file: bool = False,
+        role: str | None = None,
+    ) -> None:
+        self.table = {"audio": rate, "length": length, "crop": crop, "channels": channels, "dtype": dtype}
+        self.table |= {"geometry": geometry, "from": from_, "file": file, "role": role}
+
+
+@dataclass(init=False)
 class Class(Field):
     """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are
     listed."""

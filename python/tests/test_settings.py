@@ -12,7 +12,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Array, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
+from ringfeed import Array, Audio, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
 
 IRIS = FIXTURES / "iris-species.csv"
 
@@ -110,6 +110,7 @@ def test_workers_and_batches_ahead_may_be_found() -> None:
 def test_fields_are_short_for_tables() -> None:
     pairs: list[tuple[Field, object]] = [
         (Image(8, 9), {"image": [8, 9]}),
+        (Audio(16_000, length=99, crop="random"), {"audio": 16_000, "length": 99, "crop": "random"}),
         (
             Image(8, 9, augment=["horizontal_flip"], dtype="u8", order="nhwc", from_="jpg", geometry="g"),
             {

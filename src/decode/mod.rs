@@ -1,5 +1,6 @@
 //! From raw values to the numbers of a batch.
 
+pub(crate) mod audio;
 mod decimal;
 mod fused;
 mod halves;
@@ -12,6 +13,7 @@ pub(crate) use fused::{map_in_place, scale_all};
 pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
 pub(crate) use image::{Rows, named_operations, write_rounded};
 
+pub use audio::{AudioCrop, AudioOptions};
 pub use image::{
     AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
     LearnedPolicy, PixelOrder, ResizeFilter,

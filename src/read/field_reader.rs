@@ -178,7 +178,17 @@ impl FieldReader {
         for (at, (name, field)) in fields.iter().enumerate().filter(|(_, (_, field))| field.is_file) {
             let listed = listed(&mut *container, name, field, files, budget)?;
             let own = [(name.clone(), Field { is_file: false, from: vec![ColumnRef::Position(0)], ..field.clone() })];
-            readers.push((at, Arc::new(Self::new(listed, &own, budget)?)));
+            readers.push((
+                at,
+                match &field.codec {
+                    // It reads no more of a file than is wanted.
+                    Codec::Audio(audio) => {
+                        let options = audio.options();
+                        Arc::new(listed.into_sounds(options, (name, field.role_or_default()), budget)?)
+                    }
+                    _ => Arc::new(Self::new(listed, &own, budget)?),
+                },
+            ));
         }
         let own: Vec<_> = fields.iter().filter(|(_, field)| !field.is_file).cloned().collect();
         if let Some(first) = fields.iter().position(|(_, field)| !field.is_file) {

@@ -14,11 +14,12 @@ const TABLE: &str = "write it as CSV, or as NPY if it holds numbers alone (panda
 const UNPACK: &str = "unpack it, and name what was in it";
 const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed its records from an iterator of your own";
 const TENSORS: &str = "save its arrays as NPY";
-const MEDIA: &str = "Ringfeed reads images, but neither sound nor film: write what is to be learnt from as NPY";
+const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis), but no film: write what is to be learnt from as one of \
+                     these, or as NPY";
 const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
 
 /// Beginning, whether text may begin so too, what it is, and what to do.
-const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
+const BEGINNINGS: [(&[u8], bool, &str, &str); 18] = [
     (b"PAR1", true, "a Parquet file", TABLE),
     (b"ARROW1", true, "an Arrow file", TABLE),
     (b"FEA1", true, "a Feather file", TABLE),
@@ -37,9 +38,6 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 21] = [
     (b"\x80\x04", false, "a Python pickle", TENSORS),
     (b"\x80\x05", false, "a Python pickle", TENSORS),
     (b"%PDF-", false, "a PDF document", TEXT),
-    (b"fLaC", true, "a sound file", MEDIA),
-    (b"OggS", true, "a sound file", MEDIA),
-    (b"ID3", true, "a sound file", MEDIA),
 ];
 
 /// Endings of names, separated by blanks, what they say that a file is, and what to do.
@@ -61,7 +59,7 @@ const NAMES: [(&str, &str, &str); 14] = [
         "name the data, or `plan`, `verify --config` or `bench --config` it",
     ),
     ("md rst tex pdf log py rs c h cpp js sh", "text that is no table", TEXT),
-    ("wav flac mp3 ogg mp4 avi mov mkv webm", "a sound or video file", MEDIA),
+    ("m4a aac opus aiff wma mp4 avi mov mkv webm", "a sound or video file", MEDIA),
 ];
 
 /// How many lines tell what a text is.
@@ -74,7 +72,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     if let Some((.., what, advice)) = BEGINNINGS.iter().find(begins) {
         return Some(Foreign { what, advice });
     }
-    if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WAVE") || head.get(4..8) == Some(b"ftyp") {
+    if head.get(4..8) == Some(b"ftyp") {
         return Some(Foreign { what: "a sound or video file", advice: MEDIA });
     }
     if head.starts_with(b"version https://git-lfs.github.com/") {

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::decode::AudioOptions;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
+use crate::schema::Role;
 use crate::storage::{Files, Needs};
 
+use super::audio::AudioFiles;
 use super::container::{Container, FieldInfo, FieldKind, Visit};
-use super::images::PathList;
+use super::folder::PathList;
 use super::{ColumnRef, Fingerprint, Scratch, Value};
 
 /// A longer file is refused.
@@ -68,6 +71,18 @@ impl ListedFiles {
         }
         self.first = self.files.number_files(records);
         Ok(())
+    }
+
+    /// A reader of the same files as sound.
+    pub(super) fn into_sounds(
+        self,
+        options: &AudioOptions,
+        tensor: (&str, Role),
+        budget: &MemoryBudget,
+    ) -> Result<AudioFiles> {
+        let Self { files, paths, reservation, .. } = self;
+        drop(reservation);
+        AudioFiles::of_list(paths, &files, options, tensor, budget).map_err(|error| error.at_column(tensor.0))
     }
 
     fn path(&self, record: u64) -> PathBuf {

@@ -7,6 +7,7 @@
 pub(crate) mod arrays;
 #[cfg(feature = "parquet")]
 pub(crate) mod arrow;
+pub(crate) mod audio;
 mod codec;
 #[cfg(feature = "parquet")]
 pub(crate) mod columns;
@@ -18,6 +19,7 @@ mod dealt;
 mod field_reader;
 pub(crate) mod fields;
 pub(crate) mod fixed;
+mod folder;
 mod foreign;
 pub(crate) mod format;
 pub(crate) mod idx;
@@ -69,6 +71,7 @@ pub use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
+pub(crate) use audio::AudioFolder;
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};

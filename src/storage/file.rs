@@ -8,6 +8,8 @@ use crate::counters::BytesRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{check_ordinary, open_unseen};
 
+use super::input::read_exact_at;
+
 /// Files up to here are read without asking for their length first: for them, a call to the system is a fifth of the cost.
 const SMALL: usize = 8 << 10;
 
@@ -51,6 +53,37 @@ pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wante
     let rest = fill(&mut file, &mut buffer[begin..]).map_err(|error| Error::io(path, error))?;
     buffer.truncate(begin + rest);
     Ok(len)
+}
+
+/// A local file that is looked into at a few places, and closed again.
+pub(crate) struct LocalFile {
+    file: File,
+    bytes: u64,
+}
+
+impl LocalFile {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = open_unseen(path)?;
+        let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+        check_ordinary(path, &metadata)?;
+        Ok(Self { file, bytes: metadata.len() })
+    }
+
+    /// Its length, as it was when it was opened.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Fills `into` with the bytes from `at` on; errors come without the path.
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        BytesRead::note(into.len());
+        read_exact_at(&self.file, at, into).map_err(|error| match error.kind() {
+            IoErrorKind::UnexpectedEof => {
+                Error::new(ErrorKind::Io, "the file got shorter while it was read").at_byte(at)
+            }
+            _ => Error::new(ErrorKind::Io, error.to_string()).with_source(error).at_byte(at),
+        })
+    }
 }
 
 /// Reads until the file ends or `into` is full; gives how many bytes those were.

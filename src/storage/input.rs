@@ -330,12 +330,12 @@ pub(super) fn read_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Res
 }
 
 #[cfg(unix)]
-fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+pub(super) fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, into, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> std::io::Result<()> {
+pub(super) fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> std::io::Result<()> {
     while !into.is_empty() {
         let count = std::os::windows::fs::FileExt::seek_read(file, into, offset)?;
         if count == 0 {

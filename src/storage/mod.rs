@@ -30,7 +30,7 @@ pub use ahead::{AheadStats, Needs};
 pub use chunks::ChunkStats;
 #[cfg(feature = "parquet")]
 pub(crate) use chunks::{Chunk, Chunks};
-pub(crate) use file::{check_bytes, read_file};
+pub(crate) use file::{LocalFile, check_bytes, read_file};
 pub use files::Files;
 pub(crate) use folder::{EntryKind, Listed, entries, metadata};
 pub(crate) use gather::Gathered;

@@ -17,8 +17,8 @@ pub use batch::{BatchMut, BatchTransform};
 pub(crate) use chain::{Chain, ChainMemory};
 pub use list::Transforms;
 pub use members::{
-    NumberAugment, Operation, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
-    pad_to_multiple, quantile, remove, scale,
+    LogBase, LogMel, MelScale, NumberAugment, Operation, bins, cast, clip, cutmix, log_mel, log1p, masking, mixup,
+    noise, normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,
 };
 pub use row::{Outputs, Row};
 pub use tensors::Tensors;

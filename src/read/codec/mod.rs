@@ -1,6 +1,7 @@
 //! Codecs: from the values of a field to tensors, whatever container they come from. One file a codec.
 
 mod array;
+mod audio;
 mod contract;
 mod image;
 mod list;
@@ -52,12 +53,18 @@ pub(super) fn make(
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer),
         Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
+        Codec::Audio(audio) => audio::make(name, role, audio, varying),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
         Codec::Outside(codec) => Ok(outside::make(codec, varying)),
     };
     let single = matches!(
         field.codec,
-        Codec::Image(_) | Codec::Class { .. } | Codec::Text { .. } | Codec::Tokenizer(_) | Codec::Array { .. }
+        Codec::Image(_)
+            | Codec::Audio(_)
+            | Codec::Class { .. }
+            | Codec::Text { .. }
+            | Codec::Tokenizer(_)
+            | Codec::Array { .. }
     );
     if single && infos.len() != 1 {
         return Err(Error::new(ErrorKind::Config, "it comes from a single field").at_column(name));

@@ -1,5 +1,6 @@
 //! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
+mod audio;
 mod targets;
 mod tokenizer;
 mod written;
@@ -13,6 +14,7 @@ use crate::schema::Role;
 use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
+pub use audio::Audio;
 pub(crate) use targets::Targets;
 pub use targets::{BoxFormat, Boxes, Keypoints};
 pub use tokenizer::Tokenizer;
@@ -20,7 +22,7 @@ pub(crate) use written::{ByName, by_name};
 
 /// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
 ///
-/// Made by [`Image`], [`Class`], [`Category`], [`Numbers`], [`Text`] and [`Tokenizer`]; [`from`](Field::from) names the field where it is
+/// Made by [`Image`], [`Audio`], [`Class`], [`Category`], [`Numbers`], [`Text`] and [`Tokenizer`]; [`from`](Field::from) names the field where it is
 /// not called as the tensor, and [`file`](Field::file) says that it names a file, whose bytes are meant.
 ///
 /// ```
@@ -85,6 +87,7 @@ impl<C: Into<ColumnRef>> From<Vec<C>> for Origin {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Codec {
     Image(Image),
+    Audio(Audio),
     Class {
         names: Option<Vec<String>>,
         one_hot: bool,
@@ -420,8 +423,10 @@ impl Field {
 
     /// Leaves out what is done at random.
     pub(crate) fn make_plain(&mut self) {
-        if let Codec::Image(Image(options)) = &mut self.codec {
-            options.augment.clear();
+        match &mut self.codec {
+            Codec::Image(Image(options)) => options.augment.clear(),
+            Codec::Audio(audio) => audio.make_plain(),
+            _ => {}
         }
     }
 
@@ -512,7 +517,7 @@ impl From<Text> for Field {
     }
 }
 
-/// Images of one sample each get a geometry of their own, unless they name one.
+/// Images of one sample each get a geometry of their own, unless they name one, and so do sounds.
 pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
     let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
     let mut fields = fields.to_vec();
@@ -520,6 +525,13 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field
         for (name, field) in &mut fields {
             if let Codec::Image(image) = &mut field.codec {
                 image.name_geometry(name);
+            }
+        }
+    }
+    if fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Audio(_))).count() > 1 {
+        for (name, field) in &mut fields {
+            if let Codec::Audio(audio) = &mut field.codec {
+                audio.name_geometry(name);
             }
         }
     }

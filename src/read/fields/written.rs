@@ -6,12 +6,12 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::decode::{CropFit, ImageAugment, ImageColour, PixelOrder, ResizeFilter};
+use crate::decode::{AudioCrop, AudioOptions, CropFit, ImageAugment, ImageColour, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
+use super::{Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -27,6 +27,14 @@ struct Written {
     image: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     index_map: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crop: Option<AudioCrop>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +136,8 @@ enum Origin {
 }
 
 /// What a field may become, as settings call it.
-const CODECS: &str = "image, index_map, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
+const CODECS: &str =
+    "image, index_map, audio, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
 
 impl Written {
     fn field(self) -> Result<Field, String> {
@@ -142,6 +151,7 @@ impl Written {
         let wanted = [
             ("image", self.image.is_some()),
             ("index_map", self.index_map.is_some()),
+            ("audio", self.audio.is_some()),
             ("class", self.class.is_some()),
             ("category", self.category.is_some()),
             ("numbers", self.numbers.is_some()),
@@ -172,6 +182,14 @@ impl Written {
                 options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
                 Codec::Image(Image(options))
             }
+            "audio" => Codec::Audio(Audio::with(AudioOptions {
+                rate: self.audio.filter(|rate| *rate > 0),
+                length: self.length,
+                crop: self.crop,
+                channels: self.channels,
+                dtype: self.dtype.unwrap_or(DType::F32),
+                geometry: self.geometry,
+            })),
             "class" => Codec::Class {
                 names: self.class.filter(|names| !names.is_empty()),
                 one_hot: self.one_hot.unwrap_or(false),
@@ -224,9 +242,12 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 18] = [
+        let keys: [(&str, bool, &[&str]); 21] = [
             ("augment", self.augment.is_some(), IMAGES),
-            ("geometry", self.geometry.is_some(), &["image", "index_map", "boxes", "keypoints"]),
+            ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
+            ("length", self.length.is_some(), &["audio"]),
+            ("crop", self.crop.is_some(), &["audio"]),
+            ("channels", self.channels.is_some(), &["audio"]),
             ("box_format", self.box_format.is_some(), &["boxes"]),
             ("min_size", self.min_size.is_some(), &["boxes"]),
             ("size_from", self.size_from.is_some(), TARGETS),
@@ -234,7 +255,7 @@ impl Written {
             ("resize", self.resize.is_some(), &["image"]),
             ("order", self.order.is_some(), IMAGES),
             ("colour", self.colour.is_some(), IMAGES),
-            ("dtype", self.dtype.is_some(), &["image", "index_map", "array"]),
+            ("dtype", self.dtype.is_some(), &["image", "index_map", "audio", "array"]),
             ("shape", self.shape.is_some(), &["numbers"]),
             ("one_hot", self.one_hot.is_some(), &["class"]),
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
@@ -265,6 +286,12 @@ impl Written {
                 written.resize = (options.resize != base.resize).then_some(options.resize);
                 written.order = (options.order != base.order).then_some(options.order);
                 written.colour = (options.colour != base.colour).then_some(options.colour);
+            }
+            Codec::Audio(audio) => {
+                let AudioOptions { rate, length, crop, channels, dtype, geometry } = audio.options();
+                (written.audio, written.length, written.crop) = (Some(rate.unwrap_or(0)), *length, *crop);
+                (written.channels, written.dtype) = (*channels, Some(*dtype).filter(|dtype| *dtype != DType::F32));
+                written.geometry.clone_from(geometry);
             }
             Codec::Class { names, one_hot } => {
                 written.class = Some(names.clone().unwrap_or_default());

@@ -1,5 +1,8 @@
 //! What a container's records become where nobody says what they should.
 
+use std::path::Path;
+
+use crate::decode::audio::is_audio_name;
 use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{Container, FieldInfo, FieldKind};
@@ -38,6 +41,7 @@ fn example(info: &FieldInfo) -> &'static str {
     let is_image = info.name.rsplit('.').next().is_some_and(|extension| ImageFormat::of_extension(extension).is_some());
     match info.kind {
         FieldKind::Bytes if is_image || info.name.contains("image") => "image = [224, 224]",
+        FieldKind::Bytes if is_audio_name(Path::new(&info.name)) || info.name.contains("audio") => "audio = 16000",
         FieldKind::Bytes => "array = []",
         _ => "text = 80",
     }

@@ -45,7 +45,7 @@ pub enum Entry {
     /// Arrays of numbers; `None` if they are too long.
     #[serde(serialize_with = "as_number_map")]
     Numbers(Vec<(String, Option<Vec<f64>>)>),
-    /// A file, and its class.
+    /// A file of an image or a sound, and its class.
     Image {
         /// The file.
         path: String,
@@ -115,8 +115,17 @@ pub enum Details {
         /// EXIF orientation.
         orientation: u8,
     },
-    /// A folder of images.
-    Images {
+    /// One sound.
+    Audio {
+        /// Frames a second.
+        rate: u32,
+        /// Channels as stored.
+        channels: usize,
+        /// Samples of each channel.
+        frames: u64,
+    },
+    /// A folder of images or sounds.
+    Files {
         /// The classes.
         classes: Vec<ClassCount>,
         /// The formats of files.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::read::{
-    Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextFiles, TextLines, TextTokens,
-    TfRecord, Tokens,
+    AudioFolder, Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextFiles, TextLines,
+    TextTokens, TfRecord, Tokens,
 };
 
 use super::Format;
@@ -25,6 +25,7 @@ impl Formats {
     pub fn new() -> Self {
         Self(Arc::new([
             AnyFormat::new(Images),
+            AnyFormat::new(AudioFolder),
             AnyFormat::new(Tar),
             AnyFormat::new(CsvSequences),
             AnyFormat::new(Idx),

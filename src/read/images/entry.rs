@@ -10,12 +10,13 @@ use crate::decode::image::{ImageFormat, header};
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Image};
+use crate::read::folder::is_by_class;
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
 use crate::tree::{Node, Told};
 
-use super::{ImageFolder, ImageLabels, ImageRecord, has_class_folders, stored, summarise_image};
+use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summarise_image};
 
 /// The format of folders of images: with one subfolder a class, or without classes; and of single images.
 #[derive(Clone, Copy, Debug)]
@@ -137,10 +138,7 @@ impl Format for Images {
     }
 
     fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
-        match files.are_local() {
-            true => Ok(path.is_dir() && has_class_folders(path)?),
-            false => stored::has_class_folders(files, path),
-        }
+        is_by_class(files, path, IMAGES)
     }
 
     fn takes_whole(&self, _: &Files, _: &Path) -> bool {
@@ -213,7 +211,7 @@ impl Format for Images {
             fields: summary.fields,
             first: entry(summary.first),
             last: entry(summary.last),
-            details: Details::Images {
+            details: Details::Files {
                 classes: summary.classes,
                 formats: summary.formats,
                 ignored: NamedCount { count: summary.ignored, first },
@@ -225,8 +223,4 @@ impl Format for Images {
 
 fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-fn is_image_name(path: &Path) -> bool {
-    path.extension().and_then(|extension| extension.to_str()).and_then(ImageFormat::of_extension).is_some()
 }

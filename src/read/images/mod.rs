@@ -1,10 +1,6 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
-mod classes;
 mod entry;
-mod listing;
-mod saved;
-mod stored;
 mod summary;
 mod tensors;
 
@@ -12,11 +8,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decode::image::write_image;
+use crate::decode::image::{ImageFormat, write_image};
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
-use crate::error::{Error, ErrorKind, Location, Result, nearest};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::mix;
+use crate::read::folder::{Found, PathList, Wanted, Way, has_class_folders, list_stored, parent_name};
 use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
@@ -24,13 +21,16 @@ use crate::schema::{Extents, TensorSpec};
 use crate::storage::{Files, Needs, metadata};
 pub(crate) use entry::own_options;
 pub use entry::{FolderOptions, Images};
-use listing::Found;
-pub(super) use listing::PathList;
-pub(crate) use listing::has_class_folders;
-use saved::Way;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
-use tensors::sort_classes;
 pub(super) use tensors::{ImageSizes, image_tensors, label_tensor, upright_size, write_label, write_mask};
+
+/// Files that are called like images.
+pub(super) const IMAGES: Wanted =
+    Wanted { is: is_image_name, saved_as: ["listing of a folder by class 2", "listing of a folder 2"] };
+
+pub(super) fn is_image_name(path: &Path) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).and_then(ImageFormat::of_extension).is_some()
+}
 
 /// Where the class of an image file comes from.
 #[derive(Clone, Copy, Default)]
@@ -152,13 +152,13 @@ impl ImageFolder {
         let path = path.as_ref();
         check(options)?;
         if path.is_dir() {
-            if let Some((way, found, sizes)) = Way::detect(path, saved)? {
+            if let Some((way, found, sizes)) = Way::detect(path, saved, IMAGES)? {
                 if way == Way::ByClass && options.classes.is_none() {
                     found.check_classes(path)?;
                 }
                 return Self::new(path, found, sizes, way == Way::ByClass, options, budget);
             }
-            if !has_class_folders(path)? {
+            if !has_class_folders(path, IMAGES)? {
                 return Self::open_within(path, ImageLabels::None, options, saved, budget);
             }
         }
@@ -183,7 +183,7 @@ impl ImageFolder {
             return Self::detect_within(path, options, saved, budget);
         }
         check(options)?;
-        let (found, labelled) = stored::list(files, path)?;
+        let (found, labelled) = list_stored(files, path, IMAGES)?;
         if found.files.len() == 0 {
             return Err(nothing_found(path, ImageLabels::Folder, found.ignored));
         }
@@ -233,7 +233,7 @@ impl ImageFolder {
 
     /// As [`detect`](Self::detect); folders that can't be listed are left out, and come with the reader.
     pub(crate) fn detect_readable(path: &Path, options: &ImageOptions) -> Result<(Self, Vec<Error>)> {
-        let labels = if has_class_folders(path)? { ImageLabels::Folder } else { ImageLabels::None };
+        let labels = if has_class_folders(path, IMAGES)? { ImageLabels::Folder } else { ImageLabels::None };
         let mut refused = Vec::new();
         let reader = Self::open_by(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited(), |found| {
             refused = found;
@@ -256,7 +256,7 @@ impl ImageFolder {
             return Err(Error::new(ErrorKind::Format, "is a file; an image folder is expected").at_path(root));
         }
         let way = if matches!(labels, ImageLabels::Folder) { Way::ByClass } else { Way::Flat };
-        let (mut found, mut sizes) = way.list(root, saved)?;
+        let (mut found, mut sizes) = way.list(root, saved, IMAGES)?;
         let mut refused = std::mem::take(&mut found.refused);
         if found.files.len() == 0 && !refused.is_empty() {
             return Err(refused.swap_remove(0));
@@ -296,7 +296,7 @@ impl ImageFolder {
         match labels {
             ImageLabels::None => {}
             ImageLabels::By(label) => found = found.relabel(label)?,
-            ImageLabels::Folder => found = found.relabel(&|path: &Path| listing::parent_name(path).map(Some))?,
+            ImageLabels::Folder => found = found.relabel(&|path: &Path| parent_name(path).map(Some))?,
         }
         if found.files.len() == 0 {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of image files"));
@@ -318,31 +318,17 @@ impl ImageFolder {
     }
 
     fn listed(
-        found: Found,
+        mut found: Found,
         file_bytes: u64,
         labelled: bool,
         options: &ImageOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let Found { files, mut labels, names, ignored, ignored_names, .. } = found;
-        let classes: Arc<[String]> = match (&options.classes, labelled) {
-            (_, false) => Arc::default(),
-            (None, true) => sort_classes(names, &mut labels).into(),
-            (Some(classes), true) => {
-                let mut index_of = Vec::with_capacity(names.len());
-                for name in &names {
-                    let index = classes.iter().position(|class| class == name).ok_or_else(|| {
-                        let near = nearest(name, classes.iter().map(String::as_str));
-                        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-                        let message = format!("class {name:?} is not among the {} listed ones{hint}", classes.len());
-                        Error::new(ErrorKind::Data, message).at_column(&options.label_name)
-                    })?;
-                    index_of.push(index as u32);
-                }
-                labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
-                classes.as_slice().into()
-            }
+        let classes: Arc<[String]> = match labelled {
+            false => Arc::default(),
+            true => found.index_classes(options.classes.as_deref(), &options.label_name)?,
         };
+        let Found { files, labels, ignored, ignored_names, .. } = found;
         let sizes = ImageSizes::new(files.len(), options);
         let mut tensors = image_tensors(options);
         // Classes of maps are those of the pictures that they belong to, which have them already.

@@ -93,7 +93,7 @@ pub struct ClassCount {
 /// A format and how many files have its extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FormatCount {
-    /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`.
+    /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`; of sounds `wav`, `flac`, `mp3` or `ogg`.
     pub format: &'static str,
     /// Its files.
     pub count: u64,

@@ -133,14 +133,3 @@ pub(in crate::read) fn upright_size(
     found.check(options.max_pixels)?;
     Ok(found.upright_size())
 }
-
-/// Sorts class names and brings the labels into their new order.
-pub(in crate::read) fn sort_classes(mut names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
-    let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by(|a, b| names[*a].cmp(&names[*b]));
-    let mut index_of = vec![0u32; names.len()];
-    order.iter().enumerate().for_each(|(new, old)| index_of[*old] = new as u32);
-    labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
-    names.sort();
-    names
-}

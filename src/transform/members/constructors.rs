@@ -1,7 +1,7 @@
 use crate::dtype::DType;
 use crate::normalise::{Normaliser, NormaliserConfig};
 
-use super::Operation;
+use super::{LogMel, Operation};
 
 /// [`Operation::Cast`].
 pub fn cast(tensor: impl Into<String>, dtype: DType) -> Operation {
@@ -16,6 +16,11 @@ pub fn one_hot(tensor: impl Into<String>) -> Operation {
 /// [`Operation::Log1p`].
 pub fn log1p(tensor: impl Into<String>) -> Operation {
     Operation::Log1p { tensor: tensor.into() }
+}
+
+/// [`Operation::LogMel`], of 80 numbers every 160 samples, of 400 samples each.
+pub fn log_mel(tensor: impl Into<String>, rate: u32) -> Operation {
+    Operation::LogMel(LogMel::new(tensor, rate))
 }
 
 /// [`Operation::Clip`], with both bounds.

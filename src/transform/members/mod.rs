@@ -3,8 +3,11 @@
 mod augment;
 mod constructors;
 mod elements;
+mod log_mel;
 mod mix;
 mod random;
+#[cfg(feature = "audio")]
+mod spectrogram;
 mod values;
 
 use std::path::PathBuf;
@@ -14,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::Result;
+#[cfg(not(feature = "audio"))]
+use crate::error::{Error, ErrorKind};
 use crate::normalise::NormaliserConfig;
 use crate::schema::Role;
 
@@ -21,10 +26,11 @@ use super::lengths::Length;
 use super::{BatchTransform, Tensors, Transform};
 pub use augment::NumberAugment;
 pub use constructors::{
-    bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to, pad_to_multiple, quantile,
-    remove, scale,
+    bins, cast, clip, cutmix, log_mel, log1p, masking, mixup, noise, normalise, one_hot, pad_to, pad_to_multiple,
+    quantile, remove, scale,
 };
 use elements::InPlace;
+pub use log_mel::{LogBase, LogMel, MelScale};
 use mix::{How, Mix, chosen};
 use random::{Random, Randomly};
 use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
@@ -156,6 +162,8 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         multiple: Option<u32>,
     },
+    /// The logarithm of a sound's mel spectrogram. Needs the feature `audio`.
+    LogMel(LogMel),
     /// Removes a tensor that others are made of.
     Remove {
         /// Which tensor.
@@ -268,6 +276,7 @@ impl Operation {
                     format!("an alpha of {alpha}; it is above 0, and a million at most"),
                 );
             }
+            Self::LogMel(options) => faults.extend(options.faults()),
             Self::Cast { .. } | Self::Log1p { .. } | Self::Normalise { .. } | Self::Remove { .. } => {}
         }
         faults
@@ -334,6 +343,13 @@ impl Operation {
             Self::Pad { tensor, length, multiple } => {
                 let length = length.map(Length::Exactly).or(multiple.map(Length::MultipleOf));
                 row(SetLength { tensor: tensor.clone(), length: length.unwrap_or_default() })
+            }
+            #[cfg(feature = "audio")]
+            Self::LogMel(options) => row(spectrogram::Spectrogram::new(options, tensors)?),
+            #[cfg(not(feature = "audio"))]
+            Self::LogMel(options) => {
+                let message = "spectrograms need a build with the feature `audio`";
+                return Err(Error::new(ErrorKind::Unsupported, message).at_column(&options.tensor));
             }
             Self::Remove { tensor } => row(Remove(tensor.clone())),
             Self::Mixup { alpha, probability, features, labels } => {

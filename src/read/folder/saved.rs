@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::read::packed::{Packer, Unpacker};
 use crate::read::saved::{Guard, SavedIndex, load, save};
 
+use super::Wanted;
 use super::listing::{self, Found, PathList, Stamp, bytes_path, path_bytes};
 
 /// In which way a folder is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::read) enum Way {
     ByClass,
     Flat,
 }
@@ -23,15 +24,15 @@ const UNSETTLED: Duration = Duration::from_secs(1);
 impl Way {
     /// The saved listing, if it is still true, or a new one, which is then saved; and a hash of the files' sizes, as they
     /// were when it was made.
-    pub(super) fn list(self, root: &Path, saved: &SavedIndex) -> Result<(Found, u64)> {
+    pub(in crate::read) fn list(self, root: &Path, saved: &SavedIndex, wanted: Wanted) -> Result<(Found, u64)> {
         let file = file(root, saved)?;
-        if let Some(listing) = file.as_deref().and_then(|file| self.load(root, file)) {
+        if let Some(listing) = file.as_deref().and_then(|file| self.load(root, file, wanted)) {
             return Ok(listing);
         }
         let begin = SystemTime::now();
         let found = match self {
-            Self::ByClass => listing::by_class(root)?,
-            Self::Flat => listing::flat(root)?,
+            Self::ByClass => listing::by_class(root, wanted)?,
+            Self::Flat => listing::flat(root, wanted)?,
         };
         let sizes = found.files.hash_of_sizes()?;
         if let Some(file) = file
@@ -40,7 +41,7 @@ impl Way {
         {
             let settled = |stamp: &Stamp| begin.duration_since(stamp.modified).is_ok_and(|age| age >= UNSETTLED);
             if found.folders.iter().all(settled) {
-                save(&file, self.guard(), &pack(&found, sizes)?)?;
+                save(&file, self.guard(wanted), &pack(&found, sizes)?)?;
             } else {
                 tracing::debug!(path = %root.display(), "a folder has just been changed; its listing is saved next time");
             }
@@ -49,18 +50,22 @@ impl Way {
     }
 
     /// The saved listing of a folder, if it is the one that finding out the way would lead to.
-    pub(super) fn detect(root: &Path, saved: &SavedIndex) -> Result<Option<(Self, Found, u64)>> {
+    pub(in crate::read) fn detect(
+        root: &Path,
+        saved: &SavedIndex,
+        wanted: Wanted,
+    ) -> Result<Option<(Self, Found, u64)>> {
         let Some(file) = file(root, saved)? else { return Ok(None) };
-        if let Some((found, sizes)) = Self::ByClass.load(root, &file) {
+        if let Some((found, sizes)) = Self::ByClass.load(root, &file, wanted) {
             return Ok(Some((Self::ByClass, found, sizes)));
         }
-        // With images in a subfolder, that would be a class.
-        let flat = Self::Flat.load(root, &file).filter(|(found, _)| found.files.lie_in_root());
+        // With files in a subfolder, that would be a class.
+        let flat = Self::Flat.load(root, &file, wanted).filter(|(found, _)| found.files.lie_in_root());
         Ok(flat.map(|(found, sizes)| (Self::Flat, found, sizes)))
     }
 
-    fn load(self, root: &Path, file: &Path) -> Option<(Found, u64)> {
-        let bytes = load(file, self.guard())?;
+    fn load(self, root: &Path, file: &Path, wanted: Wanted) -> Option<(Found, u64)> {
+        let bytes = load(file, self.guard(wanted))?;
         let (found, sizes) = unpack(root, &bytes)?;
         let is_same = |stamp: &Stamp| Stamp::of(root, &stamp.folder).is_ok_and(|now| now == *stamp);
         if !found.folders.iter().all(is_same) {
@@ -70,11 +75,8 @@ impl Way {
         Some((found, sizes))
     }
 
-    fn guard(self) -> Guard {
-        Guard::new(match self {
-            Self::ByClass => "listing of a folder by class 2",
-            Self::Flat => "listing of a folder 2",
-        })
+    fn guard(self, wanted: Wanted) -> Guard {
+        Guard::new(wanted.saved_as[usize::from(self == Self::Flat)])
     }
 }
 

@@ -5,51 +5,52 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Files;
 
-use super::listing::{Found, Kind, unicode_name};
+use super::Wanted;
+use super::listing::{self, Found, Kind, unicode_name};
 
 /// Folders within folders that are followed: more are a storage that leads in circles.
 const MOST_LEVELS: usize = 64;
 
-/// The images below `root`, and whether they have classes: a subfolder with images in it makes each subfolder one. In the
+/// The files below `root`, and whether they have classes: a subfolder with files in it makes each subfolder one. In the
 /// order in which a folder of this machine is listed.
-pub(super) fn list(files: &Files, root: &Path) -> Result<(Found, bool)> {
+pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Result<(Found, bool)> {
     let mut found = Found::default();
     let mut loose = Vec::new();
     let mut classes = Vec::new();
     for entry in files.list(root)? {
-        match Kind::of(&entry) {
-            Kind::Image => loose.push(PathBuf::from(entry.name)),
+        match Kind::of(&entry, wanted) {
+            Kind::Wanted => loose.push(PathBuf::from(entry.name)),
             Kind::Folder => classes.push(PathBuf::from(entry.name)),
             Kind::Other => found.ignored += 1,
             Kind::HiddenFolder => {}
         }
     }
     classes.sort();
-    let below = classes.iter().map(|class| images_below(files, root, class, &mut found.ignored));
+    let below = classes.iter().map(|class| files_below(files, root, class, wanted, &mut found.ignored));
     let below = below.collect::<Result<Vec<_>>>()?;
     found.files.set_root(root);
-    let labelled = below.iter().any(|images| !images.is_empty());
+    let labelled = below.iter().any(|own| !own.is_empty());
     if labelled {
         found.ignored += loose.len() as u64;
-        for (label, (class, images)) in classes.iter().zip(below).enumerate() {
+        for (label, (class, own)) in classes.iter().zip(below).enumerate() {
             found.names.push(unicode_name(&root.join(class))?);
-            found.labels.resize(found.labels.len() + images.len(), label as u32);
-            images.iter().try_for_each(|image| found.files.push(image))?;
+            found.labels.resize(found.labels.len() + own.len(), label as u32);
+            own.iter().try_for_each(|file| found.files.push(file))?;
         }
     } else {
         loose.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-        loose.iter().try_for_each(|image| found.files.push(image))?;
+        loose.iter().try_for_each(|file| found.files.push(file))?;
     }
     Ok((found, labelled))
 }
 
-/// Whether a subfolder of `root` holds an image, however deep. Stops at the first.
-pub(super) fn has_class_folders(files: &Files, root: &Path) -> Result<bool> {
+/// Whether a subfolder of `root` holds a file that is wanted, however deep. Stops at the first.
+fn has_class_folders(files: &Files, root: &Path, wanted: Wanted) -> Result<bool> {
     let mut open = vec![(PathBuf::new(), 0)];
     while let Some((folder, level)) = open.pop() {
         for entry in files.list(&below(root, &folder, level)?)? {
-            match Kind::of(&entry) {
-                Kind::Image if level > 0 => return Ok(true),
+            match Kind::of(&entry, wanted) {
+                Kind::Wanted if level > 0 => return Ok(true),
                 Kind::Folder => open.push((folder.join(entry.name), level + 1)),
                 _ => {}
             }
@@ -58,21 +59,21 @@ pub(super) fn has_class_folders(files: &Files, root: &Path) -> Result<bool> {
     Ok(false)
 }
 
-fn images_below(files: &Files, root: &Path, class: &Path, ignored: &mut u64) -> Result<Vec<PathBuf>> {
-    let mut images = Vec::new();
+fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored: &mut u64) -> Result<Vec<PathBuf>> {
+    let mut own = Vec::new();
     let mut open = vec![(class.to_owned(), 1)];
     while let Some((folder, level)) = open.pop() {
         for entry in files.list(&below(root, &folder, level)?)? {
-            match Kind::of(&entry) {
-                Kind::Image => images.push(folder.join(entry.name)),
+            match Kind::of(&entry, wanted) {
+                Kind::Wanted => own.push(folder.join(entry.name)),
                 Kind::Folder => open.push((folder.join(entry.name), level + 1)),
                 Kind::Other => *ignored += 1,
                 Kind::HiddenFolder => {}
             }
         }
     }
-    images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    Ok(images)
+    own.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    Ok(own)
 }
 
 /// A folder so many levels below the root.
@@ -82,4 +83,16 @@ fn below(root: &Path, folder: &Path, level: usize) -> Result<PathBuf> {
         return Err(Error::new(ErrorKind::Limit, message).at_path(root.join(folder)));
     }
     Ok(if folder.as_os_str().is_empty() { root.to_owned() } else { root.join(folder) })
+}
+
+/// Whether a path is a folder with a subfolder that holds a file that is wanted, however deep.
+///
+/// # Errors
+///
+/// Those of looking.
+pub(in crate::read) fn is_by_class(files: &Files, path: &Path, wanted: Wanted) -> Result<bool> {
+    match files.are_local() {
+        true => Ok(path.is_dir() && listing::has_class_folders(path, wanted)?),
+        false => has_class_folders(files, path, wanted),
+    }
 }

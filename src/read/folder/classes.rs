@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::read::splits;
 
 use super::listing::Found;
 
 impl Found {
     /// Refuses folders in `root` that are no classes: parts of a data set, or one that holds the folders of the classes.
-    pub(super) fn check_classes(&self, root: &Path) -> Result<()> {
+    pub(in crate::read) fn check_classes(&self, root: &Path) -> Result<()> {
         let mut counts = vec![0u64; self.names.len()];
         self.labels.iter().for_each(|label| counts[*label as usize] += 1);
         let filled = self.names.iter().zip(&counts).filter(|(_, count)| **count > 0).map(|(name, _)| name.as_str());
@@ -43,10 +44,44 @@ impl Found {
         }
         let some: Vec<&str> = names.take(5).collect();
         let message = format!(
-            "the only class would be {only:?}, whose images lie in {} folders, such as {some:?}; if these are the classes, name \
+            "the only class would be {only:?}, whose files lie in {} folders, such as {some:?}; if these are the classes, name \
              {folder:?}, otherwise list {only:?} in `classes`",
             folders.len()
         );
         Err(Error::new(ErrorKind::Config, message).at_path(root))
     }
+
+    /// The classes in the order of their indices, those that are `listed` or those that were found, sorted; labels become these
+    /// indices.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a class that is not listed.
+    pub(in crate::read) fn index_classes(&mut self, listed: Option<&[String]>, tensor: &str) -> Result<Arc<[String]>> {
+        let names = std::mem::take(&mut self.names);
+        let Some(classes) = listed else { return Ok(sort_classes(names, &mut self.labels).into()) };
+        let mut index_of = Vec::with_capacity(names.len());
+        for name in &names {
+            let index = classes.iter().position(|class| class == name).ok_or_else(|| {
+                let near = nearest(name, classes.iter().map(String::as_str));
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+                let message = format!("class {name:?} is not among the {} listed ones{hint}", classes.len());
+                Error::new(ErrorKind::Data, message).at_column(tensor)
+            })?;
+            index_of.push(index as u32);
+        }
+        self.labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
+        Ok(classes.into())
+    }
+}
+
+/// Sorts class names and brings the labels into their new order.
+fn sort_classes(mut names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|a, b| names[*a].cmp(&names[*b]));
+    let mut index_of = vec![0u32; names.len()];
+    order.iter().enumerate().for_each(|(new, old)| index_of[*old] = new as u32);
+    labels.iter_mut().for_each(|label| *label = index_of[*label as usize]);
+    names.sort();
+    names
 }

@@ -4,11 +4,12 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::mix;
 use crate::read::parallel;
 use crate::storage::{EntryKind, Listed, entries as listed, metadata};
+
+use super::Wanted;
 
 /// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl PathList {
     }
 
     /// A hash of the files' lengths: one look at each file's metadata, on a thread for each core.
-    pub(super) fn hash_of_sizes(&self) -> Result<u64> {
+    pub(in crate::read) fn hash_of_sizes(&self) -> Result<u64> {
         let mut hash = 0;
         parallel::in_order(
             parallel::thread_count(None),
@@ -154,24 +155,24 @@ pub(super) fn bytes_path(bytes: &[u8]) -> &Path {
 
 /// What a listing found.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) files: PathList,
+pub(in crate::read) struct Found {
+    pub(in crate::read) files: PathList,
     /// Index into `names` of each file; empty without classes.
-    pub(super) labels: Vec<u32>,
+    pub(in crate::read) labels: Vec<u32>,
     /// The class names, in the order in which they were met.
-    pub(super) names: Vec<String>,
-    pub(super) ignored: u64,
+    pub(in crate::read) names: Vec<String>,
+    pub(in crate::read) ignored: u64,
     /// Some of those.
-    pub(super) ignored_names: Names,
+    pub(in crate::read) ignored_names: Names,
     /// The folders that were listed, below the root.
-    pub(super) folders: Vec<Stamp>,
+    pub(in crate::read) folders: Vec<Stamp>,
     /// Why folders below the root could not be listed.
-    pub(super) refused: Vec<Error>,
+    pub(in crate::read) refused: Vec<Error>,
 }
 
 /// The first paths below the root, in their order, of some that may be many.
 #[derive(Default)]
-pub(super) struct Names(pub(super) BTreeSet<PathBuf>);
+pub(in crate::read) struct Names(pub(in crate::read) BTreeSet<PathBuf>);
 
 impl Names {
     const MOST: usize = 10;
@@ -186,7 +187,7 @@ impl Names {
 
 /// A folder, and when it was changed last before it was listed.
 #[derive(Debug, PartialEq)]
-pub(super) struct Stamp {
+pub(in crate::read) struct Stamp {
     pub(super) folder: PathBuf,
     pub(super) modified: SystemTime,
 }
@@ -226,7 +227,7 @@ fn identity(path: &Path, _: &Metadata) -> Result<Identity> {
 
 impl Found {
     /// The same files with classes by `label`, without those that it leaves out.
-    pub(super) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
+    pub(in crate::read) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
         let Self { ignored, ignored_names, folders, refused, .. } = self;
         let mut found = Self { ignored, ignored_names, folders, refused, ..Self::default() };
         found.files.root.clone_from(&self.files.root);
@@ -252,25 +253,25 @@ impl Found {
 }
 
 /// Everything below `root`, sorted by the bytes of the paths.
-pub(super) fn flat(root: &Path) -> Result<Found> {
+pub(super) fn flat(root: &Path, wanted: Wanted) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
-    Folder::list(root, Path::new("")).drain_into(&mut found)?;
+    Folder::list(root, Path::new(""), wanted).drain_into(&mut found)?;
     found.files.shrink_to_fit();
     Ok(found)
 }
 
 /// The subfolders of `root`, sorted by name, and what is below each; a thread for each core lists them.
-pub(super) fn by_class(root: &Path) -> Result<Found> {
+pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
     found.folders.push(Stamp::of(root, Path::new(""))?);
     let mut classes = Vec::new();
-    for entry in entries(root)? {
+    for entry in entries(root, wanted)? {
         let (name, kind) = entry?;
         match kind {
             Kind::Folder => classes.push(name),
-            Kind::Image | Kind::Other => {
+            Kind::Wanted | Kind::Other => {
                 found.ignored += 1;
                 found.ignored_names.add(name);
             }
@@ -283,7 +284,7 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
         classes.len() as u64,
         |(): &mut (), class| {
             let class = &classes[class as usize];
-            Ok((unicode_name(&root.join(class))?, Folder::list(root, class)))
+            Ok((unicode_name(&root.join(class))?, Folder::list(root, class, wanted)))
         },
         |(name, folder)| {
             found.names.push(name);
@@ -297,8 +298,8 @@ pub(super) fn by_class(root: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// Whether a subfolder of `root` holds an image, however deep. Stops at the first.
-pub(crate) fn has_class_folders(root: &Path) -> Result<bool> {
+/// Whether a subfolder of `root` holds a file that is wanted, however deep. Stops at the first.
+pub(in crate::read) fn has_class_folders(root: &Path, wanted: Wanted) -> Result<bool> {
     let mut seen = HashSet::new();
     let mut open = vec![root.to_owned()];
     let mut refused = None;
@@ -308,9 +309,9 @@ pub(crate) fn has_class_folders(root: &Path) -> Result<bool> {
             if !seen.insert(Stamp::identified(&folder, Path::new(""))?.1) {
                 return Ok(false);
             }
-            for entry in entries(&folder)? {
+            for entry in entries(&folder, wanted)? {
                 match entry? {
-                    (_, Kind::Image) if folder != root => return Ok(true),
+                    (_, Kind::Wanted) if folder != root => return Ok(true),
                     (name, Kind::Folder) => open.push(folder.join(name)),
                     _ => {}
                 }
@@ -329,7 +330,7 @@ pub(crate) fn has_class_folders(root: &Path) -> Result<bool> {
 }
 
 /// The name of the folder that holds a file.
-pub(super) fn parent_name(path: &Path) -> Result<String> {
+pub(in crate::read) fn parent_name(path: &Path) -> Result<String> {
     let parent = path.parent().filter(|parent| parent.file_name().is_some());
     unicode_name(parent.ok_or_else(|| {
         let message = "has no folder to take the class from; say where labels come from";
@@ -344,43 +345,39 @@ pub(super) fn unicode_name(folder: &Path) -> Result<String> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    Image,
+    Wanted,
     Folder,
     HiddenFolder,
     Other,
 }
 
 /// The entries of a folder with their kinds; links are followed.
-fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, Kind)>>> {
-    let with_kind = |entry: Listed| {
-        let kind = Kind::of(&entry);
+fn entries(folder: &Path, wanted: Wanted) -> Result<impl Iterator<Item = Result<(PathBuf, Kind)>>> {
+    let with_kind = move |entry: Listed| {
+        let kind = Kind::of(&entry, wanted);
         (PathBuf::from(entry.name), kind)
     };
     Ok(listed(folder)?.map(move |entry| entry.map(with_kind)))
 }
 
 impl Kind {
-    pub(super) fn of(entry: &Listed) -> Self {
-        let is_image = is_image(Path::new(&entry.name));
+    pub(super) fn of(entry: &Listed, wanted: Wanted) -> Self {
+        let is_wanted = (wanted.is)(Path::new(&entry.name));
         match (entry.kind, entry.is_hidden()) {
             (EntryKind::Folder, false) => Self::Folder,
             (EntryKind::Folder, true) => Self::HiddenFolder,
-            (EntryKind::File, false) if is_image => Self::Image,
-            // Where an image was meant, reading it will say that the link leads nowhere.
-            (EntryKind::Nothing, _) if is_image => Self::Image,
+            (EntryKind::File, false) if is_wanted => Self::Wanted,
+            // Where such a file was meant, reading it will say that the link leads nowhere.
+            (EntryKind::Nothing, _) if is_wanted => Self::Wanted,
             _ => Self::Other,
         }
     }
 }
 
-pub(super) fn is_image(name: &Path) -> bool {
-    name.extension().and_then(OsStr::to_str).is_some_and(|extension| ImageFormat::of_extension(extension).is_some())
-}
-
 /// What is found below one folder.
 #[derive(Default)]
 struct Folder {
-    images: Vec<PathBuf>,
+    files: Vec<PathBuf>,
     ignored: u64,
     ignored_names: Names,
     folders: Vec<Stamp>,
@@ -389,25 +386,25 @@ struct Folder {
 
 impl Folder {
     /// Lists `start` below the root and all folders in it.
-    fn list(root: &Path, start: &Path) -> Self {
+    fn list(root: &Path, start: &Path, wanted: Wanted) -> Self {
         let mut found = Self::default();
         // What the folders listed so far are known by: links may lead to one of them again.
         let mut seen = HashSet::new();
         // A list instead of recursion: depth costs no stack.
         let mut open = vec![start.to_owned()];
         while let Some(below) = open.pop() {
-            match found.add(root, &below, &mut seen) {
+            match found.add(root, &below, &mut seen, wanted) {
                 Ok(folders) => open.extend(folders.into_iter().rev()),
                 Err(error) => found.refused.push(error),
             }
         }
-        found.images.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+        found.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
         found
     }
 
     /// Adds what lies in one folder; the folders there, sorted, so that of several links to a folder always the same one is
     /// followed first.
-    fn add(&mut self, root: &Path, below: &Path, seen: &mut HashSet<Identity>) -> Result<Vec<PathBuf>> {
+    fn add(&mut self, root: &Path, below: &Path, seen: &mut HashSet<Identity>, wanted: Wanted) -> Result<Vec<PathBuf>> {
         let mut folders = Vec::new();
         // Taken before the listing: what changes meanwhile is listed again by the next run.
         let (stamp, identity) = Stamp::identified(root, below)?;
@@ -415,10 +412,10 @@ impl Folder {
             return Ok(folders);
         }
         self.folders.push(stamp);
-        for entry in entries(&root.join(below))? {
+        for entry in entries(&root.join(below), wanted)? {
             let (name, kind) = entry?;
             match kind {
-                Kind::Image => self.images.push(below.join(name)),
+                Kind::Wanted => self.files.push(below.join(name)),
                 Kind::Folder => folders.push(below.join(name)),
                 Kind::Other => {
                     self.ignored += 1;
@@ -432,7 +429,7 @@ impl Folder {
     }
 
     fn drain_into(self, found: &mut Found) -> Result<()> {
-        for path in &self.images {
+        for path in &self.files {
             found.files.push(path)?;
         }
         found.ignored += self.ignored;

@@ -1,0 +1,56 @@
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::random::RandomKey;
+
+use super::options::{AudioCrop, AudioOptions, MAX_FRAMES};
+use super::resample::Kernel;
+use super::sound::{Sound, bad};
+
+/// Which part of a sound a tensor takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Frames of the tensor, at its rate, as they count in the whole sound.
+    pub(crate) output: Range<u64>,
+    /// Frames of the file that these are made of.
+    pub(crate) input: Range<u64>,
+}
+
+impl Cut {
+    pub(super) fn new(options: &AudioOptions, sound: &Sound, kernel: Option<&Kernel>, key: RandomKey) -> Result<Self> {
+        let frames = kernel.map_or(sound.frames, |kernel| kernel.frames_of(sound.frames));
+        let output = match options.length.map(|length| length as u64) {
+            None => 0..whole(frames)?,
+            Some(length) if frames <= length => 0..frames,
+            Some(length) => {
+                let free = frames - length;
+                let start = match options.crop {
+                    Some(AudioCrop::Random) => options.key(key).below(0, free + 1),
+                    Some(AudioCrop::Centre) => free / 2,
+                    Some(AudioCrop::Start) => 0,
+                    None => {
+                        return Err(bad(format!(
+                            "a sound of {frames} frames; at most {length} fit; raise length, or say which part is taken: \
+                             `crop` is \"random\", \"centre\" or \"start\""
+                        )));
+                    }
+                };
+                start..start + length
+            }
+        };
+        let input = kernel.map_or_else(|| output.clone(), |kernel| kernel.inputs(&output, sound.frames));
+        Ok(Self { output, input })
+    }
+}
+
+/// # Errors
+///
+/// [`ErrorKind::Data`](crate::ErrorKind::Data) for a sound that is too long to be taken whole.
+pub(super) fn whole(frames: u64) -> Result<u64> {
+    if frames <= MAX_FRAMES {
+        return Ok(frames);
+    }
+    Err(bad(format!(
+        "a sound of {frames} frames; whole it may have {MAX_FRAMES}; take a part of it by `length` and `crop`"
+    )))
+}

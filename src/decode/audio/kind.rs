@@ -1,0 +1,57 @@
+//! Which files are sound: by how they begin, and by their names.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind};
+
+use super::wav::is_wav;
+
+/// Endings of the names of sound files.
+const ENDINGS: [&str; 8] = ["wav", "wave", "flac", "mp3", "ogg", "oga", "rf64", "bw64"];
+
+/// Whether a file is called like one of sound.
+pub(crate) fn is_audio_name(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDINGS.iter().any(|other| ending.eq_ignore_ascii_case(other)))
+}
+
+/// Whether a file that begins so is one of sound.
+pub(crate) fn is_audio(head: &[u8]) -> bool {
+    is_wav(head) || head.starts_with(b"fLaC") || head.starts_with(b"OggS\0") || is_mpeg(head)
+}
+
+/// A tag, or two frames of MPEG's layer 3 one behind the other: the bits of one occur by chance.
+fn is_mpeg(head: &[u8]) -> bool {
+    if let [b'I', b'D', b'3', 2..=4, 0..=9, _, a, b, c, d, ..] = head {
+        return [a, b, c, d].into_iter().all(|byte| *byte < 0x80);
+    }
+    let frame = |at: usize| mpeg_frame_len(head.get(at..at + 4)?.try_into().ok()?);
+    frame(0).and_then(frame).is_some()
+}
+
+/// Bytes of the frame of layer 3 with this header.
+fn mpeg_frame_len(header: [u8; 4]) -> Option<usize> {
+    const RATES: [[usize; 15]; 2] = [
+        [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+        [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+    ];
+    let [0xff, version @ 0xe0..=0xff, rates, _] = header else { return None };
+    let (version, layer) = (version >> 3 & 3, version >> 1 & 3);
+    if layer != 1 || version == 1 {
+        return None;
+    }
+    let is_first = version == 3;
+    let kilobits = *RATES[usize::from(!is_first)].get(usize::from(rates >> 4)).filter(|rate| **rate > 0)?;
+    let hertz = [44_100, 48_000, 32_000].get(usize::from(rates >> 2 & 3))? >> (3 - version).min(2);
+    let padding = usize::from(rates >> 1 & 1);
+    Some(if is_first { 144_000 } else { 72_000 } * kilobits / hertz + padding)
+}
+
+#[cold]
+pub(super) fn not_read(bytes: &[u8]) -> Error {
+    if !is_audio(bytes) {
+        let message = "these bytes are no sound that is read: WAV, FLAC, MP3 or Ogg Vorbis (if the field names a file, say `file`)";
+        return Error::new(ErrorKind::Data, message).at_byte(0);
+    }
+    Error::new(ErrorKind::Unsupported, "FLAC, MP3 and Ogg Vorbis need a build with the feature `audio`; WAV does not")
+}

@@ -1,0 +1,87 @@
+//! Sound: where its samples lie in a file, which of them a tensor takes, and how they become numbers.
+
+mod cut;
+mod kind;
+mod options;
+#[cfg(feature = "audio")]
+mod packed;
+mod pcm;
+mod resample;
+mod sound;
+mod wav;
+mod write;
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::random::RandomKey;
+use crate::row::RowMut;
+use crate::schema::{Dim, Role, TensorSpec};
+
+pub(crate) use cut::Cut;
+pub(crate) use kind::{is_audio, is_audio_name};
+pub use options::{AudioCrop, AudioOptions};
+pub(crate) use pcm::Encoding;
+pub(crate) use sound::{ReadAt, Sound};
+pub(crate) use wav::{is_wav, parse as parse_wav};
+pub(crate) use write::{Frames, Writer};
+
+/// The tensors of a sound: `[frames]`, or with channels `[channels, frames]`, and a mask that is 1 where there is sound.
+/// `frames` is the dimension that varies, if it does.
+pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, frames: Dim) -> Vec<TensorSpec> {
+    let frames = options.length.map_or(frames, Dim::Fixed);
+    let shape = options.channels.map(Dim::Fixed).into_iter().chain([frames]).collect();
+    vec![
+        TensorSpec::with_dims(name, role, options.dtype, shape),
+        TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![frames]),
+    ]
+}
+
+/// What the bytes of a file say of its sound.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for bytes that are damaged, [`ErrorKind::Unsupported`] for a format that is not read.
+pub(crate) fn describe(bytes: &[u8]) -> Result<Sound> {
+    match is_wav(bytes) {
+        true => parse_wav(bytes).map(|wav| wav.sound),
+        false => packed_sound(bytes),
+    }
+}
+
+/// Decodes the sound in `bytes`, which are a whole file, into the row's first two tensors.
+///
+/// # Errors
+///
+/// As [`describe`], and [`ErrorKind::Budget`].
+pub(crate) fn write_audio(
+    bytes: &[u8],
+    writer: &Writer,
+    key: RandomKey,
+    row: &mut RowMut<'_>,
+    budget: &MemoryBudget,
+) -> Result<()> {
+    if is_wav(bytes) {
+        let wav = parse_wav(bytes)?;
+        let cut = writer.cut(&wav.sound, key)?;
+        let range: Range<u64> = wav.bytes_of(&cut.input);
+        let frames = Frames { bytes: &bytes[range.start as usize..range.end as usize], encoding: wav.encoding };
+        return writer.write(&wav.sound, &frames, &cut, row);
+    }
+    write_packed(bytes, writer, key, row, budget)
+}
+
+#[cfg(feature = "audio")]
+use packed::{sound as packed_sound, write as write_packed};
+
+#[cfg(not(feature = "audio"))]
+fn packed_sound(bytes: &[u8]) -> Result<Sound> {
+    Err(kind::not_read(bytes))
+}
+
+#[cfg(not(feature = "audio"))]
+fn write_packed(bytes: &[u8], _: &Writer, _: RandomKey, _: &mut RowMut<'_>, _: &MemoryBudget) -> Result<()> {
+    Err(kind::not_read(bytes))
+}

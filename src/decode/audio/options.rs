@@ -1,0 +1,91 @@
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::random::{RandomKey, mix};
+
+use super::sound::MAX_RATE;
+
+/// Tells the keys of named geometries from those of operations. It never changes.
+const GEOMETRY: u64 = 0x736f_756e_6467_656f;
+
+/// The kind of the only operation. It never changes.
+const CROP: u64 = 0x6175;
+
+/// Frames of the longest sound that is taken whole: four hours and a half at 16 kHz.
+pub(super) const MAX_FRAMES: u64 = 1 << 28;
+
+/// How a sound becomes numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AudioOptions {
+    /// Frames a second of the tensor: a sound of another rate is resampled. `None` leaves every sound as it is.
+    pub rate: Option<u32>,
+    /// Frames of the tensor; without it, a sound is as long as it is, and padded to the longest of its batch.
+    pub length: Option<usize>,
+    /// Which part of a sound is taken that is longer than `length`; without it, such a sound is a bad record.
+    pub crop: Option<AudioCrop>,
+    /// `None` is the mean of all channels, without a dimension for them. A number is that many channels: a sound of one is
+    /// repeated, of others it must have as many.
+    pub channels: Option<usize>,
+    /// Element type: f32, f16 or bf16, from -1 to 1; or i16, from -32768 to 32767.
+    pub dtype: DType,
+    /// Sounds of one sample whose geometry has the same name are cut at the same place. By default, all of them are.
+    pub geometry: Option<String>,
+}
+
+/// Which part of a longer sound is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AudioCrop {
+    /// Anywhere, each place as likely as any other, drawn anew in every epoch. For evaluation it is the centre.
+    Random,
+    /// The middle.
+    Centre,
+    /// The beginning.
+    Start,
+}
+
+impl Default for AudioOptions {
+    fn default() -> Self {
+        Self { rate: None, length: None, crop: None, channels: None, dtype: DType::F32, geometry: None }
+    }
+}
+
+impl AudioOptions {
+    /// The key of what is drawn for a sample.
+    pub(super) fn key(&self, sample: RandomKey) -> RandomKey {
+        let key = match &self.geometry {
+            None => sample,
+            Some(name) => sample.with(name.bytes().fold(GEOMETRY, |hash, byte| mix(hash ^ u64::from(byte)))),
+        };
+        key.operation(CROP, 0)
+    }
+
+    /// Takes a random crop's place from the middle.
+    pub(crate) fn make_plain(&mut self) {
+        if self.crop == Some(AudioCrop::Random) {
+            self.crop = Some(AudioCrop::Centre);
+        }
+    }
+
+    /// Everything that is wrong with these options, in words; empty if nothing is.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(rate) = self.rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
+            faults.push(format!("a rate of {rate} frames a second; there are 1 to {}", MAX_RATE));
+        }
+        if self.length == Some(0) {
+            faults.push("a length of 0 frames".to_owned());
+        }
+        if self.crop.is_some() && self.length.is_none() {
+            faults.push("a crop needs a length, in frames".to_owned());
+        }
+        if let Some(channels) = self.channels.filter(|channels| !(1..=256).contains(channels)) {
+            faults.push(format!("{channels} channels; there are 1 to 256, or none for the mean of all"));
+        }
+        if !matches!(self.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::I16) {
+            faults.push(format!("sound as {}; it is f32, f16, bf16 or i16", self.dtype));
+        }
+        faults
+    }
+}

@@ -1,0 +1,137 @@
+//! Another number of frames a second, by windowed sinc interpolation: with the zero crossings, the window and the roll-off of
+//! torchaudio's `resample`, whose values these are, to rounding.
+//!
+//! Each number is a sum over a few neighbours, so that a part of a sound is the same part of the whole sound's result.
+
+use std::f64::consts::PI;
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Zero crossings of the sinc on each side.
+const ZEROS: f64 = 6.0;
+
+/// Where frequencies are cut off, as a part of the highest that the lower rate has.
+const ROLL_OFF: f64 = 0.99;
+
+/// Most weights of a pair of rates, 16 MiB of them: usual rates have some thousands.
+const MOST_WEIGHTS: u64 = 1 << 22;
+
+/// Most neighbours that a frame is made of.
+pub(super) const MOST_TAPS: usize = 4096;
+
+/// Numbers that are summed at the same time.
+const LANES: usize = 8;
+
+/// Weights from one rate to another.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// So many frames of the file become so many of the tensor, without a common divisor.
+    from: u64,
+    to: u64,
+    /// Weights of a frame.
+    taps: usize,
+    /// Of each of the `to` frames in turn: the place of its first neighbour, before or behind that of the turn.
+    firsts: Vec<i64>,
+    weights: Vec<f32>,
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+impl Kernel {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for rates that are too far apart, or have too small a divisor in common.
+    pub(crate) fn new(from: u32, to: u32) -> Result<Self> {
+        let divisor = common_divisor(u64::from(from), u64::from(to));
+        let (from, to) = (u64::from(from) / divisor, u64::from(to) / divisor);
+        let base = from.min(to) as f64 * ROLL_OFF;
+        let reach = ZEROS * from as f64 / base;
+        let taps = (2.0 * reach) as usize + 1;
+        let taps = taps.next_multiple_of(LANES);
+        if taps as u64 * to > MOST_WEIGHTS || taps > MOST_TAPS {
+            let message = format!(
+                "{} frames a second can't become {}: the rates are too far apart, or have no common divisor",
+                from * divisor,
+                to * divisor
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let mut firsts = Vec::with_capacity(to as usize);
+        let mut weights = Vec::with_capacity(taps * to as usize);
+        for phase in 0..to {
+            let place = phase as f64 / to as f64;
+            let first = ((place * from as f64) - reach).ceil() as i64;
+            firsts.push(first);
+            weights.extend((0..taps as i64).map(|tap| {
+                let t = ((first + tap) as f64 / from as f64 - place) * base;
+                if t.abs() >= ZEROS {
+                    return 0.0;
+                }
+                let window = (t * PI / ZEROS / 2.0).cos().powi(2);
+                let sinc = if t == 0.0 { 1.0 } else { (t * PI).sin() / (t * PI) };
+                (sinc * window * base / from as f64) as f32
+            }));
+        }
+        Ok(Self { from, to, taps, firsts, weights })
+    }
+
+    /// How many frames of the tensor so many of the file become.
+    pub(crate) fn frames_of(&self, frames: u64) -> u64 {
+        let frames = (u128::from(frames) * u128::from(self.to)).div_ceil(u128::from(self.from));
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    }
+
+    /// The place of the first neighbour of a frame of the tensor; in front of the sound if it is negative.
+    fn first_of(&self, output: u64) -> i64 {
+        let (turn, phase) = (output / self.to, output % self.to);
+        (turn * self.from) as i64 + self.firsts[phase as usize]
+    }
+
+    /// The frames of a file of `frames` that some of the tensor are made of.
+    pub(crate) fn inputs(&self, output: &Range<u64>, frames: u64) -> Range<u64> {
+        if output.is_empty() {
+            return 0..0;
+        }
+        let Range { start, end } = self.span(output);
+        (start.max(0) as u64).min(frames)..(end.max(0) as u64).min(frames)
+    }
+
+    /// The same without regard to where the sound begins and ends.
+    pub(super) fn span(&self, output: &Range<u64>) -> Range<i64> {
+        // Later frames may begin before earlier ones by no more than rounding, which the ceilings take away.
+        self.first_of(output.start)..self.first_of(output.end - 1) + self.taps as i64
+    }
+
+    /// How many frames of the tensor can be made of `room` frames of the file, at least; 0 if those are too few for any.
+    pub(super) fn outputs_in(&self, room: usize) -> u64 {
+        let free = (room as u64).saturating_sub(self.taps as u64 + 1);
+        free * self.to / self.from
+    }
+
+    /// Writes the frames of the tensor from `first` on; `input` are those of the file from the first one's place on, zeros in
+    /// front of the sound and behind it.
+    pub(super) fn write(&self, first: u64, input: &[f32], out: &mut [f32]) {
+        let origin = self.first_of(first);
+        for (output, out) in (first..).zip(out) {
+            let phase = (output % self.to) as usize;
+            let start = (self.first_of(output) - origin) as usize;
+            let weights = &self.weights[phase * self.taps..(phase + 1) * self.taps];
+            *out = dot(weights, &input[start..start + self.taps]);
+        }
+    }
+}
+
+/// The sum of products, in the same order on every machine.
+#[inline]
+fn dot(weights: &[f32], values: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    for (weights, values) in weights.as_chunks::<LANES>().0.iter().zip(values.as_chunks::<LANES>().0) {
+        for lane in 0..LANES {
+            sums[lane] += weights[lane] * values[lane];
+        }
+    }
+    sums.iter().sum()
+}

@@ -1,0 +1,187 @@
+//! Sounds among the formats.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::decode::AudioOptions;
+use crate::decode::audio::{is_audio, is_audio_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::fields::{Codec, Field};
+use crate::read::folder::is_by_class;
+use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
+use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
+use crate::schema::Role;
+use crate::storage::Files;
+
+use super::{AudioFiles, AudioFolderOptions, Label, SOUNDS, Tensors, is_folder, look_at};
+
+/// The format of folders of sounds: with one subfolder a class, or without classes; and of single sounds.
+#[derive(Clone, Copy, Debug)]
+pub struct AudioFolder;
+
+/// A sound that a field asks for, and beside the first one the class.
+struct Asked<'a> {
+    options: AudioOptions,
+    tensors: Tensors<'a>,
+}
+
+fn of_fields<'a>(folder: &'a AudioFolderOptions, fields: &'a [(String, Field)]) -> Result<Vec<Asked<'a>>> {
+    let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
+    let (mut asked, mut class) = (Vec::new(), None);
+    for (name, field) in fields {
+        match &field.codec {
+            Codec::Audio(audio) => {
+                let (role, options) = (field.role_or_default(), audio.options().clone());
+                if let Some(wrong) = options.faults().into_iter().next() {
+                    return Err(Error::new(ErrorKind::Config, wrong).at_column(name));
+                }
+                asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
+            }
+            Codec::Class { names, one_hot: false } if class.is_none() => {
+                class = Some(Label { name, listed: names.as_deref().or(folder.classes.as_deref()) });
+            }
+            Codec::Class { one_hot: true, .. } => {
+                return fault(name, "the class of a sound is a number here; the transform one_hot makes rows of it");
+            }
+            Codec::Class { .. } => return fault(name, "a folder of sounds has one class for each"),
+            _ => return fault(name, "a folder of sounds has two fields: the sound, and its class"),
+        }
+    }
+    match asked.first_mut() {
+        Some(first) => first.tensors.label = class,
+        None => {
+            let name = fields.first().map_or("", |(name, _)| name);
+            return fault(name, "no field is a sound, of which this is a folder");
+        }
+    }
+    Ok(asked)
+}
+
+impl Format for AudioFolder {
+    const NAME: &'static str = "audio";
+    type Options = AudioFolderOptions;
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        is_audio(head)
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        is_audio_name(Path::new(name))
+    }
+
+    fn kind(&self, path: &Path) -> &'static str {
+        if path.is_dir() { "audio_folder" } else { "audio" }
+    }
+
+    fn title(&self) -> Option<&'static str> {
+        Some("sounds (WAV; with the feature `audio` FLAC, MP3, Ogg Vorbis) and folders of them")
+    }
+
+    fn packed_advice(&self) -> Option<&'static str> {
+        Some("a compressed sound file; decompress it first")
+    }
+
+    fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
+        is_by_class(files, path, SOUNDS)
+    }
+
+    fn takes_whole(&self, _: &Files, _: &Path) -> bool {
+        true
+    }
+
+    fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
+        head.is_none() && is_audio_name(path)
+    }
+
+    fn faults(&self, options: &AudioFolderOptions) -> Vec<String> {
+        options.audio().faults()
+    }
+
+    fn field_faults(&self, options: &AudioFolderOptions, fields: &[(String, Field)]) -> Result<()> {
+        of_fields(options, fields).map(drop)
+    }
+
+    fn make_plain(&self, options: &mut AudioFolderOptions) {
+        let mut audio = options.audio();
+        audio.make_plain();
+        options.crop = audio.crop;
+    }
+
+    format_has!(saved_index);
+
+    fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
+        if at.fields.is_empty() {
+            return AudioFiles::open(at.files, at.path, options, at.budget).map(Opened::reader);
+        }
+        let fields = named_geometries(at.fields);
+        let asked = of_fields(options, &fields).map_err(|error| error.at_path(at.path))?;
+        let open = |Asked { options: audio, tensors }| {
+            let reader = AudioFiles::open_as(at.files, at.path, options, audio, tensors, at.budget)?;
+            Ok(Arc::new(reader) as Arc<dyn RecordReader>)
+        };
+        asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)
+    }
+
+    /// Whole sounds, each at its own rate.
+    fn checks(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Checks> {
+        let whole = AudioFolderOptions { classes: options.classes.clone(), ..AudioFolderOptions::default() };
+        AudioFiles::unchanged(at.files, at.path, &whole, at.budget).map(|reader| Check::reader(reader, false).into())
+    }
+
+    fn inspect(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Inspection> {
+        let reader = AudioFiles::open(at.files, at.path, options, at.budget)?;
+        let records = reader.len();
+        let fields = reader.tensors().iter().filter(|spec| spec.role != Role::Mask).map(|spec| FieldSummary {
+            role: if spec.role == Role::Label { "label" } else { "feature" }.to_owned(),
+            shape: spec.row_shape(&Default::default()).to_vec(),
+            ..FieldSummary::unread(&spec.name, spec.dtype.as_str(), records)
+        });
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let entry = |sample: u64| Entry::Image {
+            path: text(&reader.path(sample)),
+            label: reader.label(sample).map(|label| reader.classes[label as usize].clone()),
+        };
+        let details = if is_folder(at.files, at.path) {
+            Details::Files {
+                classes: class_counts(&reader),
+                formats: format_counts(&reader),
+                ignored: NamedCount {
+                    count: reader.ignored,
+                    first: reader.ignored_files.iter().map(|path| text(path)).collect(),
+                },
+            }
+        } else {
+            let sound = look_at(at.files, at.path).map_err(|error| error.at_path(at.path))?;
+            Details::Audio { rate: sound.rate, channels: sound.channels, frames: sound.frames }
+        };
+        Ok(Inspection {
+            fields: fields.collect(),
+            first: Some(entry(0)),
+            last: Some(entry(records - 1)),
+            details,
+            ..Inspection::new(at.path, self.kind(at.path), records)
+        })
+    }
+}
+
+fn class_counts(reader: &AudioFiles) -> Vec<ClassCount> {
+    let mut classes: Vec<ClassCount> =
+        reader.classes.iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+    reader.labels.iter().for_each(|label| classes[*label as usize].count += 1);
+    classes
+}
+
+/// Files by their endings.
+fn format_counts(reader: &AudioFiles) -> Vec<FormatCount> {
+    const NAMES: [(&str, &[&str]); 4] =
+        [("wav", &["wav", "wave", "rf64", "bw64"]), ("flac", &["flac"]), ("mp3", &["mp3"]), ("ogg", &["ogg", "oga"])];
+    let counts = NAMES.iter().map(|(format, endings)| {
+        let is_one = |sample: &u64| {
+            let path = reader.path(*sample);
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            endings.iter().any(|other| ending.eq_ignore_ascii_case(other))
+        };
+        FormatCount { format, count: (0..reader.len()).filter(is_one).count() as u64 }
+    });
+    counts.filter(|found| found.count > 0).collect()
+}

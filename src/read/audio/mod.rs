@@ -1,0 +1,467 @@
+//! Sound files as records: a folder with one subfolder a class, any folder, or the files that a list names.
+
+mod entry;
+mod options;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::decode::AudioOptions;
+use crate::decode::audio::{
+    Cut, Encoding, Frames, ReadAt, Sound, Writer, audio_tensors, describe, is_audio_name, is_wav, parse_wav,
+    write_audio,
+};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::random::mix;
+use crate::read::folder::{Found, PathList, Wanted, Way, has_class_folders, list_stored};
+use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Role, TensorSpec};
+use crate::storage::{Files, LocalFile, Needs, check_bytes};
+
+pub use entry::AudioFolder;
+pub use options::AudioFolderOptions;
+
+/// A longer file is refused where all of it must be read.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// Files that are called like sound.
+const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 1", "listing of sounds 1"] };
+
+/// Sound files, read at random: of a WAV file in a local folder no more than its header and the part that is wanted, of
+/// other files all.
+///
+/// The tensors are the sound and its mask, and the class if there are classes.
+///
+/// It holds some 12 bytes for each file beside the path below the root, 4 more if sounds keep their lengths, which count
+/// against the budget, and opens one file at a time.
+///
+/// ```no_run
+/// use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::RecordReader;
+/// use ringfeed::storage::Files;
+///
+/// let options = AudioFolderOptions {
+///     rate: Some(16_000),
+///     length: Some(16_000),
+///     crop: Some(AudioCrop::Random),
+///     ..AudioFolderOptions::default()
+/// };
+/// let words = AudioFiles::open(&Files::local(), "speech_commands", &options, &MemoryBudget::unlimited())?;
+/// println!("{} sounds of {:?}", words.len(), words.classes());
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct AudioFiles {
+    files: PathList,
+    storage: Files,
+    /// The number of the first file there.
+    first_file: u64,
+    /// Class index of each file; empty without classes.
+    labels: Vec<u32>,
+    classes: Arc<[String]>,
+    ignored: u64,
+    ignored_files: Vec<PathBuf>,
+    writer: Writer,
+    tensors: Vec<TensorSpec>,
+    /// Frames of each file as they become known, `u32::MAX` before; of none if all have one length.
+    lengths: Box<[AtomicU32]>,
+    /// Hash of the files' lengths, as they were listed.
+    file_bytes: u64,
+    #[expect(dead_code, reason = "held until the reader drops")]
+    reservation: Reservation,
+    /// What decoders draw on.
+    budget: MemoryBudget,
+}
+
+impl fmt::Debug for AudioFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AudioFiles").field("tensors", &self.tensors).finish_non_exhaustive()
+    }
+}
+
+/// What a reader is made of.
+struct Parts<'a> {
+    found: Found,
+    storage: Files,
+    file_bytes: u64,
+    options: AudioOptions,
+    tensors: Tensors<'a>,
+}
+
+/// What the tensors are called, and what they are to the trainer.
+struct Tensors<'a> {
+    sound: &'a str,
+    role: Role,
+    /// That of the classes, if it is wanted.
+    label: Option<Label<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Label<'a> {
+    name: &'a str,
+    /// The classes in the order of their indices, unless they are those that are found.
+    listed: Option<&'a [String]>,
+}
+
+impl AudioFiles {
+    /// The sounds in a folder: if a subfolder holds any, each subfolder is a class, otherwise there are none; or a single file.
+    /// Classes are sorted by name, the files below each, however deep, by the bytes of their paths. Files that are not called
+    /// like sound (wav, flac, mp3, ogg and others) are left out and counted.
+    ///
+    /// Without a rate among the options, it is that of the first file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] without such a folder or sounds in it, [`ErrorKind::Config`] for options that make no sense,
+    /// [`ErrorKind::Data`] for a class that is not listed, [`ErrorKind::Budget`].
+    pub fn open(
+        files: &Files,
+        path: impl AsRef<Path>,
+        options: &AudioFolderOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let label = Some(Label { name: "label", listed: options.classes.as_deref() });
+        let tensors = Tensors { sound: "audio", role: Role::Feature, label };
+        Self::open_as(files, path.as_ref(), options, options.audio(), tensors, budget)
+    }
+
+    /// The same, each sound whole and at its own rate.
+    fn unchanged(files: &Files, path: &Path, folder: &AudioFolderOptions, budget: &MemoryBudget) -> Result<Self> {
+        let (found, file_bytes, labelled) = list(files, path, folder)?;
+        let label = labelled.then_some(Label { name: "label", listed: folder.classes.as_deref() });
+        let tensors = Tensors { sound: "audio", role: Role::Feature, label };
+        let (storage, options) = (files.clone(), AudioOptions::default());
+        let parts = Parts { found, storage, file_bytes, options, tensors };
+        Self::new(parts, budget).map_err(|error| error.at_path(path))
+    }
+
+    fn open_as(
+        files: &Files,
+        path: &Path,
+        folder: &AudioFolderOptions,
+        mut options: AudioOptions,
+        tensors: Tensors<'_>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let (found, file_bytes, labelled) = list(files, path, folder)?;
+        if options.rate.is_none() {
+            let mut first = PathBuf::new();
+            found.files.write(0, &mut first);
+            options.rate = Some(look_at(files, &first).map_err(|error| error.at_path(first))?.rate);
+        }
+        let tensors = Tensors { label: tensors.label.filter(|_| labelled), ..tensors };
+        let parts = Parts { found, storage: files.clone(), file_bytes, options, tensors };
+        Self::new(parts, budget).map_err(|error| error.at_path(path))
+    }
+
+    /// The files of a list, without classes.
+    pub(super) fn of_list(
+        files: PathList,
+        storage: &Files,
+        options: &AudioOptions,
+        (sound, role): (&str, Role),
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let found = Found { files, ..Found::default() };
+        let (storage, options) = (storage.clone(), options.clone());
+        let tensors = Tensors { sound, role, label: None };
+        Self::new(Parts { found, storage, file_bytes: 0, options, tensors }, budget)
+    }
+
+    fn new(parts: Parts<'_>, budget: &MemoryBudget) -> Result<Self> {
+        let Parts { mut found, storage, file_bytes, options, tensors: Tensors { sound, role, label } } = parts;
+        let mut tensors = audio_tensors(&options, sound, role, Dim::Extent(0));
+        let mut classes: Arc<[String]> = Arc::default();
+        if let Some(Label { name, listed }) = label {
+            classes = found.index_classes(listed, name)?;
+            let mut spec = TensorSpec::new(name, Role::Label, DType::I64, &[]);
+            spec.classes = Some(classes.clone());
+            tensors.push(spec);
+        } else {
+            found.labels = Vec::new();
+        }
+        let Found { files, labels, ignored, ignored_names, .. } = found;
+        let varying = if options.length.is_none() { files.len() } else { 0 };
+        let held = files.held_bytes() + 4 * (labels.capacity() + varying) as u64;
+        let reservation = budget.reserve(held, "the listing of the sounds")?;
+        Ok(Self {
+            first_file: storage.number_files(files.len() as u64),
+            files,
+            storage,
+            labels,
+            classes,
+            ignored,
+            ignored_files: ignored_names.0.into_iter().collect(),
+            writer: Writer::new(options)?,
+            tensors,
+            lengths: (0..varying).map(|_| AtomicU32::new(u32::MAX)).collect(),
+            file_bytes,
+            reservation,
+            budget: budget.clone(),
+        })
+    }
+
+    /// The class names, in index order; none without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Files that were left out.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The file of record `sample`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such record.
+    pub fn path(&self, sample: u64) -> PathBuf {
+        let mut path = PathBuf::new();
+        self.files.write(sample, &mut path);
+        path
+    }
+
+    fn write_path(&self, sample: u64, path: &mut PathBuf) -> Result<()> {
+        if self.files.relative(sample as usize).as_os_str().is_empty() {
+            return Err(Error::new(ErrorKind::Data, "the record names no file").at_record(sample));
+        }
+        self.files.write(sample, path);
+        Ok(())
+    }
+
+    fn located(&self, error: Error, sample: u64) -> Error {
+        error.at_path(self.path(sample)).at_record(sample)
+    }
+
+    /// Reads what is wanted of a local file.
+    fn read_part(&self, sample: Sample, piece: &mut Piece, path: &mut PathBuf) -> Result<()> {
+        self.write_path(sample.id, path)?;
+        let file = LocalFile::open(path)?;
+        let mut head = [0; 12];
+        let len = ReadAt::len(&file).min(12) as usize;
+        file.read_at(0, &mut head[..len])?;
+        if !is_wav(&head[..len]) {
+            check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
+            piece.part = None;
+            piece.bytes.resize(ReadAt::len(&file) as usize, 0);
+            return file.read_at(0, &mut piece.bytes);
+        }
+        let wav = parse_wav(&file)?;
+        let cut = self.writer.cut(&wav.sound, sample.key)?;
+        let range = wav.bytes_of(&cut.input);
+        let len = (range.end - range.start) as usize;
+        piece.bytes.resize(len, 0);
+        file.read_at(range.start, &mut piece.bytes)?;
+        piece.part = Some((wav.sound, wav.encoding, cut));
+        Ok(())
+    }
+
+    fn frames_of(&self, sample: u64, scratch: &mut Scratch) -> Result<u32> {
+        let Worker { path, whole, .. } = scratch.of();
+        self.write_path(sample, path)?;
+        let sound = match self.storage.are_local() {
+            true => look_at_local(path, whole)?,
+            false => {
+                let number = self.first_file + sample;
+                self.storage.read_file(number, path, whole, MAX_FILE_BYTES, u64::MAX)?;
+                describe(whole)?
+            }
+        };
+        self.writer.frames(&sound)
+    }
+}
+
+/// Of a storage the name tells.
+fn is_folder(files: &Files, path: &Path) -> bool {
+    if files.are_local() { path.is_dir() } else { !is_audio_name(path) }
+}
+
+/// The files of a folder or a single one, a hash of their lengths, and whether they have classes.
+fn list(files: &Files, path: &Path, options: &AudioFolderOptions) -> Result<(Found, u64, bool)> {
+    let saved = &options.saved_index;
+    let is_listed = |labelled: bool| labelled && options.classes.is_none();
+    let (found, sizes, labelled) = if !is_folder(files, path) {
+        let mut found = Found::default();
+        found.files.push(path)?;
+        let sizes = if files.are_local() { found.files.hash_of_sizes()? } else { 0 };
+        (found, sizes, false)
+    } else if !files.are_local() {
+        let (found, labelled) = list_stored(files, path, SOUNDS)?;
+        (found, 0, labelled)
+    } else if let Some((way, found, sizes)) = Way::detect(path, saved, SOUNDS)? {
+        (found, sizes, way == Way::ByClass)
+    } else {
+        let way = if has_class_folders(path, SOUNDS)? { Way::ByClass } else { Way::Flat };
+        let (mut found, sizes) = way.list(path, saved, SOUNDS)?;
+        if !found.refused.is_empty() {
+            return Err(found.refused.swap_remove(0));
+        }
+        (found, sizes, way == Way::ByClass)
+    };
+    if found.files.len() == 0 {
+        let message = format!(
+            "no sounds: looked for files named .wav, .flac, .mp3, .ogg, .oga, .rf64 or .bw64, at any depth ({} other files)",
+            found.ignored
+        );
+        return Err(Error::new(ErrorKind::NotFound, message).at_path(path));
+    }
+    if is_listed(labelled) {
+        found.check_classes(path)?;
+    }
+    Ok((found, sizes, labelled))
+}
+
+/// What a file says of its sound.
+fn look_at(files: &Files, path: &Path) -> Result<Sound> {
+    let mut bytes = Vec::new();
+    match files.are_local() {
+        true => look_at_local(path, &mut bytes),
+        false => {
+            files.read_file(files.number_files(1), path, &mut bytes, MAX_FILE_BYTES, u64::MAX)?;
+            describe(&bytes)
+        }
+    }
+}
+
+/// The same of a local file, of which all is read into `bytes` unless it is a WAV file.
+fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
+    let file = LocalFile::open(path)?;
+    let mut head = [0; 12];
+    let len = ReadAt::len(&file).min(12) as usize;
+    file.read_at(0, &mut head[..len])?;
+    if is_wav(&head[..len]) {
+        return parse_wav(&file).map(|wav| wav.sound);
+    }
+    check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
+    bytes.resize(ReadAt::len(&file) as usize, 0);
+    file.read_at(0, bytes)?;
+    describe(bytes)
+}
+
+impl ReadAt for LocalFile {
+    fn len(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.read(at, into)
+    }
+}
+
+/// A worker's buffers.
+#[derive(Default)]
+struct Worker {
+    path: PathBuf,
+    /// One a position in the job.
+    pieces: Vec<Piece>,
+    /// A file that is measured, apart from those that are fetched.
+    whole: Vec<u8>,
+}
+
+/// What is read of a file: the part that is wanted, or all of it.
+#[derive(Default)]
+struct Piece {
+    bytes: Vec<u8>,
+    part: Option<(Sound, Encoding, Cut)>,
+}
+
+impl Worker {
+    fn piece(&mut self, nth: usize) -> (&mut Piece, &mut PathBuf) {
+        if self.pieces.len() <= nth {
+            self.pieces.resize_with(nth + 1, Piece::default);
+        }
+        (&mut self.pieces[nth], &mut self.path)
+    }
+}
+
+impl RecordReader for AudioFiles {
+    fn len(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        if !self.storage.are_local() {
+            let named = samples.iter().filter(|sample| !self.files.relative(**sample as usize).as_os_str().is_empty());
+            named.for_each(|sample| self.storage.need_file(self.first_file + sample, &self.path(*sample), needs));
+        }
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        let Some(known) = self.lengths.get(sample as usize) else { return Ok(Extents::default()) };
+        let mut length = known.load(Ordering::Relaxed);
+        if length == u32::MAX {
+            length = self.frames_of(sample, scratch).map_err(|error| self.located(error, sample))?;
+            known.store(length, Ordering::Relaxed);
+        }
+        Ok(Extents::of_length(length))
+    }
+
+    /// Which part is wanted follows from the sample's key, which only a job has: here all of the file is read.
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        super::check_record(samples[nth], self.len())?;
+        let sample = samples[nth];
+        let (piece, path) = scratch.of::<Worker>().piece(nth);
+        piece.part = None;
+        let read = self.write_path(sample, path).and_then(|()| {
+            self.storage.read_file(self.first_file + sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX)
+        });
+        read.map(drop).map_err(|error| self.located(error, sample))
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        while let Some(nth) = job.advance() {
+            let sample = job.sample(nth);
+            if !self.storage.are_local() || sample.id >= self.len() {
+                job.report(self.fetch(job.samples(), nth, scratch));
+                continue;
+            }
+            let (piece, path) = scratch.of::<Worker>().piece(nth);
+            let read = self.read_part(sample, piece, path);
+            job.report(read.map_err(|error| self.located(error, sample.id)));
+        }
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let (Piece { bytes, part }, _) = scratch.of::<Worker>().piece(nth);
+        let mut own = row.part(0, 2);
+        let written = match part {
+            None => write_audio(bytes, &self.writer, sample.key, &mut own, &self.budget),
+            Some((sound, encoding, cut)) => {
+                self.writer.write(sound, &Frames { bytes, encoding: *encoding }, cut, &mut own)
+            }
+        };
+        written.map_err(|error| self.located(error, sample.id))?;
+        if let Some(label) = self.labels.get(sample.id as usize) {
+            row.tensor(2).as_mut_slice::<i64>()?[0] = i64::from(*label);
+        }
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        let path = (sample < self.len()).then(|| self.path(sample));
+        Location { path, record: Some(sample), ..Location::default() }
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.files.relative(sample as usize).as_os_str().as_encoded_bytes());
+    }
+
+    fn label(&self, sample: u64) -> Option<u32> {
+        self.labels.get(usize::try_from(sample).ok()?).copied()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
+        Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: self.file_bytes }
+    }
+}

@@ -1,0 +1,165 @@
+//! The logarithm of a sound's mel spectrogram.
+
+use serde::{Deserialize, Serialize};
+
+/// The logarithm of a mel spectrogram, as torchaudio's `MelSpectrogram` has it: `[mels, frames]` in place of `[samples]`,
+/// and a mask of frames in place of that of samples.
+///
+/// The magnitudes of a Fourier transform of `n_fft` samples every `hop` samples under a Hann window, raised to `power`, are summed under
+/// triangles that lie evenly on the mel scale. With `centre`, frame `t` lies around sample `t * hop`, and the sound is reflected
+/// at both ends; without it, frames lie within the sound. Samples behind a shorter sound are zeros, whose frames the mask leaves
+/// out: it is 1 for as many frames as the sound alone would have.
+///
+/// ```
+/// use ringfeed::transform::{LogMel, Operation};
+///
+/// let whisper = LogMel { log: ringfeed::transform::LogBase::Log10, ..LogMel::new("audio", 16_000) };
+/// assert_eq!((whisper.n_fft, whisper.hop, whisper.mels), (400, 160, 80));
+/// let operation = Operation::LogMel(whisper);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogMel {
+    /// Which tensor: `f32`, the last dimension of which are samples, as many in every sound.
+    pub tensor: String,
+    /// The name of the result; by default it takes the sound's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+    /// Samples a second.
+    pub rate: u32,
+    /// Samples of a Fourier transform.
+    #[serde(default = "n_fft")]
+    pub n_fft: usize,
+    /// Samples from frame to frame.
+    #[serde(default = "hop")]
+    pub hop: usize,
+    /// Samples of the window, which lies in the middle of those of the transform; by default as many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+    /// Numbers of a frame.
+    #[serde(default = "mels")]
+    pub mels: usize,
+    /// The lowest frequency.
+    #[serde(default)]
+    pub low: f64,
+    /// The highest frequency; by default half of the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// 1 for magnitudes, 2 for power.
+    #[serde(default = "power")]
+    pub power: u8,
+    /// Whether frames lie around their places, or begin there.
+    #[serde(default = "yes")]
+    pub centre: bool,
+    /// Which mel scale.
+    #[serde(default)]
+    pub scale: MelScale,
+    /// Whether each triangle is divided by half of its width in hertz (`norm="slaney"`).
+    #[serde(default)]
+    pub area_norm: bool,
+    /// Which logarithm.
+    #[serde(default)]
+    pub log: LogBase,
+    /// What is smaller counts as this.
+    #[serde(default = "floor")]
+    pub floor: f64,
+}
+
+/// From frequencies to the mel scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MelScale {
+    /// `2595 log10(1 + f / 700)`.
+    #[default]
+    Htk,
+    /// Straight up to 1000 Hz and logarithmic above, as in Slaney's Auditory Toolbox.
+    Slaney,
+}
+
+/// Which logarithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LogBase {
+    /// The natural one.
+    #[default]
+    Ln,
+    /// To the base of 10.
+    Log10,
+    /// Decibels: ten times the logarithm to the base of 10 of power, twenty times that of magnitudes.
+    Decibels,
+}
+
+fn n_fft() -> usize {
+    400
+}
+
+fn hop() -> usize {
+    160
+}
+
+fn mels() -> usize {
+    80
+}
+
+fn power() -> u8 {
+    2
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn floor() -> f64 {
+    1e-10
+}
+
+/// Most samples of a transform, and most numbers of a frame.
+const MOST: usize = 1 << 16;
+
+impl LogMel {
+    /// Eighty numbers every 160 samples, of 400 samples each.
+    pub fn new(tensor: impl Into<String>, rate: u32) -> Self {
+        Self {
+            tensor: tensor.into(),
+            into: None,
+            rate,
+            n_fft: n_fft(),
+            hop: hop(),
+            window: None,
+            mels: mels(),
+            low: 0.0,
+            high: None,
+            power: power(),
+            centre: yes(),
+            scale: MelScale::Htk,
+            area_norm: false,
+            log: LogBase::Ln,
+            floor: floor(),
+        }
+    }
+
+    pub(super) fn high(&self) -> f64 {
+        self.high.unwrap_or(f64::from(self.rate) / 2.0)
+    }
+
+    pub(super) fn faults(&self) -> Vec<String> {
+        let window = self.window.unwrap_or(self.n_fft);
+        let (low, high) = (self.low, self.high());
+        let checks = [
+            (self.rate > 0, format!("a rate of {} samples a second", self.rate)),
+            ((2..=MOST).contains(&self.n_fft), format!("n_fft of {}; it is 2 to {MOST}", self.n_fft)),
+            (self.hop > 0, "a hop of 0 samples".to_owned()),
+            ((1..=self.n_fft).contains(&window), format!("a window of {window}; it is 1 to n_fft = {}", self.n_fft)),
+            ((1..=MOST).contains(&self.mels), format!("{} mels; there are 1 to {MOST}", self.mels)),
+            (
+                low >= 0.0 && low < high && high <= f64::from(self.rate),
+                format!("frequencies from {low} to {high}; low is 0 or more, and below high"),
+            ),
+            (matches!(self.power, 1 | 2), format!("a power of {}; it is 1 or 2", self.power)),
+            (self.floor > 0.0 && self.floor.is_finite(), format!("a floor of {}; it is above 0", self.floor)),
+        ];
+        checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, fault)| fault).collect()
+    }
+}

@@ -1,0 +1,193 @@
+//! Sound in FLAC, MP3 and Ogg Vorbis files: against what libsndfile makes of it, cut, and damaged.
+#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+use ringfeed::field::Audio;
+use ringfeed::formats::Formats;
+use ringfeed::inspect::{Details, verify};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::storage::Files;
+use ringfeed::{Loader, Result};
+
+const NAMES: [&str; 5] = ["mono-16.flac", "stereo-24.flac", "stereo.ogg", "mono.mp3", "stereo.mp3"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)
+}
+
+fn numbers(name: &str) -> Vec<f32> {
+    let bytes = std::fs::read(fixture(&format!("{name}.f32"))).unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+fn details(name: &str) -> (u32, usize, u64) {
+    match Formats::new().inspect(fixture(name)).unwrap().details {
+        Details::Audio { rate, channels, frames } => (rate, channels, frames),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sound(path: &Path, audio: Audio) -> Result<Vec<f32>> {
+    let batch = Loader::open(path)?.field("audio", audio).shuffle(1).build()?.next().unwrap()?;
+    Ok(batch.tensor("audio").unwrap().as_slice::<f32>().unwrap().to_vec())
+}
+
+#[test]
+fn sounds_have_the_values_of_libsndfile() {
+    let expected = [(16_000, 1, 12_000), (44_100, 2, 4500), (22_050, 2, 6000), (16_000, 1, 16_000), (44_100, 2, 6000)];
+    assert_eq!(NAMES.map(details), expected);
+    for name in NAMES {
+        let (rate, channels, frames) = details(name);
+        let found = sound(&fixture(name), Audio::new(rate).channels(channels)).unwrap();
+        let expected = numbers(name);
+        assert_eq!((found.len(), expected.len()), (channels * frames as usize, channels * frames as usize), "{name}");
+        let planes = (0..found.len()).map(|at| expected[at % frames as usize * channels + at / frames as usize]);
+        let away = found.iter().zip(planes).map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max);
+        // The two that lose something round on the way, each decoder in its own places.
+        let bound = if name.ends_with("flac") { 0.0 } else { 1e-4 };
+        assert!(away <= bound, "{name}: {away}");
+    }
+}
+
+#[test]
+fn a_crop_is_a_part_of_the_whole_sound_to_the_last_bit() {
+    for name in NAMES {
+        let (rate, channels, frames) = details(name);
+        let whole = sound(&fixture(name), Audio::new(rate).channels(channels)).unwrap();
+        let length = 700;
+        let centre = sound(&fixture(name), Audio::new(rate).channels(channels).length(length).crop(AudioCrop::Centre));
+        let (centre, start) = (centre.unwrap(), (frames as usize - length) / 2);
+        for channel in 0..channels {
+            let part = &whole[channel * frames as usize + start..][..length];
+            assert!(centre[channel * length..][..length] == *part, "{name}, channel {channel}");
+        }
+        let mono = sound(&fixture(name), Audio::new(8000)).unwrap();
+        for crop in [AudioCrop::Random, AudioCrop::Centre, AudioCrop::Start] {
+            let part = sound(&fixture(name), Audio::new(8000).length(200).crop(crop)).unwrap();
+            assert!(mono.windows(200).any(|window| window == part), "{name}: resampled, {crop:?}");
+        }
+    }
+}
+
+/// Twenty times the frames of a file of MP3, one behind the other, without the tag that says how many there are.
+fn long_mp3() -> Vec<u8> {
+    let bytes = std::fs::read(fixture("mono.mp3")).unwrap();
+    let tag = bytes.windows(4).position(|window| window == b"Info" || window == b"Xing").unwrap();
+    let first = tag + bytes[tag..].windows(2).position(|pair| pair[0] == 0xff && pair[1] >> 1 == 0xf3 >> 1).unwrap();
+    bytes[first..].repeat(20)
+}
+
+#[test]
+fn a_crop_far_into_an_mp3_file_is_decoded_from_near_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.mp3");
+    std::fs::write(&path, long_mp3()).unwrap();
+    let whole = sound(&path, Audio::new(16_000)).unwrap();
+    assert!(whole.len() > 300_000, "{}", whole.len());
+    for crop in [AudioCrop::Centre, AudioCrop::Random] {
+        let part = sound(&path, Audio::new(16_000).length(500).crop(crop)).unwrap();
+        assert!(whole.windows(500).any(|window| window == part), "{crop:?}");
+    }
+    let centre = sound(&path, Audio::new(16_000).length(500).crop(AudioCrop::Centre)).unwrap();
+    assert!(centre == whole[(whole.len() - 500) / 2..][..500]);
+}
+
+#[test]
+fn a_folder_of_all_kinds_is_verified_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in NAMES.iter().chain(&["wav-pcm_16.wav"]) {
+        std::fs::copy(fixture(name), folder.path().join(name)).unwrap();
+    }
+    let report = verify(folder.path(), 2, |_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples), (6, 0));
+    // Damage in the middle of FLAC's frames, which have checksums.
+    let path = folder.path().join("mono-16.flac");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let report = verify(folder.path(), 2, |_| {}).unwrap();
+    assert_eq!(report.bad_samples, 1);
+    let said = report.bad[0].to_string();
+    assert!(said.contains("mono-16.flac") && said.contains("the file is damaged"), "{said}");
+    // What lies in front of the damage, and behind it, is as it was.
+    let start = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Start)).unwrap();
+    assert_eq!(start, numbers("mono-16.flac")[..100]);
+}
+
+/// Opens, measures and decodes; panics are errors that say so.
+fn tried(bytes: &[u8], name: &str) -> Result<usize> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    let cut = sound(&path, Audio::new(16_000).length(300).crop(AudioCrop::Random)).map(|found| found.len());
+    let whole = sound(&path, Audio::new(16_000)).map(|found| found.len());
+    for error in [&cut, &whole].into_iter().filter_map(|result| result.as_ref().err()) {
+        assert!(error.path() == Some(&path) || error.message().contains("ignored"), "{error}");
+        assert!(!error.message().contains("panicked"), "{name}: {error}");
+    }
+    whole
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_an_error_where_its_header_says_how_long_it_is() {
+    for name in NAMES {
+        let bytes = std::fs::read(fixture(name)).unwrap();
+        let whole = tried(&bytes, name).unwrap();
+        let step = bytes.len() / 60;
+        for len in (0..300.min(bytes.len())).step_by(7).chain((300..bytes.len() - 16).step_by(step)) {
+            let found = tried(&bytes[..len], name);
+            match name.ends_with(".ogg") {
+                // The last page says how long it is: the one in front of what is cut off.
+                true => assert!(found.is_err() || found.unwrap() < whole, "{name}: {len}"),
+                false => assert!(found.is_err(), "{name}: {len} bytes are {found:?} frames"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_header_promises_is_not_believed() {
+    // STREAMINFO says 2^36 - 1 frames.
+    let mut bytes = std::fs::read(fixture("mono-16.flac")).unwrap();
+    bytes[21] |= 0x0f;
+    bytes[22..26].fill(0xff);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.flac");
+    std::fs::write(&path, &bytes).unwrap();
+    let error = sound(&path, Audio::new(16_000)).unwrap_err();
+    assert!(error.message().contains("take a part of it by `length` and `crop`"), "{error}");
+    let error = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Centre)).unwrap_err();
+    assert!(error.message().contains("FLAC") || error.message().contains("damaged"), "{error}");
+    let start = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Start)).unwrap();
+    assert_eq!(start, sound(&fixture("mono-16.flac"), Audio::new(16_000)).unwrap()[..100]);
+    // Where nothing says it, the packets do.
+    bytes[21] &= 0xf0;
+    bytes[22..26].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(sound(&path, Audio::new(16_000)).unwrap().len(), 12_000);
+    let budget = MemoryBudget::new(4096);
+    let options = AudioFolderOptions::default();
+    let opened = AudioFiles::open(&Files::local(), fixture("mono.mp3"), &options, &budget);
+    assert!(opened.is_ok(), "the listing of one file is small");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn damage_is_an_error_or_a_sound(
+        name in prop::sample::select(NAMES.to_vec()),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        in_front in any::<bool>(),
+    ) {
+        let mut bytes = std::fs::read(fixture(name)).unwrap();
+        let reach = if in_front { 200 } else { bytes.len() };
+        for (at, byte) in damage {
+            bytes[at.index(reach)] = byte;
+        }
+        drop(tried(&bytes, name));
+    }
+}

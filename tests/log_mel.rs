@@ -1,0 +1,122 @@
+//! Spectrograms: against torchaudio's, of shorter sounds, and what is refused.
+#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
+
+use std::path::{Path, PathBuf};
+
+use ringfeed::field::Audio;
+use ringfeed::read::MemoryReader;
+use ringfeed::source::Transformed;
+use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, log_mel};
+use ringfeed::{
+    AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, ReaderSource, Result, Role, Workspace,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)
+}
+
+fn numbers(name: &str) -> Vec<f32> {
+    let bytes = std::fs::read(fixture(&format!("{name}.f32"))).unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+fn first(sound: Vec<f32>, shape: &[usize], options: LogMel) -> Result<DataSet> {
+    let sound = MemoryReader::new("audio", Role::Feature, shape, sound).unwrap();
+    let source = Transformed::new(ReaderSource::new(sound), Transforms::new().with(Operation::LogMel(options)));
+    AsyncDataSetIterator::new(source, &Workspace::default())?.next().unwrap()
+}
+
+#[test]
+fn spectrograms_are_those_of_torchaudio() {
+    let plain = LogMel::new("audio", 16_000);
+    let slaney = LogMel {
+        n_fft: 512,
+        window: Some(400),
+        mels: 40,
+        low: 20.0,
+        high: Some(7600.0),
+        power: 1,
+        centre: false,
+        scale: MelScale::Slaney,
+        area_norm: true,
+        floor: 1e-5,
+        ..plain.clone()
+    };
+    let decibels = LogMel { n_fft: 256, hop: 128, mels: 32, log: LogBase::Decibels, ..plain.clone() };
+    let whisper = LogMel { log: LogBase::Log10, ..plain };
+    for (name, options, shape, bound) in [
+        ("mel-whisper-like", whisper, [1, 80, 13], 2e-4),
+        ("mel-slaney", slaney, [1, 40, 10], 2e-4),
+        ("mel-decibels", decibels, [1, 32, 16], 2e-3),
+    ] {
+        let batch = first(numbers("mel-input"), &[2000], options).unwrap();
+        let found = batch.tensor("audio").unwrap();
+        assert_eq!(found.shape(), shape, "{name}");
+        let (found, expected) = (found.as_slice::<f32>().unwrap(), numbers(name));
+        let away = found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max);
+        assert!(found.len() == expected.len() && away < bound, "{name}: {away}");
+    }
+}
+
+#[test]
+fn each_channel_has_its_own_and_the_sound_may_stay() {
+    let sound: Vec<f32> = numbers("mel-input").into_iter().chain((0..2000).map(|at| (at as f32 * 0.1).sin())).collect();
+    let options = || LogMel { into: Some("mel".to_owned()), ..LogMel::new("audio", 16_000) };
+    let both = first(sound.clone(), &[2, 2000], options()).unwrap();
+    assert_eq!(both.tensor("mel").unwrap().shape(), [1, 2, 80, 13]);
+    assert_eq!(both.tensor("audio").unwrap().as_slice::<f32>().unwrap(), sound);
+    let second = first(sound[2000..].to_vec(), &[2000], options()).unwrap();
+    assert_eq!(both.tensor("mel").unwrap().bytes()[4 * 80 * 13..], *second.tensor("mel").unwrap().bytes());
+}
+
+#[test]
+fn the_mask_of_a_shorter_sound_becomes_one_of_frames() {
+    for (centre, frames, present) in [(true, 26, 2), (false, 23, 0)] {
+        let options = LogMel { centre, into: Some("mel".to_owned()), ..LogMel::new("sound", 8000) };
+        // 300 samples of 4000.
+        let loader = Loader::open(fixture("wav-pcm_16.wav")).unwrap().field("sound", Audio::new(8000).length(4000));
+        let batch = loader.transform(Operation::LogMel(options)).build().unwrap().next().unwrap().unwrap();
+        let mask = batch.tensor("mel_mask").unwrap();
+        assert_eq!(mask.shape(), [1, frames]);
+        assert_eq!(mask.bytes().iter().map(|byte| usize::from(*byte)).sum::<usize>(), present);
+        assert_eq!(batch.tensor("sound_mask").unwrap().shape(), [1, 4000]);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let plain = || LogMel::new("audio", 16_000);
+    for (options, says) in [
+        (LogMel { n_fft: 1, ..plain() }, "n_fft of 1"),
+        (LogMel { hop: 0, ..plain() }, "a hop of 0"),
+        (LogMel { window: Some(401), ..plain() }, "a window of 401"),
+        (LogMel { mels: 0, ..plain() }, "0 mels"),
+        (LogMel { low: 9000.0, ..plain() }, "frequencies from 9000 to 8000"),
+        (LogMel { power: 3, ..plain() }, "a power of 3"),
+        (LogMel { floor: 0.0, ..plain() }, "a floor of 0"),
+        (LogMel { n_fft: 4000, ..plain() }, "2000 samples, too few for a transform of 4000"),
+        (LogMel { tensor: "sound".to_owned(), ..plain() }, "no tensor \"sound\""),
+    ] {
+        let error = first(numbers("mel-input"), &[2000], options).unwrap_err();
+        assert!(error.message().contains(says), "{error}");
+    }
+    let of = |audio: Audio| -> Error {
+        let loader = Loader::open(fixture("wav-pcm_16.wav")).unwrap().field("audio", audio);
+        loader.transform(log_mel("audio", 8000)).build().err().unwrap()
+    };
+    let error = of(Audio::new(8000));
+    assert!(error.kind() == ErrorKind::Schema && error.message().contains("give the sound a length"), "{error}");
+    assert!(of(Audio::new(8000).length(1000).dtype(DType::F16)).message().contains("cast it"));
+}
+
+#[test]
+fn settings_say_it_in_one_line() {
+    let text = "source = { path = \"a.wav\" }\ntransforms = [{ kind = \"log_mel\", tensor = \"audio\", rate = 16000, mels = 40, log = \"log10\" }]";
+    let config: LoaderConfig = toml::from_str(text).unwrap();
+    let expected = LogMel { mels: 40, log: LogBase::Log10, ..LogMel::new("audio", 16_000) };
+    assert_eq!(config.transforms, [Operation::LogMel(expected)]);
+    let again: LoaderConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+    assert_eq!(config, again);
+    let wrong = toml::from_str::<LoaderConfig>(&text.replace("mels", "mel")).unwrap_err().to_string();
+    assert!(wrong.contains("unknown field `mel`") || wrong.contains("did you mean \"mels\""), "{wrong}");
+}
