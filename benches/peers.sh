@@ -37,7 +37,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
     shift
 done
 [ "${1:-}" = -- ] && shift
-: "${workloads:=image-train-u8 image-train-f32 image-eval-u8 csv csv-mixed fixed-f32 fixed-u8 tokens}"
+: "${workloads:=image-train-u8 image-train-f32 image-eval-u8 csv csv-mixed fixed-f32 fixed-u8 tokens wav}"
 
 # Name and settings of our variants: settings that the workload does not have would be an error.
 variants() {

@@ -215,3 +215,21 @@ fn a_number_that_i64_does_not_hold_is_a_bad_record_with_its_byte() {
         assert_eq!(error.location().byte, Some((8 + header.len() + 8) as u64), "{error}");
     }
 }
+
+#[test]
+fn a_checksum_that_is_wrong_is_found_by_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stored.npz");
+    let mut bytes = std::fs::read(fixture("npz/stored.npz")).unwrap();
+    std::fs::write(&path, &bytes).unwrap();
+    let report = ringfeed::inspect::verify(&path, 2, |_| {}).unwrap();
+    assert_eq!(report.bad_samples, 0);
+    // The last byte of the last array, in front of the archive's list.
+    let list = bytes.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    bytes[list - 1] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let report = ringfeed::inspect::verify(&path, 2, |_| {}).unwrap();
+    assert_eq!(report.bad_samples, 1);
+    let said = report.bad[0].to_string();
+    assert!(said.contains("stored.npz") && said.contains("the checksum or the length of the array"), "{said}");
+}

@@ -19,6 +19,12 @@ const WINDOW: usize = 1025;
 /// Batches of random windows that count as an epoch.
 const TOKEN_BATCHES: u64 = 2000;
 
+/// Samples of a second of sound.
+const SECOND: usize = 16_000;
+
+/// Seconds of sound that count as an epoch: five of each file.
+const CROPS: u64 = 10_000;
+
 /// Bytes that texts are padded to; none of those in the data is longer.
 const TEXT: usize = 80;
 
@@ -38,12 +44,17 @@ impl Workload {
             ["csv", "mixed"] => mixed_csv(data)?,
             ["fixed", kind @ ("u8" | "f32")] => fixed(data, kind),
             ["tokens"] => tokens(data),
+            ["wav"] => wav(data),
             _ => return Err(format!("there is no workload {name:?}")),
         };
         let batch = if parts[0] == "image" { 64 } else { 256 };
         let mut config = json!({ "batch_size": batch, "across_epochs": false, "sources": sources });
         if parts[0] != "csv" {
             config["shuffle"] = json!(20);
+        }
+        if parts[0] == "wav" {
+            config["samples_per_epoch"] = json!(CROPS);
+            config["transforms"] = json!([{ "kind": "remove", "tensor": "audio_mask" }]);
         }
         if parts[0] == "image" && parts[2] == "f32" {
             let (mean, deviation) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
@@ -173,5 +184,14 @@ fn tokens(data: &Path) -> (Value, Tensors) {
     (
         json!([{ "format": "tokens", "path": data.join("tokens/tokens.bin"), "options": options }]),
         vec![(DType::I64, vec![WINDOW])],
+    )
+}
+
+/// One random second of each file.
+fn wav(data: &Path) -> (Value, Tensors) {
+    let options = json!({ "rate": SECOND, "length": SECOND, "crop": "random" });
+    (
+        json!([{ "format": "audio", "path": data.join("wav"), "options": options }]),
+        vec![(DType::F32, vec![SECOND]), (DType::I64, vec![])],
     )
 }

@@ -2,7 +2,8 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::npy::array_in;
+use crate::read::fixed::in_row;
+use crate::read::npy::{ArrayIn, array_in};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
@@ -28,12 +29,12 @@ pub(super) fn make(
     };
     let shape = match (shape, &found) {
         (Some(shape), _) => shape.to_vec(),
-        (None, Some((_, shape, _))) => shape.clone(),
+        (None, Some(array)) => array.shape.clone(),
         (None, None) => return Err(unknown()),
     };
     let dtype = match (dtype, &found) {
         (Some(dtype), _) => dtype,
-        (None, Some((stored, _, _))) => stored.kind.dtype(),
+        (None, Some(array)) => array.stored.kind.dtype(),
         (None, None) => return Err(unknown()),
     };
     let tensors = vec![TensorSpec::new(name, role, dtype, &shape)];
@@ -41,13 +42,24 @@ pub(super) fn make(
 }
 
 impl Decode for ArrayCodec {
-    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+    fn write(&self, _: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let Value::Bytes(bytes) = value else { return Err(unexpected("the bytes of an NPY file", &value)) };
-        let (stored, shape, elements) = array_in(bytes)?;
+        let ArrayIn { stored, shape, is_fortran, elements } = array_in(bytes)?;
         if shape != self.shape {
             let message = format!("an array of shape {shape:?} where {:?} was expected", self.shape);
             return Err(Error::new(ErrorKind::Data, message));
         }
-        stored.write(elements, (bytes.len() - elements.len()) as u64, &mut row.tensor(0))
+        let start = (bytes.len() - elements.len()) as u64;
+        if !is_fortran || shape.len() < 2 {
+            return stored.write(elements, start, &mut row.tensor(0));
+        }
+        let mut ordered = context.budget.lend::<Vec<u8>>(elements.len() as u64, "an array in Fortran order")?;
+        let size = stored.kind.bytes();
+        ordered.resize(elements.len(), 0);
+        for (nth, element) in elements.chunks_exact(size).enumerate() {
+            let place = in_row(nth, &shape) * size;
+            ordered[place..place + size].copy_from_slice(element);
+        }
+        stored.write(&ordered, start, &mut row.tensor(0))
     }
 }

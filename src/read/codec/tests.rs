@@ -240,4 +240,8 @@ fn text_and_arrays_are_what_they_are() {
     assert!(rows[1].as_ref().unwrap_err().message().contains("shape [2] where [2, 1] was expected"));
     assert!(rows[2].is_err() && rows[3].is_err());
     assert_eq!(numbers::<f32>(npy("()", &[7.0]), Array::new().shape(&[])).unwrap(), [7.0]);
+    let Own::Bytes(mut fortran) = npy("(2, 3)", &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]) else { panic!("bytes") };
+    let place = fortran.windows(5).position(|word| word == b"False").unwrap();
+    fortran[place..place + 5].copy_from_slice(b"True ");
+    assert_eq!(numbers::<f32>(Own::Bytes(fortran), Array::new()).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }

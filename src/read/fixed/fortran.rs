@@ -61,7 +61,7 @@ impl Ordered<'_> {
 }
 
 /// Where in a row, in C order, the element stands that comes at this place in Fortran order.
-fn in_row(mut column: usize, shape: &[usize]) -> usize {
+pub(crate) fn in_row(mut column: usize, shape: &[usize]) -> usize {
     // The first dimension is the fastest there, the slowest here.
     let mut place = 0;
     for dim in shape {

@@ -21,7 +21,7 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{only_field, with_only_field};
 pub(crate) use fetched::Fetched;
-pub(crate) use fortran::in_c_order;
+pub(crate) use fortran::{in_c_order, in_row};
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
 pub use summary::ArraySummary;

@@ -53,20 +53,25 @@ pub(crate) fn header_in(head: &[u8], len: u64) -> Result<ArrayHeader> {
     Ok(header)
 }
 
-/// An array whose file is all of `bytes`: how its elements are stored, all its dimensions, and the elements' bytes.
+/// An array in memory.
+pub(crate) struct ArrayIn<'a> {
+    pub(crate) stored: Stored,
+    pub(crate) shape: Vec<usize>,
+    /// Whether the first dimension is the fastest.
+    pub(crate) is_fortran: bool,
+    pub(crate) elements: &'a [u8],
+}
+
+/// An array whose file is all of `bytes`: its elements and all its dimensions.
 ///
 /// # Errors
 ///
 /// As those of a file.
-pub(crate) fn array_in(bytes: &[u8]) -> Result<(Stored, Vec<usize>, &[u8])> {
+pub(crate) fn array_in(bytes: &[u8]) -> Result<ArrayIn<'_>> {
     let (begin, len) = text_in(&bytes[..bytes.len().min(12)], bytes.len() as u64)?;
     let (text, elements) = bytes[begin as usize..].split_at(len as usize);
     let mut parser = Parser { text, at: 0 };
     let (stored, dims, is_fortran) = parser.array().map_err(|fault| located(fault, begin))?;
-    if is_fortran {
-        let message = "in Fortran order, where a record's array is in C order: save `numpy.ascontiguousarray(array)`";
-        return Err(Error::new(ErrorKind::Unsupported, message).at_byte(begin));
-    }
     let sizes = dims.iter().try_fold(stored.kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
     if sizes != Some(elements.len() as u64) {
         let message =
@@ -74,7 +79,8 @@ pub(crate) fn array_in(bytes: &[u8]) -> Result<(Stored, Vec<usize>, &[u8])> {
         return Err(Error::new(ErrorKind::Format, message).at_byte(begin + len));
     }
     // They fit: as many bytes are there.
-    Ok((stored, dims.iter().map(|dim| *dim as usize).collect(), elements))
+    let shape = dims.iter().map(|dim| *dim as usize).collect();
+    Ok(ArrayIn { stored, shape, is_fortran, elements })
 }
 
 fn located((message, at): (Message, usize), begin: u64) -> Error {

@@ -17,7 +17,7 @@ use super::fixed::{
 use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files, Spool};
 
-pub(super) use header::{MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
+pub(super) use header::{ArrayIn, MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
 
 /// How an NPY file is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
