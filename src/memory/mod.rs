@@ -3,10 +3,6 @@
 mod account;
 mod block;
 mod budget;
-#[cfg_attr(
-    not(any(feature = "images", all(test, not(ringfeed_loom)))),
-    expect(dead_code, reason = "decoders of images are what is lent")
-)]
 mod lent;
 mod scope;
 
