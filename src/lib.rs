@@ -13,6 +13,7 @@ mod loader;
 pub mod memory;
 pub mod normalise;
 pub mod order;
+pub mod pack;
 mod prefetch;
 pub mod prepare;
 mod random;

@@ -15,7 +15,7 @@ const FLOORS: [&[&str]; 14] = [
     &["ring"],
     &["decode", "normalise", "order", "stats", "storage"],
     &["read"],
-    &["prepare", "transform"],
+    &["pack", "prepare", "transform"],
     &["dataset"],
     &["prefetch"],
     &["device"],

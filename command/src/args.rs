@@ -30,6 +30,7 @@ Examples:
   ringfeed plan loader.toml
   ringfeed fit loader.toml
   ringfeed bench photos/ --size 224 --step-ms 20
+  ringfeed pack photos/ shards/
   ringfeed help bench
 
 Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM), tar \
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Read a data set as a trainer would, and name what limits the speed
     Bench(Box<BenchArgs>),
+    /// Pack many small files, or rows of text, into few large files
+    Pack(PackArgs),
     /// Show two measurements side by side, and which differences are more than chance
     Compare(CompareArgs),
     /// Print a script that completes this command's words in a shell
@@ -213,6 +216,53 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) raw: RawArgs,
     /// Threads that decode [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) workers: Option<usize>,
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const PACK_EXAMPLES: &str = "\
+Examples:
+  ringfeed pack photos/ shards/
+  ringfeed pack clips.jsonl shards/ --shard-mib 512
+  ringfeed pack measures.csv tables/ --parquet
+  ringfeed pack corpus/ shards/ --config source.toml
+
+Tar archives are samples as WebDataset has them: files of bytes with the extension of what they hold, a class by its index \
+(cls), arrays (npy), and everything else in one json. The records keep their order. Which record is in which shard, and every byte \
+of it, depends on the data and the options alone.
+
+A run that was stopped or killed goes on when it is typed again: finished shards stay as they are, and each appears whole. At the \
+end manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
+
+Exit status: 0 if all was packed, 1 for errors (the first bad record is one, unless --skip-bad), 130 where Ctrl-C stopped it. With --json, \
+standard output holds {path, out, manifest, ok, seconds}.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = PACK_EXAMPLES)]
+pub(crate) struct PackArgs {
+    /// File, folder or pattern of any format
+    pub(crate) path: PathBuf,
+    /// Folder for the shards, which is made if it is not there
+    pub(crate) out: PathBuf,
+    /// Write Parquet files in place of tar archives
+    #[arg(long)]
+    pub(crate) parquet: bool,
+    /// Most MiB of a shard, before it is compressed [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) shard_mib: Option<u64>,
+    /// Pack these fields alone [default: all]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Leave bad records out, and count them
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    /// Settings whose source says the format and options of PATH, as .toml or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Threads that read and encode [default: one for each core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
     /// Print one JSON object instead of lines

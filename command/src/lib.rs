@@ -12,6 +12,7 @@ mod fit;
 mod inspect;
 mod loader;
 mod output;
+mod pack;
 mod plan;
 mod progress;
 mod standard_input;
@@ -71,6 +72,7 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
             let kept = caught(|| standard_input::keep(args.path.as_mut()));
             output::finish(kept.and_then(|_kept| caught(|| bench::bench(&args))), args.json)
         }
+        Command::Pack(args) => output::finish(caught(|| pack::pack(&args)), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
     }
 }

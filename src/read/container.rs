@@ -32,6 +32,11 @@ pub trait Container: Send + Sync {
         false
     }
 
+    /// The field that is a class by its index, and the names of the classes, where the container knows them by itself.
+    fn classes(&self) -> Option<(&str, &[String])> {
+        None
+    }
+
     /// Says that this field will be read, and gives the number by which [`read`](Self::read) calls it. By default a field is one
     /// of [`fields`](Self::fields), by its name or position, and its number is its position there. A container may read only
     /// what was asked for.

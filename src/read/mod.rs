@@ -53,6 +53,7 @@ mod splits;
 mod staged;
 pub(crate) mod summary;
 pub(crate) mod tar;
+mod tensor_values;
 pub(crate) mod text_files;
 pub(crate) mod tfrecord;
 pub(crate) mod tokens;

@@ -139,7 +139,7 @@ impl Format for Csv {
     }
 
     fn open_values(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
-        values(options, paths, at)?.into_values(Self::NAME)
+        values(options, paths, at)?.into_values()
     }
 
     fn stream(&self, options: &CsvOptions, at: &Open<'_>, always: bool) -> Result<Option<Streamed>> {

@@ -107,14 +107,14 @@ pub trait Format: Send + Sync + 'static {
     }
 
     /// Opens files as records of values, also where [`open_many`](Self::open_many) has a faster way to tensors: what is read to be
-    /// packed or tokenised. Where `at` asks for fields, only those need be found.
+    /// packed or tokenised. Where `at` asks for fields, only those need be found. By default tensors are fields of numbers.
     ///
     /// # Errors
     ///
-    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for what has tensors alone.
+    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for tensors whose lengths differ from record to record.
     fn open_values(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
-        let opened: Opened = self.open_many(options, paths, at)?.into();
-        opened.into_values(Self::NAME).map_err(|error| error.at_path(at.path))
+        let opened: Opened = self.open_many(options, paths, &Open { fields: &[], ..*at })?.into();
+        opened.into_values().map_err(|error| error.at_path(at.path))
     }
 
     /// Whether [`open`](Self::open) takes this path as it is, though it may be a folder or a pattern, as a folder of images in

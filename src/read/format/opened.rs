@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::fields::Field;
+use crate::read::tensor_values::TensorValues;
 use crate::read::{Container, FieldReader, RecordReader};
 use crate::storage::Files;
 
@@ -80,18 +81,16 @@ impl Opened {
         Self::Reader(Arc::new(reader))
     }
 
-    /// The records as values.
+    /// The records as values: tensors are numbers.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if there are tensors alone.
-    pub(in crate::read) fn into_values(self, format: &str) -> Result<Box<dyn Container>> {
+    /// [`ErrorKind::Unsupported`] for tensors whose lengths differ from record to record.
+    pub(in crate::read) fn into_values(self) -> Result<Box<dyn Container>> {
         match self {
             Self::Container(container) => Ok(container),
-            Self::Reader(_) | Self::Readers(_) => {
-                let message = format!("{format} gives tensors, and no values that something else could be made of");
-                Err(Error::new(ErrorKind::Unsupported, message))
-            }
+            Self::Reader(reader) => Ok(Box::new(TensorValues::new(vec![reader])?)),
+            Self::Readers(readers) => Ok(Box::new(TensorValues::new(readers)?)),
         }
     }
 

@@ -201,6 +201,17 @@ impl SourceConfig {
         self.opened(&at)?.readers(self.format(), &at)
     }
 
+    /// Its records as values: what is read to be packed.
+    pub(crate) fn open_values(&self, files: &Files, budget: &MemoryBudget) -> Result<Box<dyn Container>> {
+        let at = self.at(files, budget);
+        let paths = match self.found(files)? {
+            Some(found) => found.files,
+            None => vec![self.path().to_owned()],
+        };
+        let files = many::few_open(&at, paths.len());
+        self.format.open_values(&*self.options, &paths, &Open { files: &files, ..at })
+    }
+
     pub(crate) fn stream(&self, files: &Files, budget: &MemoryBudget, always: bool) -> Result<Option<Streamed>> {
         if self.found(files)?.is_some() {
             return Ok(None);

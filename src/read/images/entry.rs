@@ -1,6 +1,6 @@
 //! Images among the formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::Error as _;
@@ -12,10 +12,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, Image};
 use crate::read::folder::is_by_class;
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
-use crate::read::{RecordReader, SavedIndex, named_geometries};
+use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
 use crate::tree::{Node, Told};
 
+use super::values::ImageValues;
 use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summarise_image};
 
 /// The format of folders of images: with one subfolder a class, or without classes; and of single images.
@@ -170,6 +171,16 @@ impl Format for Images {
         let own = of_fields(&options.images, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
         let readers = own.iter().map(|images| open(images, &options.saved_index, at));
         readers.collect::<Result<_>>().map(Opened::Readers)
+    }
+
+    fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let folder = match paths {
+            [folder] if is_folder(&Open { path: folder, ..*at }) => {
+                ImageFolder::detect_in(at.files, folder, &options.images, &options.saved_index, at.budget)?
+            }
+            paths => ImageFolder::from_paths(paths, ImageLabels::None, &options.images)?.among(at.files),
+        };
+        Ok(Box::new(ImageValues::new(folder)))
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {

@@ -3,6 +3,7 @@
 mod entry;
 mod summary;
 mod tensors;
+mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

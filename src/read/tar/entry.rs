@@ -1,5 +1,6 @@
 //! Tar archives among the formats.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,6 +75,30 @@ fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions
     Ok((own, others))
 }
 
+/// The members that all samples have.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unsupported`] for one that some do not have.
+fn all_members(paths: &[PathBuf]) -> Result<Vec<ColumnRef>> {
+    let mut all: BTreeMap<String, u64> = BTreeMap::new();
+    let mut records = 0;
+    for path in paths {
+        let summary = TarSummary::of(path)?;
+        records += summary.records;
+        summary.members.into_iter().for_each(|member| *all.entry(member.extension).or_default() += member.count);
+    }
+    let all = all.into_iter().map(|(extension, count)| match count == records {
+        true => Ok(extension.into()),
+        false => {
+            let message =
+                format!("{count} of {records} samples have a member {extension:?}; name the members that all have");
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    });
+    all.collect()
+}
+
 impl Format for Tar {
     const NAME: &'static str = "tar";
     type Options = TarOptions;
@@ -144,7 +169,10 @@ impl Format for Tar {
 
     fn open_values(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();
-        let wanted: Vec<ColumnRef> = at.fields.iter().flat_map(|(name, field)| field.columns(name)).collect();
+        let mut wanted: Vec<ColumnRef> = at.fields.iter().flat_map(|(name, field)| field.columns(name)).collect();
+        if wanted.is_empty() {
+            wanted = all_members(paths).map_err(|error| error.at_path(at.path))?;
+        }
         Ok(Box::new(TarMembers::open(at.files, at.path, archives, options, &wanted, at.budget)?))
     }
 

@@ -1,0 +1,115 @@
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use ringfeed::formats::Formats;
+use ringfeed::pack::{Manifest, Pack, PackInto, PackProgress};
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
+use serde::Serialize;
+use signal_hook::consts::SIGINT;
+
+use crate::args::PackArgs;
+use crate::output::{Report, lossy};
+use crate::progress::style;
+use crate::table::{count, figure, one_line, things};
+use crate::verify::INTERRUPTED;
+
+/// What was packed, or how far it came.
+#[derive(Serialize)]
+pub(crate) struct Packed {
+    path: String,
+    out: String,
+    /// Absent where it was stopped.
+    manifest: Option<Manifest>,
+    ok: bool,
+    seconds: f64,
+}
+
+pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
+    let begin = Instant::now();
+    let source = match &args.config {
+        None => Formats::new().whole(&args.path)?,
+        Some(file) => {
+            let config = LoaderConfig::load(file)?.resolved()?;
+            let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
+                let message = format!("names {} sources; one is packed at a time", sources.len());
+                Error::new(ErrorKind::Config, message).at_path(file)
+            })?;
+            let mut source = source;
+            args.path.clone_into(source.path_mut());
+            source
+        }
+    };
+    let into = if args.parquet { PackInto::Parquet } else { PackInto::Tar };
+    let mut pack = Pack::new(source, into).fields(args.fields.iter().cloned());
+    if let Some(mib) = args.shard_mib {
+        pack = pack.shard_bytes(mib << 20);
+    }
+    if let Some(threads) = args.workers {
+        pack = pack.threads(threads);
+    }
+    if args.skip_bad {
+        pack = pack.skip_bad();
+    }
+    let bar = bar();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let watch = Once::new();
+    let packed = pack.run_with(&args.out, |progress: PackProgress| {
+        // A second signal ends the process as ever.
+        watch.call_once(|| {
+            let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), stopped.clone());
+            let _ = signal_hook::flag::register(SIGINT, stopped.clone());
+            bar.set_length(progress.total);
+            bar.set_style(style("{bar:40} {pos}/{len} records, {rate}, {eta} left{msg}"));
+        });
+        bar.set_position(progress.records);
+        bar.set_message(format!(", {}", things(progress.shards, "shard")));
+        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    let manifest = match packed {
+        Ok(manifest) => Some(manifest),
+        Err(error) if error.kind() == ErrorKind::Interrupted => None,
+        Err(error) => return Err(error),
+    };
+    let (path, out, ok) = (lossy(&args.path), lossy(&args.out), manifest.is_some());
+    Ok(Packed { path, out, manifest, ok, seconds: begin.elapsed().as_secs_f64() })
+}
+
+/// A bar on a terminal; nothing in a pipe.
+fn bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length().with_style(style("{spinner} opening"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+impl Report for Packed {
+    fn text(&self, _: usize) -> String {
+        let (path, out) = (one_line(&self.path), one_line(&self.out));
+        let Some(manifest) = &self.manifest else {
+            return format!("{path}: stopped; the same command goes on behind the last finished shard in {out}\n");
+        };
+        let Manifest { records, skipped, bytes, shards, .. } = manifest;
+        let shards = things(shards.len() as u64, "shard");
+        let mut text = format!(
+            "{path}: {} in {shards} of {} bytes, {out} ({} s)\n",
+            things(*records, "record"),
+            count(*bytes),
+            figure(self.seconds)
+        );
+        if *skipped > 0 {
+            text += &format!("  {} left out, which verify names\n", things(*skipped, "bad record"));
+        }
+        text
+    }
+
+    fn status(&self) -> u8 {
+        if self.ok { 0 } else { INTERRUPTED }
+    }
+}

@@ -1,0 +1,180 @@
+//! The values of one record, owned, and what the fields of all records are.
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{Container, FieldInfo, FieldKind, List, Value};
+
+/// A value that has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Missing,
+    Bool(bool),
+    I64(i64),
+    U64(u64),
+    F64(f64),
+    /// A number as it is written.
+    Decimal(String),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// Numbers in the machine's byte order.
+    Numbers(DType, Vec<u8>),
+    List(Vec<Cell>),
+}
+
+/// Lists within lists are at most so deep.
+const MOST_DEEP: usize = 128;
+
+impl Cell {
+    pub(super) fn of(value: Value<'_>) -> Result<Self> {
+        Self::at_depth(value, 0)
+    }
+
+    fn at_depth(value: Value<'_>, depth: usize) -> Result<Self> {
+        Ok(match value {
+            Value::Missing => Self::Missing,
+            Value::Bool(flag) => Self::Bool(flag),
+            // As a codec of numbers takes it.
+            Value::I64(number) | Value::Time(number, _) => Self::I64(number),
+            Value::U64(number) => Self::U64(number),
+            Value::F64(number) => Self::F64(number),
+            Value::Decimal(text) => Self::Decimal(text.to_owned()),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+            Value::Numbers(numbers) => Self::Numbers(numbers.dtype(), bytes_of(numbers).to_vec()),
+            Value::List(list) => Self::List(items(list, depth)?),
+        })
+    }
+
+    /// What it is, as messages call it.
+    #[cfg(feature = "parquet")]
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Missing => Value::Missing.describe(),
+            Self::Bool(flag) => Value::Bool(*flag).describe(),
+            Self::I64(number) => Value::I64(*number).describe(),
+            Self::U64(number) => Value::U64(*number).describe(),
+            Self::F64(number) => Value::F64(*number).describe(),
+            Self::Decimal(text) => Value::Decimal(text).describe(),
+            Self::Text(text) => Value::Text(text).describe(),
+            Self::Bytes(bytes) => Value::Bytes(bytes).describe(),
+            Self::Numbers(dtype, bytes) => format!("a list of {} numbers", bytes.len() / dtype.bytes()),
+            Self::List(_) => "a list".to_owned(),
+        }
+    }
+
+    /// Bytes that it counts for where shards are cut.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Missing | Self::Bool(_) => 1,
+            Self::I64(_) | Self::U64(_) | Self::F64(_) => 8,
+            Self::Decimal(text) | Self::Text(text) => text.len() as u64,
+            Self::Bytes(bytes) | Self::Numbers(_, bytes) => bytes.len() as u64,
+            Self::List(items) => items.iter().map(Self::bytes).sum(),
+        }
+    }
+}
+
+fn items(list: &dyn List, depth: usize) -> Result<Vec<Cell>> {
+    if depth == MOST_DEEP {
+        return Err(Error::new(ErrorKind::Limit, format!("lists within lists deeper than {MOST_DEEP}")));
+    }
+    let mut items = Vec::new();
+    list.each(&mut |value| {
+        items.push(Cell::at_depth(value, depth + 1)?);
+        Ok(())
+    })?;
+    Ok(items)
+}
+
+fn bytes_of(numbers: Numbers<'_>) -> &[u8] {
+    match numbers {
+        Numbers::U8(values) => values,
+        Numbers::I8(values) => bytemuck::cast_slice(values),
+        Numbers::U16(values) => bytemuck::cast_slice(values),
+        Numbers::I16(values) => bytemuck::cast_slice(values),
+        Numbers::U32(values) => bytemuck::cast_slice(values),
+        Numbers::I32(values) => bytemuck::cast_slice(values),
+        Numbers::I64(values) => bytemuck::cast_slice(values),
+        Numbers::F16(values) => bytemuck::cast_slice(values),
+        Numbers::Bf16(values) => bytemuck::cast_slice(values),
+        Numbers::F32(values) => bytemuck::cast_slice(values),
+        Numbers::F64(values) => bytemuck::cast_slice(values),
+    }
+}
+
+/// A field that is packed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    /// Its number in the container.
+    pub(super) number: usize,
+    /// As the container calls it.
+    pub(super) name: String,
+    /// Its name within structs, the outermost first.
+    pub(super) path: Vec<String>,
+    pub(super) kind: FieldKind,
+    pub(super) shape: Vec<usize>,
+}
+
+impl Column {
+    /// Its name in what is packed: that of its path.
+    pub(super) fn packed_name(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// The fields that are packed: those that are named, or all.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotFound`] for a name that there is not, [`ErrorKind::Unsupported`] for what holds no values of one kind.
+pub(super) fn columns(container: &mut dyn Container, named: &[String], has_structs: bool) -> Result<Vec<Column>> {
+    let names: Vec<String> = match named {
+        [] => container.fields().iter().map(|field| field.name.clone()).collect(),
+        named => named.to_vec(),
+    };
+    let mut columns: Vec<Column> = Vec::new();
+    for name in names {
+        let number = container.find(&name.as_str().into()).map_err(|error| error.at_column(&name))?;
+        let info = container.fields().iter().find(|field| field.name == name).cloned();
+        let FieldInfo { kind, shape, .. } = info.unwrap_or_else(|| FieldInfo::new(&name, FieldKind::Bytes));
+        if kind == FieldKind::Other {
+            let message =
+                "holds no values, or values of several kinds, so that it can't be packed; name the other fields";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(&name));
+        }
+        let path = path_of(&name, has_structs);
+        if let Some(other) = columns.iter().find(|other| other.path.starts_with(&path) || path.starts_with(&other.path))
+        {
+            let message = format!("has the same name as {:?}, or lies in it; name one of both", other.name);
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(&name));
+        }
+        columns.push(Column { number, name, path, kind, shape });
+    }
+    if columns.is_empty() {
+        return Err(Error::new(ErrorKind::Format, "there is no field to be packed"));
+    }
+    Ok(columns)
+}
+
+/// A JSON pointer leads through objects, and a point in the name of a column of structs into a struct.
+fn path_of(name: &str, has_structs: bool) -> Vec<String> {
+    match name.strip_prefix('/') {
+        Some(steps) => steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
+        None if has_structs => name.split('.').map(str::to_owned).collect(),
+        None => vec![name.to_owned()],
+    }
+}
+
+/// What stands in a text as an integer, if it is one.
+pub(super) fn integer_of(text: &str) -> Option<i128> {
+    text.trim().parse().ok()
+}
+
+/// What stands in a text as a number, if it is a finite one.
+pub(super) fn float_of(text: &str) -> Option<f64> {
+    let text = text.trim();
+    text.contains(|c: char| c.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
+        .filter(|number: &f64| number.is_finite())
+}

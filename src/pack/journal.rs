@@ -1,0 +1,153 @@
+//! What has been packed so far, so that a run that was killed goes on: one line a shard, each written before its shard appears.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+
+/// A packed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Shard {
+    /// Its name in the folder.
+    pub name: String,
+    /// The first record of the source that is in it, or was left out of it.
+    pub first: u64,
+    /// The record behind the last one.
+    pub end: u64,
+    /// How many records it holds.
+    pub records: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// CRC-32 of the file (zlib's), as 8 hexadecimal digits.
+    pub crc32: String,
+}
+
+/// What a pack is made of: only the same can be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity(pub(super) String);
+
+pub(super) struct Journal {
+    folder: PathBuf,
+    file: File,
+}
+
+const NAME: &str = ".ringfeed-pack";
+
+/// Longer than any journal is.
+const MAX_BYTES: u64 = 1 << 30;
+
+impl Journal {
+    /// Opens the journal in `folder`, or begins it, and gives the shards that are finished.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if something else is being packed there.
+    pub(super) fn open(folder: &Path, identity: &Identity) -> Result<(Self, Vec<Shard>)> {
+        let path = folder.join(NAME);
+        let fault = |error: io::Error| Error::io(&path, error);
+        let mut file = File::options().read(true).append(true).create(true).open(&path).map_err(fault)?;
+        let mut text = Vec::new();
+        (&file).take(MAX_BYTES).read_to_end(&mut text).map_err(fault)?;
+        // A line that was not written to its end is none.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let mut lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut shards: Vec<Shard> = Vec::new();
+        let mut kept = 0u64;
+        match lines.next() {
+            None => {}
+            Some(first) if serde_json::from_slice::<Identity>(first).ok().as_ref() == Some(identity) => {
+                kept = first.len() as u64 + 1;
+                for line in lines {
+                    let Ok(shard) = serde_json::from_slice::<Shard>(line) else { break };
+                    let goes_on = shard.first == shards.last().map_or(0, |last: &Shard| last.end);
+                    if !goes_on || !appear(folder, &shard)? {
+                        break;
+                    }
+                    kept += line.len() as u64 + 1;
+                    shards.push(shard);
+                }
+            }
+            Some(_) => {
+                let message =
+                    "something else was packed here and not finished; pack into another folder, or remove this one";
+                return Err(Error::new(ErrorKind::Config, message).at_path(folder));
+            }
+        }
+        if kept < text.len() as u64 {
+            file.set_len(kept).map_err(fault)?;
+        }
+        if kept == 0 {
+            write_line(&mut file, identity).map_err(fault)?;
+        }
+        Ok((Self { folder: folder.to_owned(), file }, shards))
+    }
+
+    /// Notes a shard, whose file is complete under its name of the meantime, and gives it its name.
+    pub(super) fn finish(&mut self, shard: &Shard) -> Result<()> {
+        let path = self.folder.join(NAME);
+        write_line(&mut self.file, shard).map_err(|error| Error::io(&path, error))?;
+        rename(&self.folder, shard)
+    }
+
+    /// Ends it.
+    pub(super) fn remove(self) -> Result<()> {
+        let path = self.folder.join(NAME);
+        fs::remove_file(&path).map_err(|error| Error::io(&path, error))
+    }
+}
+
+fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line).map_err(io::Error::other)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_data()
+}
+
+/// What a shard is called until it is finished.
+pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!(".{name}.part"))
+}
+
+fn rename(folder: &Path, shard: &Shard) -> Result<()> {
+    let path = folder.join(&shard.name);
+    fs::rename(part_of(folder, &shard.name), &path).map_err(|error| Error::io(&path, error))?;
+    // So that the name outlives a power cut, too; not every system can.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// Whether a shard that the journal names is there; gives it its name where that was all that was missing.
+fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
+    let is_file_name = Path::new(&shard.name).file_name().is_some_and(|name| *name == *shard.name);
+    let len =
+        |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
+    if !is_file_name {
+        return Ok(false);
+    }
+    if len(&folder.join(&shard.name)) == Some(shard.bytes) {
+        return Ok(true);
+    }
+    let part = part_of(folder, &shard.name);
+    if len(&part) != Some(shard.bytes) || crc32_of(&part)? != shard.crc32 {
+        return Ok(false);
+    }
+    rename(folder, shard).map(|()| true)
+}
+
+/// The checksum of a file.
+fn crc32_of(path: &Path) -> Result<String> {
+    let mut file = files::open(path)?;
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(|error| Error::io(path, error))? {
+            0 => return Ok(format!("{:08x}", hasher.finalize())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Records as samples of a tar archive, as WebDataset has them.
+
+use std::io::Write;
+
+use serde_json::{Map, Value as Json};
+
+use crate::decode::image::ImageFormat;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::FieldKind;
+
+use super::cells::{Cell, Column, float_of, integer_of};
+
+/// Bytes that everything in an archive is a multiple of.
+const BLOCK: usize = 512;
+
+/// What ends an archive.
+pub(super) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
+
+/// How records become samples.
+pub(super) struct Samples {
+    columns: Vec<Column>,
+    /// Whether fields are members already, called by their extensions.
+    are_members: bool,
+    /// The field that is a class by its index.
+    class: Option<usize>,
+}
+
+impl Samples {
+    pub(super) fn new(columns: &[Column], are_members: bool, class: Option<&str>) -> Self {
+        let class = class.and_then(|class| columns.iter().position(|column| column.name == class));
+        Self { columns: columns.to_vec(), are_members, class }
+    }
+
+    /// The members of a record.
+    pub(super) fn encode(&self, record: u64, cells: Vec<Cell>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut json = Map::new();
+        let key = format!("{record:09}");
+        let single = self.columns.iter().filter(|column| column.kind == FieldKind::Bytes).count() == 1;
+        let members = self.are_members;
+        for (nth, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
+            let named = |extension: &str| match single {
+                true => extension.to_owned(),
+                false => format!("{}.{extension}", extension_of(&column.packed_name())),
+            };
+            match cell {
+                Cell::Missing => {}
+                Cell::Bytes(bytes) if members => append(&mut out, &key, &column.name, &bytes)?,
+                Cell::Bytes(bytes) if column.kind == FieldKind::Bytes => {
+                    append(&mut out, &key, &named(kind_of(&bytes)), &bytes)?;
+                }
+                Cell::I64(class) if self.class == Some(nth) => {
+                    append(&mut out, &key, "cls", class.to_string().as_bytes())?;
+                }
+                // How image files are called below their folder says nothing that the sample does not hold.
+                Cell::Text(_) if self.class.is_some() && column.path == ["image", "path"] => {}
+                Cell::Numbers(dtype, bytes) => {
+                    let array = npy(dtype, &column.shape, &bytes)?;
+                    append(&mut out, &key, &format!("{}.npy", extension_of(&column.packed_name())), &array)?;
+                }
+                cell => {
+                    let value = json_of(&cell, column.kind).map_err(|error| error.at_column(&column.name))?;
+                    put(&mut json, &column.path, value);
+                }
+            }
+        }
+        if !json.is_empty() {
+            append(&mut out, &key, "json", Json::Object(json).to_string().as_bytes())?;
+        }
+        if out.is_empty() {
+            // A record without a value is a sample all the same.
+            append(&mut out, &key, "json", b"{}")?;
+        }
+        Ok(out)
+    }
+}
+
+/// A field's name as an extension, which is in lower case and has no separators.
+fn extension_of(name: &str) -> String {
+    name.to_lowercase().replace(['/', '\\', '.', ':'], "_")
+}
+
+/// What a file is by how it begins.
+fn kind_of(bytes: &[u8]) -> &'static str {
+    match (ImageFormat::of_content(bytes), bytes) {
+        (Some(ImageFormat::Jpeg), _) => "jpg",
+        (Some(ImageFormat::Png), _) => "png",
+        (Some(ImageFormat::WebP), _) => "webp",
+        (Some(ImageFormat::Bmp), _) => "bmp",
+        (Some(ImageFormat::Gif), _) => "gif",
+        (Some(ImageFormat::Tiff), _) => "tiff",
+        (Some(ImageFormat::Pnm), _) => "ppm",
+        (_, [b'R', b'I', b'F', b'F' | b'X', _, _, _, _, b'W', b'A', b'V', b'E', ..]) => "wav",
+        (_, [b'f', b'L', b'a', b'C', ..]) => "flac",
+        (_, [b'O', b'g', b'g', b'S', ..]) => "ogg",
+        (_, [b'I', b'D', b'3', ..]) => "mp3",
+        (_, [0x93, b'N', b'U', b'M', b'P', b'Y', ..]) => "npy",
+        _ => "bin",
+    }
+}
+
+/// Puts a value where its path leads; no path is the beginning of another one.
+fn put(object: &mut Map<String, Json>, path: &[String], value: Json) {
+    match path {
+        [] => {}
+        [name] => {
+            object.insert(name.clone(), value);
+        }
+        [name, rest @ ..] => {
+            let inner = object.entry(name.clone()).or_insert_with(|| Json::Object(Map::new()));
+            if let Json::Object(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
+    let float = |number: f64| {
+        serde_json::Number::from_f64(number).map(Json::Number).ok_or_else(|| {
+            Error::new(ErrorKind::Data, format!("{number} has no form in JSON; pack into Parquet, which has one"))
+        })
+    };
+    Ok(match cell {
+        Cell::Missing => Json::Null,
+        Cell::Bool(flag) => (*flag).into(),
+        Cell::I64(number) => (*number).into(),
+        Cell::U64(number) => (*number).into(),
+        Cell::F64(number) => float(*number)?,
+        Cell::Text(text) => text.as_str().into(),
+        Cell::Decimal(text) => number(text).map_or_else(|| float(f64::NAN), Ok)?,
+        Cell::Bytes(bytes) => {
+            let text = std::str::from_utf8(bytes).map_err(|error| {
+                let at = error.valid_up_to();
+                Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: no UTF-8", bytes[at]))
+            })?;
+            match kind {
+                FieldKind::Numbers(_) => number(text)
+                    .ok_or_else(|| Error::new(ErrorKind::Data, format!("expected a number, found {text:?}")))?,
+                _ => text.into(),
+            }
+        }
+        Cell::List(items) => items.iter().map(|item| json_of(item, kind)).collect::<Result<Vec<_>>>()?.into(),
+        Cell::Numbers(..) => Json::Null,
+    })
+}
+
+/// A number that is written as text: an integer as it is, anything else as the nearest f64.
+fn number(text: &str) -> Option<Json> {
+    match integer_of(text).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
+        Some((Ok(integer), _)) => Some(integer.into()),
+        Some((_, Ok(integer))) => Some(integer.into()),
+        _ => float_of(text).and_then(serde_json::Number::from_f64).map(Json::Number),
+    }
+}
+
+/// An NPY file, version 1.
+fn npy(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Vec<u8>> {
+    let (descr, widened);
+    let mut bytes = bytes;
+    (descr, widened) = match dtype {
+        DType::U8 => ("|u1", None),
+        DType::I8 => ("|i1", None),
+        DType::U16 => ("u2", None),
+        DType::I16 => ("i2", None),
+        DType::U32 => ("u4", None),
+        DType::I32 => ("i4", None),
+        DType::I64 => ("i8", None),
+        DType::F16 => ("f2", None),
+        DType::F32 => ("f4", None),
+        DType::F64 => ("f8", None),
+        // NumPy has no such type; an f32 holds each of its numbers.
+        DType::Bf16 => {
+            let wide = bytes.chunks_exact(2).map(|pair| f32::from(half::bf16::from_ne_bytes([pair[0], pair[1]])));
+            ("f4", Some(wide.flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()))
+        }
+    };
+    if let Some(widened) = &widened {
+        bytes = widened;
+    }
+    let order = if cfg!(target_endian = "big") { ">" } else { "<" };
+    let descr = if descr.starts_with('|') { descr.to_owned() } else { format!("{order}{descr}") };
+    let element = descr[2..].parse::<usize>().unwrap_or(1);
+    let count = bytes.len() / element;
+    let shape = match shape.iter().product::<usize>() {
+        product if product == count => shape.to_vec(),
+        _ => vec![count],
+    };
+    let dims: String = shape.iter().map(|dim| format!("{dim}, ")).collect();
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}", dims.trim_end());
+    let len = (10 + header.len() + 1).next_multiple_of(64);
+    header.extend(std::iter::repeat_n(' ', len - 10 - header.len() - 1));
+    header.push('\n');
+    let header_len = u16::try_from(header.len())
+        .map_err(|_| Error::new(ErrorKind::Limit, "an array of too many dimensions for an NPY file"))?;
+    Ok([b"\x93NUMPY\x01\x00", &header_len.to_le_bytes()[..], header.as_bytes(), bytes].concat())
+}
+
+/// Adds a member: a header of ustar, its bytes, and zeros up to the next block.
+fn append(out: &mut Vec<u8>, key: &str, extension: &str, bytes: &[u8]) -> Result<()> {
+    let name = format!("{key}.{extension}");
+    let mut header = [0u8; BLOCK];
+    let fits =
+        |what: &str| Error::new(ErrorKind::Limit, format!("{name:?} is too {what} for a member of a tar archive"));
+    let place = header.get_mut(..name.len()).filter(|place| place.len() <= 100).ok_or_else(|| fits("long a name"))?;
+    place.copy_from_slice(name.as_bytes());
+    if bytes.len() as u64 >= 1 << 33 {
+        return Err(fits("large"));
+    }
+    let mut field = |at: usize, text: String| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+    field(100, "0000644\0".to_owned());
+    field(108, "0000000\0".to_owned());
+    field(116, "0000000\0".to_owned());
+    field(124, format!("{:011o}\0", bytes.len()));
+    field(136, "00000000000\0".to_owned());
+    field(148, "        ".to_owned());
+    field(156, "0".to_owned());
+    field(257, "ustar\x0000".to_owned());
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(BLOCK), 0);
+    Ok(())
+}
+
+/// Ends an archive.
+pub(super) fn end(out: &mut impl Write) -> std::io::Result<()> {
+    out.write_all(&END)
+}

@@ -1,0 +1,290 @@
+//! Packing: what is packed is read back with the same values, and does not depend on threads or interruptions.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ringfeed::field::{Class, Field, Image, Numbers, Text, Tokens};
+use ringfeed::formats::{Formats, Raw};
+use ringfeed::pack::{Manifest, Pack, PackInto};
+use ringfeed::settings::SourceConfig;
+use ringfeed::{DataSetIterator, ErrorKind, Loader, Result};
+use serde_json::json;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+fn source(path: impl AsRef<Path>) -> SourceConfig {
+    Formats::new().whole(path).unwrap()
+}
+
+/// All tensors' bytes by their names, of all samples in order.
+fn tensors(batches: &mut dyn DataSetIterator) -> BTreeMap<String, Vec<u8>> {
+    let mut all: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for batch in batches {
+        for tensor in batch.unwrap().tensors() {
+            all.entry(tensor.name().to_owned()).or_default().extend(tensor.bytes());
+        }
+    }
+    all
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// Photographs in two classes.
+fn photos(folder: &Path) -> PathBuf {
+    let root = folder.join("photos");
+    for (class, names) in [("cat", &["chelsea.png"][..]), ("other", &["rocket.jpg", "coffee.png", "flower.jpg"])] {
+        fs::create_dir_all(root.join(class)).unwrap();
+        names.iter().for_each(|name| {
+            fs::copy(fixture("photos").join(name), root.join(class).join(name)).unwrap();
+        });
+    }
+    root
+}
+
+fn loaded(path: &Path, fields: &[(&str, Field)]) -> BTreeMap<String, Vec<u8>> {
+    let loader =
+        fields.iter().fold(Loader::open(path).unwrap(), |loader, (name, field)| loader.field(*name, field.clone()));
+    tensors(&mut *loader.batch_size(2).workers(2).build().unwrap())
+}
+
+#[test]
+fn a_folder_of_images_becomes_tensors_as_its_archives_do() {
+    common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let photos = photos(folder.path());
+    let out = folder.path().join("tar");
+    let manifest = Pack::new(source(&photos), PackInto::Tar).shard_bytes(700_000).run(&out).unwrap();
+    assert!(manifest.shards.len() > 1 && manifest.records == 4, "{manifest:?}");
+    assert_eq!(manifest.classes, ["cat", "other"]);
+    let image: Field = Image::rgb(32, 40).into();
+    let wanted = loaded(&photos, &[("image", image.clone()), ("label", Class.into())]);
+    let found = loaded(&out, &[("image", image), ("label", Class.from("cls"))]);
+    assert_eq!(wanted.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());
+    assert!(wanted == found);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_folder_of_images_becomes_tensors_as_its_parquet_files_do() {
+    common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let photos = photos(folder.path());
+    let out = folder.path().join("parquet");
+    let manifest = Pack::new(source(&photos), PackInto::Parquet).shard_bytes(700_000).run(&out).unwrap();
+    assert!(manifest.shards.len() > 1, "{manifest:?}");
+    let image: Field = Image::rgb(32, 40).into();
+    let wanted = loaded(&photos, &[("image", image), ("label", Class.into())]);
+    let fields = [("image", Image::rgb(32, 40).from("image.bytes")), ("label", Numbers::i64().from("label"))];
+    assert!(wanted == loaded(&out, &fields));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_table_becomes_the_same_numbers_and_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    let mut text = "id,x,y,name,empty\n".to_owned();
+    for n in 0..500 {
+        let x = if n % 7 == 0 { "NA".to_owned() } else { format!("{}", f64::from(n) / 7.0 - 30.0) };
+        text += &format!("{},{x},{}.25e-3,\"n, {n}\",\n", i64::MAX - n as i64, n);
+    }
+    fs::write(&path, text).unwrap();
+    let out = folder.path().join("out");
+    let manifest = Pack::new(source(&path), PackInto::Parquet).shard_bytes(10_000).run(&out).unwrap();
+    assert!(manifest.shards.len() > 2 && manifest.records == 500);
+    let kinds: Vec<&str> = manifest.fields.iter().map(|field| field.kind.as_str()).collect();
+    assert_eq!(kinds, ["i64", "f64", "f64", "text", "text"]);
+    let fields: Vec<(&str, Field)> = vec![
+        ("id", Numbers::i64().from("id")),
+        ("x", Numbers::f64().missing(ringfeed::csv::Missing::Nan).from("x")),
+        ("both", Numbers::f32().missing(ringfeed::csv::Missing::Value(-1.0)).from(["y", "x"])),
+        ("name", Text::new(9).from("name")),
+        ("empty", Text::new(1).from("empty")),
+    ];
+    assert!(loaded(&path, &fields) == loaded(&out, &fields));
+}
+
+#[test]
+fn values_of_lines_of_json_are_members_of_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.jsonl");
+    let line = |n: i64| {
+        json!({ "n": n, "u": u64::MAX, "f": 0.1 * n as f64, "text": "a\"\u{e9}", "is": { "deep": n * 2, "flag": n % 2 == 0 },
+                "ids": (0..n % 4).collect::<Vec<_>>() })
+        .to_string()
+    };
+    fs::write(&path, (0..40).map(line).collect::<Vec<_>>().join("\n")).unwrap();
+    let out = folder.path().join("out");
+    let manifest = Pack::new(source(&path), PackInto::Tar).shard_bytes(20_000).threads(3).run(&out).unwrap();
+    assert!(manifest.shards.len() > 1, "{manifest:?}");
+    let fields = |json: &str| -> Vec<(&'static str, Field)> {
+        let at = |name: &str| format!("{json}/{name}");
+        vec![
+            ("n", Numbers::i64().from(at("n"))),
+            ("f", Numbers::f64().from(at("f"))),
+            ("deep", Numbers::i64().from(at("is/deep"))),
+            ("ids", Tokens::new(4).from(at("ids"))),
+        ]
+    };
+    assert!(loaded(&path, &fields("")) == loaded(&out, &fields("json:")));
+}
+
+#[test]
+fn samples_of_archives_and_arrays_are_packed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let archives = fixture("tar").join("wds-{000..001}.tar");
+    Pack::new(source(&archives), PackInto::Tar).run(at("tar")).unwrap();
+    let image = || Image::rgb(9, 7).from("png");
+    let fields = [("image", image()), ("label", Class.from("cls"))];
+    assert!(loaded(&archives, &fields) == loaded(&at("tar"), &fields));
+
+    let numbers: Vec<u8> = (0..600u16).flat_map(u16::to_le_bytes).collect();
+    fs::write(at("numbers.bin"), &numbers).unwrap();
+    let options = ringfeed::arrays::RawOptions {
+        stored: ringfeed::arrays::StoredType::U16,
+        shape: vec![3, 4],
+        ..ringfeed::arrays::RawOptions::default()
+    };
+    let raw = SourceConfig::new(Raw, at("numbers.bin"), options);
+    let manifest = Pack::new(raw.clone(), PackInto::Tar).run(at("arrays")).unwrap();
+    let [field] = manifest.fields.as_slice() else { panic!("{manifest:?}") };
+    assert_eq!((manifest.records, field.shape.as_slice()), (50, &[3, 4][..]));
+    let wanted = tensors(&mut *Loader::new(raw).batch_size(8).build().unwrap());
+    let array = ringfeed::field::Array::new().from(format!("{}.npy", field.name));
+    let found = loaded(&at("arrays"), &[(field.name.as_str(), array)]);
+    assert!(wanted == found, "{wanted:?} {found:?}");
+}
+
+/// Packs, and stops after `steps` calls of the progress.
+fn stopped(pack: &Pack, out: &Path, steps: usize) -> Result<Manifest> {
+    let mut left = steps;
+    pack.run_with(out, |_| match left {
+        0 => ControlFlow::Break(()),
+        _ => {
+            left -= 1;
+            ControlFlow::Continue(())
+        }
+    })
+}
+
+fn lines_of(folder: &Path) -> PathBuf {
+    let path = folder.join("lines.jsonl");
+    let line = |n: i64| json!({ "n": n, "text": "x".repeat(20_000) }).to_string() + "\n";
+    fs::write(&path, (0..150).map(line).collect::<String>()).unwrap();
+    path
+}
+
+#[test]
+fn a_pack_that_was_stopped_anywhere_goes_on_to_the_same_bytes() {
+    common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let path = lines_of(folder.path());
+    let kinds = [PackInto::Tar, PackInto::Parquet];
+    for into in kinds.into_iter().filter(|into| cfg!(feature = "parquet") || *into == PackInto::Tar) {
+        let pack = |threads| Pack::new(source(&path), into).shard_bytes(300_000).threads(threads);
+        let whole = folder.path().join(format!("whole-{into:?}"));
+        let manifest = pack(1).run(&whole).unwrap();
+        assert!(manifest.shards.len() > 4);
+        let wanted = files(&whole);
+        for steps in [0, 1, 2] {
+            let out = folder.path().join(format!("{into:?}-{steps}"));
+            let error = stopped(&pack(2), &out, steps).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Interrupted);
+            // Whatever a shard in the making holds, it is made anew.
+            let parts = files(&out).into_keys().filter(|name| name.ends_with(".part"));
+            parts.for_each(|name| fs::write(out.join(name), b"half").unwrap());
+            assert_eq!(pack(3).run(&out).unwrap(), manifest);
+            assert_eq!(files(&out), wanted, "{steps}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_cut_anywhere_leads_to_the_same_shards() {
+    common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let path = lines_of(folder.path());
+    let pack = Pack::new(source(&path), PackInto::Tar).shard_bytes(300_000);
+    let whole = folder.path().join("whole");
+    pack.run(&whole).unwrap();
+    let wanted = files(&whole);
+    let begun = folder.path().join("begun");
+    stopped(&pack, &begun, 1).unwrap_err();
+    let state = files(&begun);
+    let journal = &state[".ringfeed-pack"];
+    let shards = state.keys().filter(|name| name.starts_with("shard-")).count();
+    assert!(shards > 1, "{:?}", state.keys());
+    for len in (0..journal.len()).step_by(89).chain([journal.len() - 1]) {
+        let out = folder.path().join("cut");
+        fs::create_dir(&out).unwrap();
+        state.iter().for_each(|(name, bytes)| fs::write(out.join(name), bytes).unwrap());
+        fs::write(out.join(".ringfeed-pack"), &journal[..len]).unwrap();
+        pack.run(&out).unwrap();
+        assert!(files(&out) == wanted, "{len}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+    // A shard that the journal names, and that has not got its name yet, gets it; a damaged one is made anew.
+    let out = folder.path().join("unnamed");
+    for is_damaged in [false, true] {
+        fs::create_dir(&out).unwrap();
+        state.iter().for_each(|(name, bytes)| fs::write(out.join(name), bytes).unwrap());
+        let last = format!("shard-{:06}.tar", shards - 1);
+        let part = out.join(format!(".{last}.part"));
+        fs::rename(out.join(&last), &part).unwrap();
+        if is_damaged {
+            let mut bytes = state[&last].clone();
+            bytes[1000] ^= 1;
+            fs::write(&part, bytes).unwrap();
+        }
+        pack.run(&out).unwrap();
+        assert!(files(&out) == wanted);
+        fs::remove_dir_all(&out).unwrap();
+    }
+    let error = Pack::new(source(&path), PackInto::Tar).run(&begun).unwrap_err();
+    assert!(error.message().contains("something else was packed here and not finished"), "{error}");
+}
+
+#[test]
+fn what_can_not_be_packed_is_said_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let lines = |name: &str, text: &str| {
+        fs::write(at(name), text).unwrap();
+        source(at(name))
+    };
+    let out = |name: &str| at(name);
+    let error = |source: SourceConfig, into: PackInto, name: &str| Pack::new(source, into).run(out(name)).unwrap_err();
+    let mixed = lines("mixed.jsonl", "{\"a\": 1}\n{\"a\": \"x\"}\n");
+    let of_mixed = error(mixed.clone(), PackInto::Tar, "1");
+    assert!(of_mixed.to_string().contains("mixed.jsonl") && of_mixed.message().contains("several kinds"), "{of_mixed}");
+    let bad = lines("bad.jsonl", "{\"a\": 1}\n{\"a\": }\n{\"a\": 3}\n");
+    let of_bad = error(bad.clone(), PackInto::Tar, "2");
+    assert_eq!((of_bad.kind(), of_bad.location().record), (ErrorKind::Data, Some(1)), "{of_bad}");
+    let left = Pack::new(bad, PackInto::Tar).skip_bad().run(out("3")).unwrap();
+    assert_eq!((left.records, left.skipped), (2, 1));
+    let missing =
+        Pack::new(lines("a.jsonl", "{\"abc\": 1}\n"), PackInto::Tar).fields(["abd"]).run(out("4")).unwrap_err();
+    assert!(missing.message().contains("abc"), "{missing}");
+    fs::create_dir(out("5")).unwrap();
+    fs::write(out("5").join("manifest.json"), "{}").unwrap();
+    let foreign = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "5");
+    assert!(foreign.message().contains("is no manifest of a pack"), "{foreign}");
+    #[cfg(feature = "parquet")]
+    {
+        let later =
+            (0..1200).map(|n| format!("{{\"a\": {}}}\n", if n == 1100 { "1.5".to_owned() } else { n.to_string() }));
+        let of_later = error(lines("later.jsonl", &later.collect::<String>()), PackInto::Parquet, "6");
+        assert_eq!((of_later.kind(), of_later.location().record), (ErrorKind::Data, Some(1100)), "{of_later}");
+    }
+}
