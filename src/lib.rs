@@ -131,11 +131,14 @@ pub mod formats {
     pub use crate::read::images::{FolderOptions, Images};
     pub use crate::read::jsonl::Jsonl;
     pub use crate::read::libsvm::Libsvm;
+    pub use crate::read::litdata::LitData;
+    pub use crate::read::mds::Mds;
     pub use crate::read::npy::Npy;
     pub use crate::read::npz::Npz;
     pub use crate::read::raw::Raw;
     pub use crate::read::safetensors::Safetensors;
     pub use crate::read::sequence::CsvSequences;
+    pub use crate::read::sharded::ShardedOptions;
     pub use crate::read::tar::Tar;
     pub use crate::read::text_files::TextFiles;
     pub use crate::read::tfrecord::TfRecord;

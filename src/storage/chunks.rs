@@ -104,12 +104,14 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         Self { most_bytes, budget: budget.clone(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    #[cfg(any(feature = "parquet", test))]
     pub(crate) fn stats(&self) -> ChunkStats {
         let state = self.state.lock();
         ChunkStats { bytes: state.bytes, ..state.counts }
     }
 
     /// Whether a chunk is here, or will be soon.
+    #[cfg(any(feature = "parquet", test))]
     pub(crate) fn has(&self, key: K) -> bool {
         matches!(self.state.lock().entries.get(&key), Some(Entry::Here { .. } | Entry::Decoding))
     }

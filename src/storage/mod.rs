@@ -5,7 +5,6 @@
 //! tells that they will be needed, many requests at a time, within a bound in bytes.
 
 mod ahead;
-#[cfg(feature = "parquet")]
 mod chunks;
 mod file;
 mod files;
@@ -26,9 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) use crate::files::open as open_file;
 pub(crate) use ahead::Requested;
 pub use ahead::{AheadStats, Needs};
-#[cfg(feature = "parquet")]
 pub use chunks::ChunkStats;
-#[cfg(feature = "parquet")]
 pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{LocalFile, check_bytes, read_file};
 pub use files::Files;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::read::{
-    AudioFolder, Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, Npy, Npz, Raw, Safetensors, Tar, TextFiles, TextLines,
-    TextTokens, TfRecord, Tokens,
+    AudioFolder, Csv, CsvSequences, Idx, Images, Jsonl, Libsvm, LitData, Mds, Npy, Npz, Raw, Safetensors, Tar,
+    TextFiles, TextLines, TextTokens, TfRecord, Tokens,
 };
 
 use super::Format;
@@ -37,6 +37,8 @@ impl Formats {
             #[cfg(feature = "parquet")]
             AnyFormat::new(crate::read::Arrow),
             AnyFormat::new(TfRecord),
+            AnyFormat::new(Mds),
+            AnyFormat::new(LitData),
             AnyFormat::new(Jsonl),
             AnyFormat::new(Libsvm),
             AnyFormat::new(Csv),

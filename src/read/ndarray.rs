@@ -1,0 +1,95 @@
+//! Arrays of NumPy and torch as samples of MDS and LitData hold them: raw numbers, some behind a header.
+
+use std::cell::RefCell;
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, ErrorKind, Result};
+
+use super::container::{List, Value};
+
+/// The type of an array's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elements {
+    Of(DType),
+    /// What no tensor holds: numbers go one by one.
+    U64,
+    Bool,
+}
+
+impl Elements {
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Of(dtype) => dtype.bytes(),
+            Self::U64 => 8,
+            Self::Bool => 1,
+        }
+    }
+
+    /// The type of a tensor of them.
+    pub(super) const fn dtype(self) -> DType {
+        match self {
+            Self::Of(dtype) => dtype,
+            Self::U64 => DType::I64,
+            Self::Bool => DType::U8,
+        }
+    }
+
+    /// By NumPy's name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "uint8" => Self::Of(DType::U8),
+            "int8" => Self::Of(DType::I8),
+            "uint16" => Self::Of(DType::U16),
+            "int16" => Self::Of(DType::I16),
+            "uint32" => Self::Of(DType::U32),
+            "int32" => Self::Of(DType::I32),
+            "int64" => Self::Of(DType::I64),
+            "uint64" => Self::U64,
+            "float16" => Self::Of(DType::F16),
+            "float32" => Self::Of(DType::F32),
+            "float64" => Self::Of(DType::F64),
+            _ => return None,
+        })
+    }
+}
+
+struct Large<'a>(&'a [u8]);
+
+impl List for Large<'_> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.0.as_chunks().0.iter().try_for_each(|bytes| visit(Value::U64(u64::from_le_bytes(*bytes))))
+    }
+}
+
+/// Gives the numbers in `bytes`, which are little-endian.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for bytes that are not as many numbers as `shape` says.
+pub(super) fn give(
+    elements: Elements,
+    shape: Option<&[u64]>,
+    bytes: &[u8],
+    aligned: &RefCell<Vec<u64>>,
+    visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
+) -> Result<()> {
+    let wanted = shape.map(|shape| shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim)));
+    let count = (bytes.len() / elements.bytes()) as u64;
+    if !bytes.len().is_multiple_of(elements.bytes()) || wanted.is_some_and(|wanted| wanted != Some(count)) {
+        let message = format!("an array of shape {:?} in {} bytes", shape.unwrap_or_default(), bytes.len());
+        return Err(Error::new(ErrorKind::Data, message));
+    }
+    match elements {
+        Elements::U64 => visit(Value::List(&Large(bytes))),
+        Elements::Bool => visit(Value::Numbers(Numbers::U8(bytes))),
+        Elements::Of(dtype) if cfg!(target_endian = "little") => {
+            // Records lie anywhere, and numbers are read where they are aligned.
+            let mut own = aligned.borrow_mut();
+            own.resize(bytes.len().div_ceil(8), 0);
+            let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut own)[..bytes.len()];
+            into.copy_from_slice(bytes);
+            visit(Value::Numbers(Numbers::of(dtype, into)))
+        }
+        Elements::Of(_) => Err(Error::new(ErrorKind::Unsupported, "arrays of this format on a big-endian machine")),
+    }
+}
