@@ -44,7 +44,21 @@ from ._loader import Loader, Report, from_iterable, from_reader, from_table, ins
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
 from ._transform import Map
-from .fields import Array, Audio, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
+from .fields import (
+    Array,
+    Audio,
+    Boxes,
+    Category,
+    Class,
+    Field,
+    Image,
+    IndexMap,
+    Keypoints,
+    Numbers,
+    Text,
+    Tokenizer,
+    Tokens,
+)
 from .prepare import Prepared, Recipe
 
 Mapping.register(Batch)

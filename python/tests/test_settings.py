@@ -12,7 +12,21 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Array, Audio, Boxes, Category, Class, Field, Image, IndexMap, Keypoints, Numbers, Text, Tokenizer, Tokens
+from ringfeed import (
+    Array,
+    Audio,
+    Boxes,
+    Category,
+    Class,
+    Field,
+    Image,
+    IndexMap,
+    Keypoints,
+    Numbers,
+    Text,
+    Tokenizer,
+    Tokens,
+)
 
 IRIS = FIXTURES / "iris-species.csv"
 

@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(fault("{\n\"shuffle\": [{}, {\"a\": -1e5}],\n\"workers\":\n-1}", Language::Json).0, 2);
         assert_eq!(
             fault("{\n\"workers\":\n-1}", Language::Json),
-            (2, "workers: expected a whole number, 0 or more, found -1".into())
+            (2, "workers: expected a whole number, 0 or more, or \"auto\", found -1".into())
         );
     }
 
