@@ -26,7 +26,8 @@ impl Loader {
     ///
     /// ```
     /// use ringfeed::Loader;
-    /// use ringfeed::formats::{Csv, SourceConfig};
+    /// use ringfeed::formats::Csv;
+    /// use ringfeed::settings::SourceConfig;
     ///
     /// let web = Loader::csv("fixtures/iris.csv").and(SourceConfig::new(Csv, "fixtures/iris.csv", Default::default()));
     /// let mut train = web.mix([0.7, 0.3]).samples_per_epoch(1000).shuffle(42).build()?;
