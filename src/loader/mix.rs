@@ -32,7 +32,8 @@ impl Loader {
     /// let web = Loader::csv("fixtures/iris.csv").and(SourceConfig::new(Csv, "fixtures/iris.csv", Default::default()));
     /// let mut train = web.mix([0.7, 0.3]).samples_per_epoch(1000).shuffle(42).build()?;
     /// let ids: Vec<u64> = train.by_ref().flatten().flat_map(|batch| batch.sample_ids().to_vec()).collect();
-    /// assert_eq!((ids.len(), ids.iter().filter(|id| **id < 150).count()), (1000, 700));
+    /// assert_eq!(ids.len(), 1000);
+    /// assert!((699..=701).contains(&ids.iter().filter(|id| **id < 150).count())); // of the first file
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
     #[must_use]
