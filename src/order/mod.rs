@@ -109,6 +109,18 @@ impl EpochOrder {
         }
     }
 
+    /// The samples at these positions, in their places.
+    pub(crate) fn replace(&mut self, positions: &mut [u64]) {
+        match (&self.order.picks, &self.shuffle) {
+            (Picks::Once(subset), Shuffle::Whole(shuffle)) => {
+                shuffle.replace(positions);
+                subset.replace(positions);
+            }
+            (Picks::Once(subset), Shuffle::None) => subset.replace(positions),
+            _ => positions.iter_mut().for_each(|position| *position = self.sample_at(*position)),
+        }
+    }
+
     pub(crate) fn sample_at(&mut self, position: u64) -> u64 {
         let Order { len, seed, picks, .. } = &self.order;
         match (picks, &mut self.shuffle) {

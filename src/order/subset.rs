@@ -91,6 +91,14 @@ impl Subset {
         }
     }
 
+    /// The ids of its samples with these indices, in their places.
+    pub(crate) fn replace(&self, indices: &mut [u64]) {
+        if let Ids::Range { start: 0, end } = self.0 {
+            return assert!(indices.iter().all(|index| *index < end), "a sample of {end} or more");
+        }
+        indices.iter_mut().for_each(|index| *index = self.at(*index));
+    }
+
     /// The ids, in its order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.at(index))

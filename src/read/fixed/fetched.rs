@@ -19,8 +19,9 @@ pub(crate) struct Fetched {
     /// Something of the job can't be read; only what it is shall be missing.
     one_by_one: bool,
     samples: Vec<u64>,
-    /// How many of them the processor was asked to bring near.
+    /// How many of them the processor was asked to bring near, and how many it is asked for at a time.
     near: usize,
+    group: usize,
     /// The job's records are not read yet.
     late: bool,
 }
@@ -88,8 +89,8 @@ impl Fetched {
             if nth == 0 {
                 self.samples.clear();
                 self.samples.extend_from_slice(samples);
-                self.near = 0;
-                self.bring_near(held, largest, 0, place);
+                (self.near, self.group) = (0, group(largest));
+                self.bring_near(held, 0, place);
             }
             return Ok(());
         }
@@ -145,8 +146,8 @@ impl Fetched {
         let range = place(sample);
         match input.slice() {
             Some(held) => {
-                if nth + group(largest) > self.near {
-                    self.bring_near(held, largest, nth, place);
+                if nth + self.group > self.near {
+                    self.bring_near(held, nth, place);
                 }
                 &held[range.start as usize..range.end as usize]
             }
@@ -160,8 +161,9 @@ impl Fetched {
 
 impl Fetched {
     /// Asks for the records behind those that were asked for, two groups ahead of record `nth`.
-    fn bring_near(&mut self, held: &[u8], largest: usize, nth: usize, place: impl Fn(u64) -> Range<u64>) {
-        let end = (nth + 2 * group(largest)).min(self.samples.len());
+    #[inline(never)]
+    fn bring_near(&mut self, held: &[u8], nth: usize, place: impl Fn(u64) -> Range<u64>) {
+        let end = (nth + 2 * self.group).min(self.samples.len());
         for sample in self.samples.get(self.near..end).unwrap_or_default() {
             prefetch_record(held, &place(*sample));
         }
