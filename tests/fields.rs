@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfeed::field::{Category, Class, Image, Numbers, Text};
+use ringfeed::csv::Missing;
+use ringfeed::field::{Category, Class, Field, Image, Numbers, Text};
 use ringfeed::images::{ImageAugment, PixelOrder};
-use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result, Role};
+use ringfeed::{BadRecords, DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result, Role};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
@@ -146,6 +147,57 @@ fn a_table_that_names_image_files_among_other_columns() -> Result<()> {
         ["comment", "comment_len", "label", "photo", "where"]
     );
     Ok(())
+}
+
+/// CSV decodes some fields by itself, others by value, and others out of files.
+#[test]
+fn tensors_stand_in_the_order_of_the_fields_whoever_reads_them() -> Result<()> {
+    let folder = photos();
+    let fields: [(&str, Field); 6] = [
+        ("both", Numbers::f64().missing(Missing::Nan).from(["x", "y"])),
+        ("comment", Text::new(8).cut().into()),
+        ("photo", Image::rgb(8, 8).dtype(DType::U8).from("path").file()),
+        ("label", Class.into()),
+        ("some", Numbers::f32().missing(Missing::Nan).max_len(3).from("x")),
+        ("y", Numbers::f32().into()),
+    ];
+    let table = || Loader::open(folder.path().join("table.csv")).unwrap().batch_size(2).shuffle(3);
+    let alone = |(name, field): &(&str, Field)| {
+        let mut one = table().field(*name, field.clone()).build().unwrap();
+        all(&mut *one).into_iter().map(|(_, tensors)| tensors).collect::<Vec<_>>()
+    };
+    // Each field comes first, behind each other, and last.
+    for turn in 0..fields.len() {
+        let mut turned = fields.clone();
+        turned.rotate_left(turn);
+        let loader = turned.iter().fold(table(), |loader, (name, field)| loader.field(*name, field.clone()));
+        let expected: Vec<_> = turned.iter().map(alone).collect();
+        for (batch, (_, tensors)) in all(&mut *loader.build()?).into_iter().enumerate() {
+            let expected: Vec<&Seen> = expected.iter().flat_map(|batches| &batches[batch]).collect();
+            assert!(tensors.iter().eq(expected.iter().copied()), "{turn}: {:?}", names(&tensors));
+        }
+        let all_alone = all(&mut *loader.clone().shield().build()?);
+        assert!(all_alone == all(&mut *loader.build()?), "{turn}");
+        // Samples that stand in for bad ones are written one by one.
+        let table = std::fs::read_to_string(folder.path().join("table.csv")).unwrap();
+        let broken = folder.path().join("broken.csv");
+        std::fs::write(&broken, table.replace("-0.25", "?")).unwrap();
+        let loader =
+            turned.iter().fold(Loader::open(&broken)?, |loader, (name, field)| loader.field(*name, field.clone()));
+        let loader = loader.bad_records(BadRecords::Replace(Default::default()));
+        let (ids, tensors) = all(&mut *loader.build()?).remove(0);
+        assert!(ids.len() == 3 && ids[1] != 1, "{ids:?}");
+        let twin = ids.iter().position(|id| *id == ids[1]).unwrap();
+        for (name, _, _, bytes) in tensors {
+            let row = |nth: usize| &bytes[nth * bytes.len() / 3..(nth + 1) * bytes.len() / 3];
+            assert!(twin == 1 || row(1) == row(twin), "{name}");
+        }
+    }
+    Ok(())
+}
+
+fn names(tensors: &[Seen]) -> Vec<&str> {
+    tensors.iter().map(|tensor| &*tensor.0).collect()
 }
 
 #[test]

@@ -7,11 +7,13 @@ import itertools
 import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ringfeed
+from ringfeed import Class, Numbers
 
 Make = Callable[..., ringfeed.Loader]
 
@@ -61,6 +63,18 @@ def test_a_loop_that_has_ended_stays_so(numbers: Make) -> None:
     loop = iter(numbers())
     assert len(values(loop)) == 100
     assert next(loop, None) is None and next(loop, None) is None
+
+
+def test_tuples_are_in_the_order_of_the_fields(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b,y\n1,,0\n3,4,1\n")
+    fields = {"x": Numbers("f32", from_=["a", "b"], missing="nan"), "y": Class(), "again": Numbers("f64", from_="a")}
+    for names in itertools.permutations(fields):
+        loader = ringfeed.open(tmp_path / "table.csv", fields={name: fields[name] for name in names}, batch_size=2)
+        (arrays,) = loader.numpy()
+        (batch,) = loader
+        assert tuple(batch) == names
+        shapes = {"x": (2, 2), "y": (2,), "again": (2,)}
+        assert [array.shape for array in arrays] == [shapes[name] for name in names]
 
 
 def test_forms_of_a_loop(numbers: Make) -> None:

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::layout::TensorLayout;
 use crate::order::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
-use crate::row::{RowMut, RowsMut};
+use crate::row::{Picked, RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 use crate::storage::Needs;
 
@@ -49,6 +50,7 @@ pub struct ReaderSource {
     remainder: Remainder,
     pub(super) sampling: Sampling,
     buckets: Option<Buckets>,
+    names: Vec<String>,
 }
 
 impl fmt::Debug for ReaderSource {
@@ -78,7 +80,16 @@ impl ReaderSource {
             remainder: Remainder::Pad,
             sampling: Sampling::default(),
             buckets: None,
+            names: Vec::new(),
         }
+    }
+
+    /// Has the tensors in this order, whichever reader gives them. One that is not named comes behind the one that its reader
+    /// gives before it (as a mask does), or behind all of the readers before.
+    #[must_use]
+    pub(crate) fn in_order_of(mut self, names: Vec<String>) -> Self {
+        self.names = names;
+        self
     }
 
     /// Adds the tensors of a further reader to each sample.
@@ -172,9 +183,9 @@ impl ReaderSource {
 
     fn compose(&self) -> Result<(Schema, Vec<Component>)> {
         let mut tensors: Vec<TensorSpec> = Vec::new();
-        let mut components = Vec::new();
-        let mut extents = 0;
+        let mut extents = Vec::new();
         for reader in &self.readers {
+            let first: usize = extents.iter().sum();
             let specs = reader.tensors();
             let used = specs
                 .iter()
@@ -182,29 +193,53 @@ impl ReaderSource {
                 .map(|dim| if let Dim::Extent(index) = dim { index + 1 } else { 0 })
                 .max()
                 .unwrap_or(0);
-            if extents + used > MAX_EXTENTS {
+            if first + used > MAX_EXTENTS {
                 let message = format!("the readers have more than {MAX_EXTENTS} varying lengths together");
                 return Err(Error::new(ErrorKind::Schema, message));
             }
-            components.push(Component {
-                nth: components.len(),
-                reader: reader.clone(),
-                first: tensors.len(),
-                count: specs.len(),
-                first_extent: extents,
-                extents: used,
-            });
             tensors.extend(specs.iter().cloned().map(|mut spec| {
                 for dim in &mut spec.shape {
                     if let Dim::Extent(index) = dim {
-                        *index += extents;
+                        *index += first;
                     }
                 }
                 spec
             }));
-            extents += used;
+            extents.push(used);
         }
-        Ok((Schema::new(tensors)?, components))
+        let places = self.places();
+        let mut arranged: Vec<_> = places.iter().copied().zip(tensors).collect();
+        arranged.sort_unstable_by_key(|(place, _)| *place);
+        let schema = Schema::new(arranged.into_iter().map(|(_, spec)| spec).collect())?;
+        let (mut first, mut first_extent) = (0, 0);
+        let components = self.readers.iter().zip(extents).enumerate().map(|(nth, (reader, extents))| {
+            let own = &places[first..first + reader.tensors().len()];
+            let component =
+                Component { nth, reader: reader.clone(), part: Part::of(own, &schema), first_extent, extents };
+            (first, first_extent) = (first + own.len(), first_extent + extents);
+            component
+        });
+        let components = components.collect();
+        Ok((schema, components))
+    }
+
+    /// The place in a sample of each tensor of each reader, one reader after another.
+    fn places(&self) -> Vec<usize> {
+        let mut keys = Vec::new();
+        let mut behind_all = 0;
+        for reader in &self.readers {
+            let mut behind = behind_all;
+            for spec in reader.tensors() {
+                behind = self.names.iter().position(|name| *name == spec.name).unwrap_or(behind);
+                behind_all = behind_all.max(behind);
+                keys.push(behind);
+            }
+        }
+        let mut natural: Vec<usize> = (0..keys.len()).collect();
+        natural.sort_by_key(|index| keys[*index]);
+        let mut places = vec![0; keys.len()];
+        natural.into_iter().enumerate().for_each(|(place, index)| places[index] = place);
+        places
     }
 
     fn len(&self) -> Result<u64> {
@@ -338,12 +373,13 @@ impl Planner for IndexPlanner {
         into.index = self.deal.covered(self.dealt) / batch_size.saturating_mul(self.shard.count.into());
         let full = if self.last_batch == LastBatch::Pad { batch_size } else { rows };
         into.reserve(usize::try_from(full).unwrap_or(usize::MAX))?;
-        for nth in self.dealt..self.dealt + full {
-            let position = self.deal.position(nth);
-            into.positions.push(position);
-            into.samples.push(self.of_epoch.sample_at(position % self.order.len));
-            into.padding += usize::from(position >= self.order.len || nth >= self.dealt + rows);
-        }
+        let len = self.order.len;
+        into.positions.extend((self.dealt..self.dealt + full).map(|nth| self.deal.position(nth)));
+        let around = |position: &u64| if *position < len { *position } else { *position % len };
+        into.samples.extend(into.positions.iter().map(around));
+        self.of_epoch.replace(&mut into.samples);
+        let is_padding = |(nth, position): (u64, &u64)| *position >= len || nth >= rows;
+        into.padding = (0..).zip(&into.positions).filter(|row| is_padding(*row)).count();
         self.dealt += rows;
         into.end = self.deal.covered(self.dealt);
         Ok(true)
@@ -367,10 +403,42 @@ impl Planner for IndexPlanner {
 struct Component {
     nth: usize,
     reader: Arc<dyn RecordReader>,
-    first: usize,
-    count: usize,
+    part: Part,
     first_extent: usize,
     extents: usize,
+}
+
+/// Which of a sample's tensors are a reader's own.
+enum Part {
+    /// So many one after another, from the first of these on.
+    Together(usize, usize),
+    /// Others stand between them, or they stand in another order.
+    Apart(Picked),
+}
+
+impl Part {
+    /// The tensors of `schema` at these places.
+    fn of(places: &[usize], schema: &Schema) -> Self {
+        let first = places.first().copied().unwrap_or(0);
+        if places.iter().copied().eq(first..first + places.len()) {
+            return Self::Together(first, places.len());
+        }
+        Self::Apart(Picked::new(schema.tensors(), places))
+    }
+
+    fn of_rows<'a>(&'a self, all: &'a mut RowsMut<'_>, room: &'a mut Vec<TensorLayout>) -> RowsMut<'a> {
+        match self {
+            Self::Together(first, count) => all.part(*first, *count),
+            Self::Apart(picked) => all.picked(picked, room),
+        }
+    }
+}
+
+/// What a worker keeps for one of the readers.
+#[derive(Default)]
+struct Kept {
+    scratch: Scratch,
+    room: Vec<TensorLayout>,
 }
 
 struct ReaderFiller {
@@ -381,13 +449,13 @@ struct ReaderFiller {
     length: Option<BucketLength>,
 }
 
-/// One scratch for each component.
-fn scratches(scratch: &mut Scratch, components: usize) -> &mut [Scratch] {
-    let scratches = scratch.of::<Vec<Scratch>>();
-    if scratches.len() < components {
-        scratches.resize_with(components, Scratch::default);
+/// What is kept for each component.
+fn kept(scratch: &mut Scratch, components: usize) -> &mut [Kept] {
+    let kept = scratch.of::<Vec<Kept>>();
+    if kept.len() < components {
+        kept.resize_with(components, Kept::default);
     }
-    scratches
+    kept
 }
 
 impl Filler for ReaderFiller {
@@ -403,10 +471,9 @@ impl Filler for ReaderFiller {
 
     fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
         let mut all = Extents::default();
-        let scratches = scratches(scratch, self.components.len());
-        for (component, scratch) in self.components.iter().zip(scratches).filter(|(component, _)| component.extents > 0)
-        {
-            let mut extents = component.reader.measure(plan.samples[row], scratch)?;
+        let kept = kept(scratch, self.components.len());
+        for (component, kept) in self.components.iter().zip(kept).filter(|(component, _)| component.extents > 0) {
+            let mut extents = component.reader.measure(plan.samples[row], &mut kept.scratch)?;
             if let Some(length) = self.length.as_ref().filter(|length| length.reader == component.nth) {
                 length.pad(&mut extents.0[..component.extents]);
             }
@@ -417,19 +484,18 @@ impl Filler for ReaderFiller {
     }
 
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let scratches = scratches(scratch, self.components.len());
+        let kept = kept(scratch, self.components.len());
         // All are called, even if one fails: each must see where a job begins.
-        let calls =
-            self.components.iter().zip(scratches).map(|(component, scratch)| {
-                caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, scratch))
-            });
+        let calls = self.components.iter().zip(kept).map(|(component, kept)| {
+            caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, &mut kept.scratch))
+        });
         calls.fold(Ok(()), Result::and)
     }
 
     fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
-        for (component, scratch) in self.components.iter().zip(scratches(scratch, self.components.len())) {
+        for (component, kept) in self.components.iter().zip(kept(scratch, self.components.len())) {
             job.read_again();
-            caught_each(job, |job| component.reader.fetch_all(job, scratch));
+            caught_each(job, |job| component.reader.fetch_all(job, &mut kept.scratch));
         }
     }
 
@@ -442,9 +508,9 @@ impl Filler for ReaderFiller {
         out: &mut RowsMut<'_>,
     ) {
         let mut damage = DamageTally::default();
-        for (component, scratch) in self.components.iter().zip(scratches(scratch, self.components.len())) {
+        for (component, Kept { scratch, room }) in self.components.iter().zip(kept(scratch, self.components.len())) {
             job.decode_again();
-            let mut part = out.part(component.first, component.count);
+            let mut part = component.part.of_rows(out, room);
             caught_each(job, |job| component.reader.decode_all(job, scratch, &mut part));
             damage.add_all(scratch.take_damage());
         }
@@ -462,10 +528,10 @@ impl Filler for ReaderFiller {
         let id = plan.samples[row];
         let sample = Sample { id, key: plan.key().with(id) };
         let mut damage = DamageTally::default();
-        let mut components = self.components.iter().zip(scratches(scratch, self.components.len()));
-        let decoded = components.try_for_each(|(component, scratch)| {
-            let mut part = out.part(component.first, component.count);
-            component.reader.decode(sample, nth, scratch, &mut part)?;
+        let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
+        let decoded = components.try_for_each(|(component, Kept { scratch, room })| {
+            let mut rows = out.as_rows();
+            component.reader.decode(sample, nth, scratch, &mut component.part.of_rows(&mut rows, room).row(0))?;
             damage.add_all(scratch.take_damage());
             Ok(())
         });

@@ -1,3 +1,4 @@
+mod picked;
 mod wide;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use crate::layout::{Layout, TensorLayout};
 use crate::schema::{Affine, Extents, TensorSpec};
 use crate::view::TensorView;
 
+pub(crate) use picked::Picked;
 pub(crate) use wide::{Wide, WideMemory};
 
 /// Some samples' places, one after another, in a batch that is being filled.

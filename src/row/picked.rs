@@ -1,0 +1,47 @@
+use std::marker::PhantomData;
+
+use crate::layout::TensorLayout;
+use crate::schema::TensorSpec;
+
+use super::RowsMut;
+
+/// Some of a sample's tensors, in an order of their own.
+pub(crate) struct Picked {
+    specs: Vec<TensorSpec>,
+    /// Which of the sample's tensors each is; no two are the same.
+    places: Vec<usize>,
+}
+
+impl Picked {
+    /// The tensors of `all` at `places`.
+    ///
+    /// # Panics
+    ///
+    /// If two places are the same, or one is not there.
+    pub(crate) fn new(all: &[TensorSpec], places: &[usize]) -> Self {
+        assert!((1..places.len()).all(|nth| !places[..nth].contains(&places[nth])), "two tensors in one place");
+        Self { specs: places.iter().map(|place| all[*place].clone()).collect(), places: places.to_vec() }
+    }
+}
+
+impl RowsMut<'_> {
+    /// The part of these rows with the tensors `picked`. `room` keeps where they lie, from call to call.
+    ///
+    /// # Panics
+    ///
+    /// If they were picked from others.
+    pub(crate) fn picked<'b>(&'b mut self, picked: &'b Picked, room: &'b mut Vec<TensorLayout>) -> RowsMut<'b> {
+        room.clear();
+        room.extend(picked.places.iter().map(|place| self.tensors[*place]));
+        let is_own = |(spec, layout): (&TensorSpec, &TensorLayout)| spec.dtype == layout.dtype;
+        assert!(picked.specs.iter().zip(&*room).all(is_own), "tensors are picked from the schema that rows have");
+        RowsMut {
+            base: self.base,
+            specs: &picked.specs,
+            tensors: room,
+            rows: self.rows.clone(),
+            extents: self.extents,
+            memory: PhantomData,
+        }
+    }
+}
