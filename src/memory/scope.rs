@@ -35,7 +35,9 @@ struct Shared {
     /// What blocks count against.
     budget: MemoryBudget,
     limit: usize,
-    /// Nobody uses them. The last one in is the first one out, so that a depth of nesting gets what it had before.
+    /// Whether what goes beyond the limit is refused.
+    is_bounded: bool,
+    /// Nobody uses them. The last one of a thread in is its first one out, so that a depth of nesting gets what it had before.
     free: Mutex<Vec<Arena>>,
     spilled: AtomicU64,
 }
@@ -53,6 +55,8 @@ pub struct ScopeStats {
 /// One stack of arrays, in one block that is kept from cycle to cycle.
 #[derive(Default)]
 struct Arena {
+    /// The thread that used it last; see [`here`].
+    thread: usize,
     block: Option<Block>,
     used: Cell<usize>,
     /// What the block would have to hold for all arrays of this cycle.
@@ -60,7 +64,23 @@ struct Arena {
     spilled: RefCell<Vec<Block>>,
 }
 
+/// Tells threads that live at the same time from one another.
+fn here() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
 impl Shared {
+    /// What this thread used last, or what waits the shortest time.
+    fn take(&self) -> Arena {
+        let here = here();
+        let mut free = self.free.lock();
+        match free.iter().rposition(|arena| arena.thread == here) {
+            Some(at) => free.remove(at),
+            None => free.pop().unwrap_or_default(),
+        }
+    }
+
     fn allocate(&self, bytes: usize) -> Result<Block> {
         let reservation = self.budget.reserve(whole_pages(bytes) as u64, "a scope's arrays")?;
         Ok(self.pages.allocate(bytes)?.keeping(reservation))
@@ -80,8 +100,28 @@ impl Scopes {
         Self::of(Arc::new(pages), MemoryBudget::unlimited(), limit)
     }
 
+    /// Memory from `pages`, at most `limit` bytes for the arrays of a cycle: what goes beyond them is refused.
+    ///
+    /// ```
+    /// use ringfeed::memory::AnonymousPages;
+    /// use ringfeed::transform::Scopes;
+    ///
+    /// let scopes = Scopes::bounded(AnonymousPages, 1 << 16);
+    /// let scope = scopes.enter();
+    /// scope.zeros::<f32>([1000]);
+    /// assert!(scope.try_zeros::<f32>([16_000]).is_err());
+    /// ```
+    pub fn bounded(pages: impl PageSource + 'static, limit: usize) -> Self {
+        Self::with(Arc::new(pages), MemoryBudget::unlimited(), limit, true)
+    }
+
     pub(crate) fn of(pages: Arc<dyn PageSource>, budget: MemoryBudget, limit: usize) -> Self {
-        Self(Arc::new(Shared { pages, budget, limit, free: Mutex::default(), spilled: AtomicU64::new(0) }))
+        Self::with(pages, budget, limit, false)
+    }
+
+    fn with(pages: Arc<dyn PageSource>, budget: MemoryBudget, limit: usize, is_bounded: bool) -> Self {
+        let (free, spilled) = (Mutex::default(), AtomicU64::new(0));
+        Self(Arc::new(Shared { pages, budget, limit, is_bounded, free, spilled }))
     }
 
     /// Arrays that did not fit so far.
@@ -91,7 +131,7 @@ impl Scopes {
 
     /// A scope, whose arrays end with it.
     pub fn enter(&self) -> Scope<'_> {
-        let mut arena = self.0.free.lock().pop().unwrap_or_default();
+        let mut arena = self.0.take();
         if arena.block.as_ref().is_some_and(|block| !block.is_ours()) {
             // Shared with the process that this one was forked from.
             arena.block = None;
@@ -103,6 +143,25 @@ impl Scopes {
     pub fn release(&self) {
         let free = std::mem::take(&mut *self.0.free.lock());
         drop(free);
+    }
+
+    /// Gives the memory back that scopes of this thread used, and none uses now: for a thread that is done with them, while others
+    /// go on. Without it, that memory waits for the scopes of whoever comes next.
+    ///
+    /// ```
+    /// let scopes = ringfeed::transform::Scopes::default();
+    /// std::thread::scope(|threads| {
+    ///     threads.spawn(|| {
+    ///         scopes.enter().zeros::<f32>([1000]);
+    ///         scopes.release_thread();
+    ///     });
+    /// });
+    /// assert_eq!(scopes.stats().free_bytes, 0);
+    /// ```
+    pub fn release_thread(&self) {
+        let here = here();
+        let own: Vec<Arena> = self.0.free.lock().extract_if(.., |arena| arena.thread == here).collect();
+        drop(own);
     }
 
     /// What they have done so far.
@@ -228,16 +287,29 @@ impl Scope<'_> {
         Ok(start)
     }
 
+    /// What the block would have to hold with these bytes, too.
+    fn wanted_with(&self, bytes: usize, alignment: usize) -> Option<usize> {
+        self.arena.wanted.get().checked_next_multiple_of(alignment)?.checked_add(bytes)
+    }
+
     /// Counts memory that was given out.
     fn want(&self, bytes: usize, alignment: usize) {
-        let wanted = &self.arena.wanted;
-        if let Some(end) = wanted.get().checked_next_multiple_of(alignment).and_then(|start| start.checked_add(bytes)) {
-            wanted.set(end);
+        if let Some(end) = self.wanted_with(bytes, alignment) {
+            self.arena.wanted.set(end);
         }
     }
 
     #[cold]
     fn spill(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
+        let home = &self.home.0;
+        if home.is_bounded && self.wanted_with(bytes, alignment).is_none_or(|end| end > home.limit) {
+            let message = format!(
+                "an array of {bytes} bytes beside {} others; a scope has {} here",
+                self.arena.wanted.get(),
+                home.limit
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         let block = self.home.0.allocate(bytes)?;
         let start = block.start();
         if block.len() < bytes || !start.addr().get().is_multiple_of(alignment) {
@@ -259,6 +331,7 @@ impl Drop for Scope<'_> {
     fn drop(&mut self) {
         let mut arena = std::mem::take(&mut self.arena);
         arena.restart(&self.home.0);
+        arena.thread = here();
         self.home.0.free.lock().push(arena);
     }
 }
@@ -283,6 +356,7 @@ impl Arena {
 
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
+    use super::super::TempFilePages;
     use super::*;
 
     fn cycle(scope: &mut Scope<'_>) {
@@ -348,6 +422,81 @@ mod tests {
             scope.next();
             assert_eq!(scopes.stats().spilled, step + 1);
         }
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_of_bounded_scopes_is_refused_in_every_cycle() {
+        let scopes = Scopes::bounded(AnonymousPages, 8192);
+        let mut scope = scopes.enter();
+        for cycle in 0..4 {
+            scope.zeros::<u8>([4000]).fill(1);
+            scope.zeros::<u8>([4000]).fill(2);
+            let error = scope.try_zeros::<u8>([200]).unwrap_err();
+            assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("8192"), "{error}");
+            assert!(scope.try_zeros::<u8>([64]).is_ok(), "a smaller one still fits");
+            scope.next();
+            assert_eq!(scopes.stats().spilled, 3, "in cycle {cycle}: only while the size is learned");
+        }
+    }
+
+    #[test]
+    fn arrays_may_lie_in_a_mapped_file_that_goes_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = TempFilePages::new(Some(folder.path().to_owned()), 64 << 10);
+        let scopes = Scopes::new(pages, usize::MAX);
+        let mut scope = scopes.enter();
+        (0..5).for_each(|_| cycle(&mut scope));
+        assert_eq!(scopes.stats().spilled, 3, "learned in the first cycle");
+        #[cfg(target_os = "linux")]
+        {
+            let array = scope.zeros::<f32>([100]);
+            let address = array.as_ptr().addr();
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let holds = |line: &&str| {
+                let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+                let [from, to] = [from, to].map(|hex| usize::from_str_radix(hex, 16).unwrap());
+                (from..to).contains(&address)
+            };
+            let map = maps.lines().find(holds).unwrap();
+            assert!(map.contains(folder.path().to_str().unwrap()), "{map}");
+        }
+        // The file holds 12 KB of what was learned, and no more than its limit.
+        assert!(scope.try_zeros::<u8>([48 << 10]).is_ok());
+        let error = scope.try_zeros::<u8>([16 << 10]).unwrap_err();
+        assert!(error.to_string().contains("limit"), "{error}");
+        drop(scope);
+        scopes.release();
+        assert!(scopes.enter().try_zeros::<u8>([60 << 10]).is_ok(), "what was given back can be had again");
+    }
+
+    #[test]
+    fn a_thread_gives_its_own_memory_back_while_others_keep_theirs() {
+        let scopes = Scopes::default();
+        let fill = |bytes: usize| {
+            let mut outer = scopes.enter();
+            outer.zeros::<u8>([bytes]);
+            outer.enter().zeros::<u8>([bytes]);
+            outer.next();
+        };
+        fill(8192);
+        std::thread::scope(|threads| {
+            let held = scopes.enter();
+            held.zeros::<u8>([10]);
+            let other = threads.spawn(|| {
+                fill(4096);
+                let before = scopes.stats().free_bytes;
+                scopes.release_thread();
+                before - scopes.stats().free_bytes
+            });
+            // Of this thread's two, one is in use; the other was free, and may have become that thread's.
+            assert!(other.join().unwrap() >= 2 * 4096);
+        });
+        let before = scopes.stats();
+        assert!(before.free_bytes > 0);
+        scopes.release_thread();
+        assert_eq!(scopes.stats(), ScopeStats { free_bytes: 0, ..before });
+        fill(8192);
+        assert_eq!(scopes.stats().free_bytes, 2 * 8192);
     }
 
     #[test]
