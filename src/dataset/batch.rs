@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::counters::{Counters, DamageTally};
+use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, Block, PageSource};
@@ -204,6 +205,48 @@ impl DataSet {
     /// [`ErrorKind::NotFound`] with the nearest name.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         Ok(self.view(self.schema.index_of(name)?))
+    }
+
+    /// The elements of a tensor of `f32`, all samples one after another.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Schema`] for one of another type.
+    pub fn f32(&self, name: &str) -> Result<&[f32]> {
+        self.tensor(name)?.as_slice()
+    }
+
+    /// The elements of a tensor of `i64`, such as classes.
+    ///
+    /// # Errors
+    ///
+    /// As [`f32`](Self::f32).
+    pub fn i64(&self, name: &str) -> Result<&[i64]> {
+        self.tensor(name)?.as_slice()
+    }
+
+    /// The elements of a tensor, sample by sample.
+    ///
+    /// ```
+    /// # use ringfeed::{Loader, Role, field::{Class, Numbers}};
+    /// let irises = Loader::open("fixtures/iris-species.csv")?
+    ///     .field("flower", Numbers::f32().from([0, 1, 2, 3]))
+    ///     .field("species", Class);
+    /// let batch = irises.build()?.next().expect("there are samples")?;
+    /// for (flower, species) in batch.rows::<f32>("flower")?.zip(batch.i64("species")?) {
+    ///     assert_eq!(flower.len(), 4);
+    ///     assert!(*species < 3);
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`f32`](Self::f32).
+    pub fn rows<T: Element>(&self, name: &str) -> Result<impl ExactSizeIterator<Item = &[T]>> {
+        let elements = self.tensor(name)?.as_slice::<T>()?;
+        let each = elements.len() / self.len().max(1);
+        Ok((0..self.len()).map(move |row| &elements[row * each..][..each]))
     }
 
     /// The one tensor that is a feature.

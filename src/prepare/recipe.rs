@@ -175,6 +175,22 @@ impl Recipe {
         self
     }
 
+    /// Adds the same for several columns.
+    ///
+    /// ```
+    /// use ringfeed::prepare::{Median, Recipe, number};
+    ///
+    /// let recipe = Recipe::new().columns(["width", "height"], number().impute(Median));
+    /// # let each = Recipe::new().column("width", number().impute(Median)).column("height", number().impute(Median));
+    /// # assert_eq!(recipe, each);
+    /// ```
+    #[must_use]
+    pub fn columns(mut self, names: impl IntoIterator<Item = impl Into<String>>, column: impl Into<Column>) -> Self {
+        let column = column.into();
+        self.columns.extend(names.into_iter().map(|name| (name.into(), column.clone())));
+        self
+    }
+
     /// Element type of the features: `f32`, the default, or `f64`.
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Self {

@@ -1,6 +1,7 @@
 //! One record in memory, prepared as training prepared it.
 
 use std::fmt;
+use std::io::Read;
 
 use serde::Serialize;
 
@@ -12,6 +13,9 @@ use crate::view::TensorView;
 
 use super::prepared::Prepared;
 
+/// Most bytes of the body of a request.
+const MOST_BODY: u64 = 1 << 20;
+
 /// What becomes of one record: its features and codes. Its memory is used again for the next one.
 pub struct PreparedRow {
     prepared: Prepared,
@@ -19,6 +23,8 @@ pub struct PreparedRow {
     json: JsonMemory,
     /// What a struct is as JSON.
     written: Vec<u8>,
+    /// What was read of a request.
+    body: String,
     /// The last header, and where its columns go.
     csv: Option<(String, OneCsv)>,
     unquoted: Vec<u8>,
@@ -86,6 +92,7 @@ impl Prepared {
             tensors: Written { memory, given, staged: Staged::default() },
             json: JsonMemory::default(),
             written: Vec::new(),
+            body: String::new(),
             csv: None,
             unquoted: Vec::new(),
         }
@@ -114,6 +121,23 @@ impl Prepared {
         self.check(row)?;
         let PreparedRow { tensors, json, .. } = row;
         self.write_all(tensors, |visit| self.json().read(text, json, visit))
+    }
+
+    /// Prepares the record that the body of a request is: a JSON object of 1 MiB at most, as for [`apply_json`](Self::apply_json).
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_json`](Self::apply_json), those of reading, and [`ErrorKind::Limit`] for a longer body.
+    pub fn apply_reader(&self, body: impl Read, row: &mut PreparedRow) -> Result<()> {
+        let mut text = std::mem::take(&mut row.body);
+        text.clear();
+        let read = body.take(MOST_BODY + 1).read_to_string(&mut text).map_err(Error::from);
+        let applied = read.and_then(|_| match text.len() as u64 > MOST_BODY {
+            true => Err(Error::new(ErrorKind::Limit, format!("a record of more than {MOST_BODY} bytes"))),
+            false => self.apply_json(&text, row),
+        });
+        row.body = text;
+        applied
     }
 
     /// Prepares the record that a line of CSV is, whose columns `header` names: both with commas, semicolons, tabs or bars
