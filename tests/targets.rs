@@ -50,6 +50,17 @@ fn lines(folder: &Path, format: BoxFormat) {
                 let middle = |from: u32, to: u32| f64::from(from + to) / 2.0;
                 [middle(left, right), middle(top, bottom), f64::from(width), f64::from(height)]
             }
+            BoxFormat::RelativeXyxy => {
+                [f64::from(left) / 100.0, f64::from(top) / 80.0, f64::from(right) / 100.0, f64::from(bottom) / 80.0]
+            }
+            BoxFormat::RelativeXywh => {
+                [f64::from(left) / 100.0, f64::from(top) / 80.0, f64::from(width) / 100.0, f64::from(height) / 80.0]
+            }
+            BoxFormat::RelativeCxcywh => {
+                let middle = |from: u32, to: u32, side: f64| f64::from(from + to) / 2.0 / side;
+                let sides = [f64::from(width) / 100.0, f64::from(height) / 80.0];
+                [middle(left, right, 100.0), middle(top, bottom, 80.0), sides[0], sides[1]]
+            }
             _ => [left, top, right, bottom].map(f64::from),
         };
         let points = [[left, top], [right, bottom]];
@@ -84,6 +95,11 @@ fn corners(format: BoxFormat, numbers: &[f32]) -> [f32; 4] {
     match format {
         BoxFormat::Xywh => [a, b, a + c, b + d],
         BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+        BoxFormat::RelativeXyxy => [72.0 * a, 64.0 * b, 72.0 * c, 64.0 * d],
+        BoxFormat::RelativeXywh => [72.0 * a, 64.0 * b, 72.0 * (a + c), 64.0 * (b + d)],
+        BoxFormat::RelativeCxcywh => {
+            [72.0 * (a - c / 2.0), 64.0 * (b - d / 2.0), 72.0 * (a + c / 2.0), 64.0 * (b + d / 2.0)]
+        }
         _ => [a, b, c, d],
     }
 }
@@ -111,7 +127,8 @@ fn compare(loader: &Loader, format: BoxFormat, most: f32) -> (u32, u32) {
             }
             present += 1;
             let found = corners(format, &boxes[..4]);
-            assert!(found[0] >= 0.0 && found[1] >= 0.0 && found[2] <= 72.0 && found[3] <= 64.0, "{found:?}");
+            let least = found[0].min(found[1]);
+            assert!(least >= -1e-4 && found[2] <= 72.0001 && found[3] <= 64.0001, "{found:?}");
             let seen = seen.unwrap_or(found);
             let apart = found.iter().zip(seen).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(apart <= most, "sample {}: {found:?}, seen {seen:?}", batch.samples[row]);
@@ -134,21 +151,28 @@ fn boxes_lie_where_their_things_are_seen() {
         fill: [0; 3],
     };
     let padded = ImageAugment::RandomCrop { padding: 9, edge: Edge::Constant, fill: [0; 3] };
-    for (format, augment, fit, most) in [
-        (BoxFormat::Xyxy, vec![], CropFit::Stretch, 1.0),
-        (BoxFormat::Xywh, [&[crop][..], &flips].concat(), CropFit::Stretch, 1.6),
-        (BoxFormat::Cxcywh, [&flips[..], &[padded]].concat(), CropFit::CenterCrop { shorter: 90 }, 1.1),
-        (BoxFormat::Xyxy, [&[moved][..], &flips].concat(), CropFit::Stretch, 1.6),
+    let cut = [&[crop][..], &flips].concat();
+    for (format, result, augment, fit, most) in [
+        (BoxFormat::Xyxy, None, vec![], CropFit::Stretch, 1.0),
+        (BoxFormat::Xywh, None, cut.clone(), CropFit::Stretch, 1.6),
+        (BoxFormat::Cxcywh, None, [&flips[..], &[padded]].concat(), CropFit::CenterCrop { shorter: 90 }, 1.1),
+        (BoxFormat::Xyxy, None, [&[moved][..], &flips].concat(), CropFit::Stretch, 1.6),
+        (BoxFormat::RelativeXyxy, None, cut.clone(), CropFit::Stretch, 1.6),
+        (BoxFormat::RelativeCxcywh, None, flips.to_vec(), CropFit::CenterCrop { shorter: 90 }, 1.1),
+        (BoxFormat::Xywh, Some(BoxFormat::RelativeCxcywh), cut.clone(), CropFit::Stretch, 1.6),
+        (BoxFormat::RelativeXywh, Some(BoxFormat::Xyxy), cut.clone(), CropFit::Stretch, 1.6),
+        (BoxFormat::Cxcywh, Some(BoxFormat::RelativeXywh), cut, CropFit::Stretch, 1.6),
     ] {
         lines(folder.path(), format);
-        let boxes = Boxes::new(3).format(format).geometry("scene").size_from("/w", "/h").from("/boxes");
+        let boxes = Boxes::new(3).format(format).geometry("scene").size_from("/w", "/h");
+        let boxes = result.map_or(boxes.clone(), |result| boxes.result_format(result)).from("/boxes");
         let loader = Loader::open(folder.path().join("scenes.jsonl")).unwrap();
         let loader = loader
             .field("image", picture(&augment).fit(fit).from("/path").file())
             .field("boxes", boxes)
             .batch_size(7)
             .shuffle(3);
-        let (present, vanished) = compare(&loader, format, most);
+        let (present, vanished) = compare(&loader, result.unwrap_or(format), most);
         assert_eq!(present + vanished, COUNT);
         assert!(present >= 20 && (!augment.is_empty() || vanished == 0), "{present} {vanished}");
         // The same boxes whatever the workers.
@@ -189,6 +213,7 @@ fn an_archive_with_pictures_and_boxes_needs_no_sizes() {
             [fields.boxes]
             from = "json:/boxes"
             boxes = 3
+            result_format = "relative_cxcywh"
             geometry = "scene"
         "#,
         folder.path().join("scenes.tar")
@@ -196,7 +221,7 @@ fn an_archive_with_pictures_and_boxes_needs_no_sizes() {
     let config: LoaderConfig = toml::from_str(&settings).unwrap();
     let written: LoaderConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
     assert_eq!(written, config);
-    let (present, vanished) = compare(&Loader::from(config), BoxFormat::Xyxy, 1.6);
+    let (present, vanished) = compare(&Loader::from(config), BoxFormat::RelativeCxcywh, 1.6);
     assert!(present > 20 && vanished > 0 && present + vanished == COUNT, "{present} {vanished}");
 }
 

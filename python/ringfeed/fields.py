@@ -148,8 +148,9 @@ class Class(Field):
 @dataclass(init=False)
 class Boxes(Field):
     """At most ``most`` boxes of the picture with the same ``geometry``, cut, resized, flipped and turned as it is: f32
-    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``;
-    ``size_from`` names the fields with width and height of a picture in a file of its own.
+    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"`` in pixels,
+    or the same with ``"relative_"`` before it for shares from 0 to 1; ``result_format`` is what they become, by default
+    the same. ``size_from`` names the fields with width and height of a picture in a file of its own.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Boxes(Field):
         most: int,
         *,
         box_format: str | None = None,
+        result_format: str | None = None,
         min_size: float | None = None,
         geometry: str | None = None,
         size_from: Sequence[str | int] | None = None,
@@ -165,8 +167,8 @@ class Boxes(Field):
         role: str | None = None,
     ) -> None:
         sides = list(size_from) if size_from is not None else None
-        self.table = {"boxes": most, "box_format": box_format, "min_size": min_size, "geometry": geometry}
-        self.table |= {"size_from": sides, "longer": longer, "from": from_, "role": role}
+        self.table = {"boxes": most, "box_format": box_format, "result_format": result_format, "min_size": min_size}
+        self.table |= {"geometry": geometry, "size_from": sides, "longer": longer, "from": from_, "role": role}
 
 
 @dataclass(init=False)

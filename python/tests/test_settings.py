@@ -143,8 +143,14 @@ def test_fields_are_short_for_tables() -> None:
             {"image": [8, 8], "augment": "simclr", "resize": "bicubic"},
         ),
         (
-            Boxes(9, box_format="xywh", geometry="g", size_from=("w", "h")),
-            {"boxes": 9, "box_format": "xywh", "geometry": "g", "size_from": ["w", "h"]},
+            Boxes(9, box_format="xywh", result_format="relative_cxcywh", geometry="g", size_from=("w", "h")),
+            {
+                "boxes": 9,
+                "box_format": "xywh",
+                "result_format": "relative_cxcywh",
+                "geometry": "g",
+                "size_from": ["w", "h"],
+            },
         ),
         (Keypoints(17, from_="points"), {"from": "points", "keypoints": 17}),
         (Class(), {"class": []}),

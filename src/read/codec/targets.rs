@@ -15,8 +15,8 @@ use super::list::each;
 
 struct TargetsCodec {
     picture: ImageOptions,
-    /// `None` for points.
-    format: Option<BoxFormat>,
+    /// Of the values and of the tensor; `None` for points.
+    formats: Option<(BoxFormat, BoxFormat)>,
     most: usize,
     longer: Longer,
     min_size: f64,
@@ -44,7 +44,7 @@ pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, va
     }
     let codec = TargetsCodec {
         picture: picture.clone(),
-        format: targets.format,
+        formats: targets.format.map(|format| (format, targets.result_format.unwrap_or(format))),
         most: targets.most,
         longer: targets.longer,
         min_size: targets.min_size,
@@ -76,7 +76,7 @@ fn number_of(value: Value<'_>) -> Result<f64> {
 impl TargetsCodec {
     /// Numbers of one box or point.
     fn width(&self) -> usize {
-        if self.format.is_some() { 4 } else { 2 }
+        if self.formats.is_some() { 4 } else { 2 }
     }
 
     /// Writes the numbers as they are, and zeros behind them.
@@ -122,24 +122,33 @@ impl TargetsCodec {
         Ok(())
     }
 
-    /// Corners of a box, whatever its format; a point twice.
-    fn corners(&self, numbers: &[f32]) -> [f64; 4] {
-        let n = |at: usize| f64::from(numbers[at]);
-        match self.format {
-            None => [n(0), n(1), n(0), n(1)],
-            Some(BoxFormat::Xyxy) => [n(0), n(1), n(2), n(3)],
-            Some(BoxFormat::Xywh) => [n(0), n(1), n(0) + n(2), n(1) + n(3)],
-            Some(BoxFormat::Cxcywh) => [n(0) - n(2) / 2.0, n(1) - n(3) / 2.0, n(0) + n(2) / 2.0, n(1) + n(3) / 2.0],
+    /// Corners of a box in pixels of a picture of this size, whatever its format; a point twice.
+    fn corners(&self, numbers: &[f32], size: (f64, f64)) -> [f64; 4] {
+        let Some((format, _)) = self.formats else {
+            let [x, y] = [0, 1].map(|at| f64::from(numbers[at]));
+            return [x, y, x, y];
+        };
+        let (is_relative, format) = format.relative();
+        let (width, height) = if is_relative { size } else { (1.0, 1.0) };
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| f64::from(numbers[at]) * if at % 2 == 0 { width } else { height });
+        match format {
+            BoxFormat::Xywh => [a, b, a + c, b + d],
+            BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+            _ => [a, b, c, d],
         }
     }
 
-    fn formatted(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+    /// What is written of a box or point in a picture of this size.
+    fn formatted(&self, [left, top, right, bottom]: [f64; 4], size: (f64, f64)) -> [f64; 4] {
+        let Some((_, format)) = self.formats else { return [left, top, right, bottom] };
+        let (is_relative, format) = format.relative();
         let (width, height) = (right - left, bottom - top);
-        match self.format {
-            None | Some(BoxFormat::Xyxy) => [left, top, right, bottom],
-            Some(BoxFormat::Xywh) => [left, top, width, height],
-            Some(BoxFormat::Cxcywh) => [left + width / 2.0, top + height / 2.0, width, height],
-        }
+        let [a, b, c, d] = match format {
+            BoxFormat::Xywh => [left, top, width, height],
+            BoxFormat::Cxcywh => [left + width / 2.0, top + height / 2.0, width, height],
+            _ => [left, top, right, bottom],
+        };
+        if is_relative { [a / size.0, b / size.1, c / size.0, d / size.1] } else { [a, b, c, d] }
     }
 
     /// A box or point after a step; `None` if nothing is left of it.
@@ -151,7 +160,7 @@ impl TargetsCodec {
         let least = |values: [f64; 4]| values.into_iter().fold(f64::INFINITY, f64::min);
         let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
         let (left, top, right, bottom) = (least(xs), least(ys), most(xs), most(ys));
-        if self.format.is_none() {
+        if self.formats.is_none() {
             let inside = (0.0..=size.0).contains(&left) && (0.0..=size.1).contains(&top);
             return inside.then_some([left, top, left, top]);
         }
@@ -185,6 +194,10 @@ impl Decode for TargetsCodec {
         Ok(())
     }
 
+    fn is_random(&self) -> bool {
+        !self.picture.augment.is_empty()
+    }
+
     fn is_unfinished(&self) -> bool {
         true
     }
@@ -197,15 +210,18 @@ impl Decode for TargetsCodec {
                 continue;
             }
             let mut tensor = row.tensor(0);
-            let corners = self.corners(&tensor.as_mut_slice::<f32>()?[nth * width..][..width]);
-            let whole = Step { matrix: [1.0, 0.0, 0.0, 0.0, 1.0, 0.0], size: (size.0.into(), size.1.into()) };
-            let mut left = self.after(corners, whole);
-            follow(&self.picture, context.key, size, &mut |step| left = left.and_then(|now| self.after(now, step)));
+            let mut result = (f64::from(size.0), f64::from(size.1));
+            let corners = self.corners(&tensor.as_mut_slice::<f32>()?[nth * width..][..width], result);
+            let mut left = self.after(corners, Step { matrix: [1.0, 0.0, 0.0, 0.0, 1.0, 0.0], size: result });
+            follow(&self.picture, context.key, size, &mut |step| {
+                left = left.and_then(|now| self.after(now, step));
+                result = step.size;
+            });
             let is_large = |[left, top, right, bottom]: &[f64; 4]| {
-                self.format.is_none() || (right - left >= self.min_size && bottom - top >= self.min_size)
+                self.formats.is_none() || (right - left >= self.min_size && bottom - top >= self.min_size)
             };
             let left = left.filter(is_large);
-            let numbers = left.map_or([0.0; 4], |corners| self.formatted(corners));
+            let numbers = left.map_or([0.0; 4], |corners| self.formatted(corners, result));
             crate::decode::write_numbers(&mut tensor, nth * width, Numbers::F64(&numbers[..width]))?;
             row.tensor(1).bytes_mut()[nth] = u8::from(left.is_some());
         }

@@ -11,6 +11,8 @@ pub(crate) struct Targets {
     pub(crate) most: usize,
     /// `None` for points.
     pub(crate) format: Option<BoxFormat>,
+    /// Of the tensor; `None` for that of the values.
+    pub(crate) result_format: Option<BoxFormat>,
     pub(crate) geometry: Option<String>,
     pub(crate) size_from: Option<[ColumnRef; 2]>,
     pub(crate) longer: Longer,
@@ -19,7 +21,8 @@ pub(crate) struct Targets {
     pub(crate) picture: Option<ImageOptions>,
 }
 
-/// What the four numbers of a box are, in pixels of the upright picture.
+/// What the four numbers of a box are: in pixels of the upright picture, or relative to its width and height, where 1 is all of
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,12 +34,31 @@ pub enum BoxFormat {
     Xywh,
     /// Middle, width, height.
     Cxcywh,
+    /// Left, top, right, bottom, 0 to 1.
+    RelativeXyxy,
+    /// Left, top, width, height, 0 to 1.
+    RelativeXywh,
+    /// Middle, width, height, 0 to 1, as YOLO and DETR have them.
+    RelativeCxcywh,
+}
+
+impl BoxFormat {
+    /// Whether the numbers are shares of the picture's width and height, and what they are in pixels.
+    #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "nothing has a size without decoders"))]
+    pub(crate) fn relative(self) -> (bool, Self) {
+        match self {
+            Self::RelativeXyxy => (true, Self::Xyxy),
+            Self::RelativeXywh => (true, Self::Xywh),
+            Self::RelativeCxcywh => (true, Self::Cxcywh),
+            pixels => (false, pixels),
+        }
+    }
 }
 
 /// Boxes that go the way of their picture: cut, resized, flipped and turned as it is, with the results of torchvision's
 /// `tv_tensors.BoundingBoxes`.
 ///
-/// The tensor is `f32 [most, 4]` in pixels of the resulting picture, with zeros behind the boxes that there are, and a mask of
+/// The tensor is `f32 [most, 4]` in pixels of the resulting picture (or [relative](BoxFormat) to it), with zeros behind the boxes that there are, and a mask of
 /// `u8` called the same with `_mask` behind it. A box is cut off at the picture's edge; one of which less than
 /// [`min_size`](Self::min_size) is left is 0 in the mask, and keeps its place, so that labels of boxes stay beside them. The
 /// values are a list of numbers, or of lists of four.
@@ -51,7 +73,9 @@ pub enum BoxFormat {
 ///
 /// let loader = Loader::open("shards")?
 ///     .field("image", Image::rgb(512, 512).augment(AugmentRecipe::Imagenet).geometry("scene").from("jpg"))
-///     .field("boxes", Boxes::new(32).format(BoxFormat::Xywh).geometry("scene").from("json:/boxes"));
+///     .field("boxes", Boxes::new(32).format(BoxFormat::Xywh).geometry("scene").from("json:/boxes"))
+///     .field("of_detr", Boxes::new(32).format(BoxFormat::Xywh).result_format(BoxFormat::RelativeCxcywh)
+///         .geometry("scene").from("json:/boxes"));
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -68,10 +92,17 @@ impl Boxes {
         Self(Targets::new(most, Some(BoxFormat::Xyxy)))
     }
 
-    /// What the numbers are, before and after.
+    /// What the numbers are, before and, without a [`result_format`](Self::result_format), after.
     #[must_use]
     pub fn format(mut self, format: BoxFormat) -> Self {
         self.0.format = Some(format);
+        self
+    }
+
+    /// What the numbers of the tensor are: relative ones are shares of the resulting picture.
+    #[must_use]
+    pub fn result_format(mut self, format: BoxFormat) -> Self {
+        self.0.result_format = Some(format);
         self
     }
 
@@ -135,7 +166,8 @@ impl Keypoints {
 impl Targets {
     pub(crate) fn new(most: usize, format: Option<BoxFormat>) -> Self {
         let longer = Longer::Error;
-        Self { most, format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
+        let result_format = None;
+        Self { most, format, result_format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
     }
 
     /// Has boxes or points go with their picture, one of `images`: they come from its field, too, or from those with its size.

@@ -58,6 +58,8 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     box_format: Option<BoxFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    result_format: Option<BoxFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     min_size: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size_from: Option<[ColumnRef; 2]>,
@@ -217,6 +219,7 @@ impl Written {
                 let format = self.boxes.map(|_| self.box_format.unwrap_or_default());
                 let targets = Targets::new(self.boxes.or(self.keypoints).unwrap_or_default(), format);
                 Codec::Targets(Targets {
+                    result_format: self.result_format,
                     geometry: self.geometry,
                     size_from: self.size_from,
                     longer: self.longer.unwrap_or_default(),
@@ -242,13 +245,14 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 21] = [
+        let keys: [(&str, bool, &[&str]); 22] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
             ("crop", self.crop.is_some(), &["audio"]),
             ("channels", self.channels.is_some(), &["audio"]),
             ("box_format", self.box_format.is_some(), &["boxes"]),
+            ("result_format", self.result_format.is_some(), &["boxes"]),
             ("min_size", self.min_size.is_some(), &["boxes"]),
             ("size_from", self.size_from.is_some(), TARGETS),
             ("fit", self.fit.is_some(), IMAGES),
@@ -326,6 +330,7 @@ impl Written {
                     }
                     None => written.keypoints = Some(targets.most),
                 }
+                written.result_format = targets.result_format;
                 written.geometry.clone_from(&targets.geometry);
                 written.size_from.clone_from(&targets.size_from);
                 written.longer = Some(targets.longer).filter(|longer| *longer != Longer::Error);
