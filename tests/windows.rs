@@ -2,12 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfeed::field::{Numbers, Tokens};
 use ringfeed::prepare::{Mean, Recipe, number};
-use ringfeed::read::Windows;
+use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit, Windows};
 use ringfeed::{
-    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Role, Shard, Split,
+    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Location, Normaliser, Result, Role,
+    Shard, Split,
 };
 
 /// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
@@ -86,6 +89,78 @@ fn windows_are_those_of_a_naive_loop_whoever_makes_them() {
     // Labels of the same records.
     let tagged = windows(&mut *loader(&path, Windows::new(20, 0).stride(20)).build().unwrap());
     assert!(tagged.len() == 3 && tagged.iter().all(|(before, after)| before == after));
+}
+
+/// Records that count how often they are read.
+struct Counted {
+    read: Arc<AtomicU64>,
+    fields: [FieldInfo; 2],
+}
+
+impl Container for Counted {
+    fn len(&self) -> u64 {
+        200
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, record: u64, _: usize, _: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        visit(0, Value::U64(record))?;
+        visit(1, Value::F64(record as f64 / 2.0))
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location { record: Some(record), ..Location::default() }
+    }
+}
+
+#[test]
+fn windows_in_order_read_what_they_share_once() {
+    let read = Arc::new(AtomicU64::new(0));
+    let loader = |windows| {
+        let read = read.clone();
+        let fields = ["n", "half"].map(|name| FieldInfo::new(name, FieldKind::Numbers(DType::F64)));
+        let open = move |_: &_| Ok(Counted { read: read.clone(), fields: fields.clone() });
+        Loader::from(LoaderConfig::default())
+            .container(open)
+            .field("before", Numbers::f32().from(["n", "half"]))
+            .field("after", Numbers::i64().from("n").role(Role::Label))
+            .windows(windows)
+    };
+    let counted = |loader: Loader| {
+        read.store(0, Ordering::Relaxed);
+        let found = windows(&mut *loader.build().unwrap());
+        (found, read.load(Ordering::Relaxed))
+    };
+    for (length, horizon, stride) in [(10, 2, 1), (7, 0, 3), (5, 5, 9), (4, 1, 5), (3, 2, 20)] {
+        let each = || loader(Windows::new(length, horizon).stride(stride)).batch_size(1000);
+        let (expected, once) = counted(each().shield());
+        let span = length + horizon;
+        let starts = (0..=200 - span as i64).step_by(stride);
+        let labels = if horizon == 0 { (0, length) } else { (length, horizon) };
+        let naive: Vec<(Vec<i64>, Vec<i64>)> = starts
+            .map(|start| {
+                let behind = start + labels.0 as i64;
+                ((start..start + length as i64).collect(), (behind..behind + labels.1 as i64).collect())
+            })
+            .collect();
+        assert_eq!(expected, naive);
+        let distinct = if stride < span { (naive.len() - 1) * stride + span } else { naive.len() * span };
+        assert_eq!(once, distinct as u64, "{length} {horizon} {stride}");
+        for batch_size in [1, 3, 16] {
+            let (mut found, _) = counted(each().batch_size(batch_size).workers(2).shuffle(3));
+            found.sort();
+            assert_eq!(found, expected);
+            assert_eq!(counted(each().batch_size(batch_size).workers(2)).0, expected);
+        }
+    }
 }
 
 #[test]

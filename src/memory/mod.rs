@@ -9,4 +9,6 @@ mod scope;
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
 pub(crate) use block::{check_file_limit, whole_pages};
 pub use budget::{MemoryBudget, Reservation};
+#[cfg(feature = "images")]
+pub(crate) use lent::Lent;
 pub use scope::{Scope, ScopeStats, Scopes};

@@ -207,6 +207,10 @@ impl RecordReader for Concat {
         decoded
     }
 
+    fn is_random(&self) -> bool {
+        self.parts.iter().any(|part| part.is_random())
+    }
+
     fn chunks(&self) -> Vec<u64> {
         let parts = self.parts.iter().map(|part| part.chunks());
         chunks_of_parts(&self.starts, parts)

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::counters::Damages;
+use crate::decode::ImageOptions;
+use crate::decode::image::Shared;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::row::{RowMut, RowsMut};
@@ -47,6 +49,9 @@ pub struct FieldReader {
     /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
     targets: Vec<Vec<Target>>,
     target_count: usize,
+    /// Of each of the container's fields, by number: the views of it, where it is a picture of which there are several. Their
+    /// targets come first. Empty where no field is.
+    views: Vec<Vec<ImageOptions>>,
     /// How many codecs want all values of a record at once.
     stages: usize,
     tensors: Vec<TensorSpec>,
@@ -158,7 +163,13 @@ impl FieldReader {
         let lengths = Lengths::new(&tensors, container.len(), budget)?;
         let unfinished = (0..parts.len()).filter(|part| parts[*part].codec.is_unfinished()).collect();
         let (stages, budget) = (varying.stages(), budget.clone());
-        Ok(Self { container, parts, unfinished, targets, target_count, stages, tensors, lengths, budget })
+        let is_no_picture = |target: &Target| parts[target.part].codec.picture().is_none();
+        targets.iter_mut().for_each(|of_field| of_field.sort_by_key(is_no_picture));
+        let mut views: Vec<_> = targets.iter().map(|of_field| views_of(&parts, of_field)).collect();
+        if views.iter().all(Vec::is_empty) {
+            views.clear();
+        }
+        Ok(Self { container, parts, unfinished, targets, target_count, views, stages, tensors, lengths, budget })
     }
 
     /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
@@ -174,28 +185,30 @@ impl FieldReader {
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let fields = named_geometries(fields);
-        let mut readers: Vec<(usize, Arc<dyn RecordReader>)> = Vec::new();
-        for (at, (name, field)) in fields.iter().enumerate().filter(|(_, (_, field))| field.is_file) {
-            let listed = listed(&mut *container, name, field, files, budget)?;
-            let own = [(name.clone(), Field { is_file: false, from: vec![ColumnRef::Position(0)], ..field.clone() })];
-            readers.push((
-                at,
-                match &field.codec {
-                    // It reads no more of a file than is wanted.
-                    Codec::Audio(audio) => {
-                        let options = audio.options();
-                        Arc::new(listed.into_sounds(options, (name, field.role_or_default()), budget)?)
-                    }
-                    _ => Arc::new(Self::new(listed, &own, budget)?),
-                },
-            ));
+        // One reader of the container's own values, and one of each file; views of one picture are read together.
+        let mut groups: Vec<Vec<(String, Field)>> = Vec::new();
+        for (name, field) in fields {
+            let goes_with = |(first, of): &(String, Field)| match field.is_file {
+                false => !of.is_file,
+                true => of.is_file && are_views((first, of), (&name, &field)),
+            };
+            let group = groups.iter_mut().find(|group| goes_with(&group[0]));
+            match group {
+                Some(group) => group.push((name, field)),
+                None => groups.push(vec![(name, field)]),
+            }
         }
-        let own: Vec<_> = fields.iter().filter(|(_, field)| !field.is_file).cloned().collect();
-        if let Some(first) = fields.iter().position(|(_, field)| !field.is_file) {
-            readers.push((first, Arc::new(Self::boxed(container, &own, budget)?)));
+        let (mut readers, mut own) = (Vec::with_capacity(groups.len()), None);
+        for (at, group) in groups.into_iter().enumerate() {
+            match group[0].1.is_file {
+                true => readers.push(of_files(&mut *container, &group, files, budget)?),
+                false => own = Some((at, group)),
+            }
         }
-        readers.sort_by_key(|(at, _)| *at);
-        Ok(readers.into_iter().map(|(_, reader)| reader).collect())
+        if let Some((at, group)) = own {
+            readers.insert(at, Arc::new(Self::boxed(container, &group, budget)?));
+        }
+        Ok(readers)
     }
 
     fn located(&self, error: Error, record: u64) -> Error {
@@ -321,6 +334,36 @@ fn first_values(container: &mut dyn Container, fields: &[(String, Field)]) -> Re
     Ok(firsts)
 }
 
+/// The views among the targets of a field, if there are several: one file becomes all of them.
+fn views_of(parts: &[Part], targets: &[Target]) -> Vec<ImageOptions> {
+    let views: Vec<_> = targets.iter().filter_map(|target| parts[target.part].codec.picture()).cloned().collect();
+    if views.len() > 1 { views } else { Vec::new() }
+}
+
+/// Whether both are pictures in the same files.
+fn are_views((name, field): (&str, &Field), (other_name, other): (&str, &Field)) -> bool {
+    let are_pictures = matches!((&field.codec, &other.codec), (Codec::Image(_), Codec::Image(_)));
+    are_pictures && field.columns(name) == other.columns(other_name)
+}
+
+/// A reader of the files that these fields name, of which there is one, or which are [views](are_views) of one.
+fn of_files(
+    container: &mut dyn Container,
+    group: &[(String, Field)],
+    files: &Files,
+    budget: &MemoryBudget,
+) -> Result<Arc<dyn RecordReader>> {
+    let (name, field) = &group[0];
+    let listed = listed(container, name, field, files, budget)?;
+    // It reads no more of a file than is wanted.
+    if let Codec::Audio(audio) = &field.codec {
+        return Ok(Arc::new(listed.into_sounds(audio.options(), (name, field.role_or_default()), budget)?));
+    }
+    let of_bytes = |field: &Field| Field { is_file: false, from: vec![ColumnRef::Position(0)], ..field.clone() };
+    let own: Vec<_> = group.iter().map(|(name, field)| (name.clone(), of_bytes(field))).collect();
+    Ok(Arc::new(FieldReader::new(listed, &own, budget)?))
+}
+
 /// The files that a field names, a record each.
 fn listed(
     container: &mut dyn Container,
@@ -430,6 +473,7 @@ impl FieldReader {
             damages: Damages::default(),
             sizes: Default::default(),
             staged: Vec::new(),
+            picture: None,
         };
         if self.stages > 0 {
             context.staged = scratch.take_staged();
@@ -437,25 +481,35 @@ impl FieldReader {
             context.staged.iter_mut().for_each(Staged::clear);
         }
         let mut given = written.clone();
-        let mut write = |target: Target, value: Value<'_>| {
+        let mut write = |target: &Target, value: Value<'_>, context: &mut Context<'_>| {
             let part = &self.parts[target.part];
-            let written = part.codec.write(target.nth, value, &mut context, &mut row.part(part.first, part.count));
+            let written = part.codec.write(target.nth, value, context, &mut row.part(part.first, part.count));
             written.map_err(|error| error.at_column(&part.name))
         };
         let read = self.container.read(sample.id, nth, scratch, &mut |number, value| {
-            for target in self.targets.get(number).map(Vec::as_slice).unwrap_or_default() {
-                if !written.has(target.number) {
+            let mut targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
+            let mut give = |targets: &[Target], context: &mut Context<'_>| {
+                targets.iter().filter(|target| !written.has(target.number)).try_for_each(|target| {
                     given.add(target.number);
-                    write(*target, value)?;
-                }
+                    write(target, value, context)
+                })
+            };
+            if let (Value::Bytes(bytes), Some(views)) = (value, self.views.get(number)) {
+                let of_views;
+                (of_views, targets) = targets.split_at(views.len());
+                context.picture = Shared::new(bytes, views, sample.key, &self.budget);
+                give(of_views, &mut context)?;
+                // What the budget lent goes back before another codec asks for some.
+                context.picture = None;
             }
-            Ok(())
+            give(targets, &mut context)
         });
         let read = read.and_then(|()| match self.target_count - given.count {
             0 => Ok(()),
             _ => {
                 let absent = |target: &&Target| !given.has(target.number);
-                self.targets.iter().flatten().filter(absent).try_for_each(|target| write(*target, Value::Missing))
+                let mut absent = self.targets.iter().flatten().filter(absent);
+                absent.try_for_each(|target| write(target, Value::Missing, &mut context))
             }
         });
         let read = read.and_then(|()| {
@@ -529,6 +583,10 @@ impl RecordReader for FieldReader {
             };
             job.report(result);
         }
+    }
+
+    fn is_random(&self) -> bool {
+        self.parts.iter().any(|part| part.codec.is_random())
     }
 
     fn chunks(&self) -> Vec<u64> {

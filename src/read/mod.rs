@@ -202,6 +202,12 @@ pub trait RecordReader: Send + Sync {
         }
     }
 
+    /// Whether what `decode` writes depends on the sample's key, too. By default it may: overlapping windows then decode a record
+    /// anew for each of them, and of a reader that says `false` once for those of a job.
+    fn is_random(&self) -> bool {
+        true
+    }
+
     /// The first records of what is read or decoded together, ascending from 0: a shuffle in blocks keeps these together. It must
     /// depend on the data alone, not on memory or settings. By default nothing is, and runs of records stand for it.
     fn chunks(&self) -> Vec<u64> {
@@ -507,6 +513,10 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         (**self).decode_all(job, scratch, rows);
+    }
+
+    fn is_random(&self) -> bool {
+        (**self).is_random()
     }
 
     fn chunks(&self) -> Vec<u64> {

@@ -29,6 +29,9 @@ const MAX_RECORDS: usize = 1 << 20;
 /// one into the next. Of each series, `part` is taken: windows of 0 to 0.8 of the records train, those of 0.8 to 1 test, and none
 /// of the first has a record of the second. Where a window begins follows from its number alone.
 ///
+/// Where windows that overlap follow one another, as they do without a shuffle, a worker reads and decodes the records that they
+/// share once for all windows that it makes in one go, unless decoding them draws at random.
+///
 /// ```
 /// use ringfeed::field::Numbers;
 /// use ringfeed::read::Windows;
@@ -192,14 +195,54 @@ pub(crate) struct Windowed {
     tensors: Vec<TensorSpec>,
     /// One record's tensors.
     layout: Layout,
+    /// Whether a record is another one in each window.
+    is_random: bool,
 }
 
-/// What a worker keeps.
+/// What a worker keeps of a job.
 #[derive(Default)]
 struct Worker {
+    /// The records of its windows: where one window overlaps the one before it, what both have is there once.
     records: Vec<u64>,
-    row: Vec<u64>,
+    /// The place of each window's first record among them; the others follow.
+    starts: Vec<usize>,
+    /// The first place that was not read yet.
+    unread: usize,
+    /// The last records that were decoded, each at its place among all modulo how many are kept.
+    rows: Vec<u64>,
+    /// The places of the records in `rows`; as many as a window has if windows overlap, and one if they do not.
+    held: Vec<usize>,
     scratch: Scratch,
+}
+
+/// The place of no record.
+const NOWHERE: usize = usize::MAX;
+
+impl Worker {
+    /// Begins a job of these windows, of so many records each. Nothing is shared of records that are other ones in each window.
+    fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, span: usize, is_random: bool) {
+        self.records.clear();
+        self.starts.clear();
+        self.unread = 0;
+        let mut before: Option<(u64, usize)> = None;
+        for window in windows {
+            let shared = before.filter(|(first, place)| {
+                let end = first + (self.records.len() - place) as u64;
+                !is_random && (*first..end).contains(&window.start)
+            });
+            let place = match shared {
+                Some((first, place)) => place + (window.start - first) as usize,
+                None => self.records.len(),
+            };
+            self.starts.push(place);
+            let known = (self.records.len() - place) as u64;
+            self.records.extend(window.start + known..window.end);
+            before = Some((window.start, place));
+        }
+        let overlap = self.records.len() < self.starts.len() * span;
+        self.held.clear();
+        self.held.resize(if overlap { span } else { 1 }, NOWHERE);
+    }
 }
 
 impl fmt::Debug for Windowed {
@@ -226,7 +269,8 @@ impl Windowed {
         let schema = Schema::new(reader.tensors().to_vec())?;
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default())?;
-        Ok(Self { reader, placed, tensors, layout })
+        let is_random = reader.is_random();
+        Ok(Self { reader, placed, tensors, layout, is_random })
     }
 }
 
@@ -247,25 +291,39 @@ impl RecordReader for Windowed {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        check_record(samples[nth], self.len())?;
-        let Worker { records, scratch, .. } = scratch.of();
-        if nth == 0 {
-            records.clear();
-            records.extend(samples.iter().flat_map(|sample| self.placed.records(*sample)));
-        }
+        let worker: &mut Worker = scratch.of();
         let span = self.placed.span();
-        (nth * span..(nth + 1) * span).try_for_each(|at| self.reader.fetch(records, at, scratch))
+        if nth == 0 {
+            let windows = samples.iter().map(|sample| self.placed.records(*sample));
+            worker.begin(windows, span, self.is_random);
+        }
+        check_record(samples[nth], self.len())?;
+        let start = worker.starts[nth];
+        for place in worker.unread.max(start)..start + span {
+            worker.unread = place;
+            self.reader.fetch(&worker.records, place, &mut worker.scratch)?;
+        }
+        worker.unread = worker.unread.max(start + span);
+        Ok(())
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let worker = scratch.of::<Worker>();
-        worker.row.resize(self.layout.bytes().div_ceil(8), 0);
-        let span = self.placed.span();
+        let Worker { starts, rows, held, scratch: own, .. } = &mut *worker;
+        let words = self.layout.bytes().div_ceil(8);
+        rows.resize(words * held.len(), 0);
         let decoded = self.placed.records(sample.id).enumerate().try_for_each(|(at, id)| {
             let specs = self.reader.tensors();
-            let mut one = RowMut::new(bytemuck::cast_slice_mut(&mut worker.row), specs, &self.layout, 0);
-            // What is drawn at random is the same for all records of a window.
-            self.reader.decode(Sample { id, ..sample }, nth * span + at, &mut worker.scratch, &mut one)?;
+            let place = starts[nth] + at;
+            let kept = place % held.len();
+            let memory = bytemuck::cast_slice_mut(&mut rows[kept * words..][..words]);
+            let mut one = RowMut::new(memory, specs, &self.layout, 0);
+            if held[kept] != place {
+                held[kept] = NOWHERE;
+                // What is drawn at random is the same for all records of a window.
+                self.reader.decode(Sample { id, ..sample }, place, own, &mut one)?;
+                held[kept] = place;
+            }
             for (tensor, spec) in specs.iter().enumerate() {
                 let records = self.placed.of(spec.role);
                 if records.contains(&at) {
@@ -279,6 +337,10 @@ impl RecordReader for Windowed {
         let damage = worker.scratch.take_damage();
         scratch.note_all(damage);
         decoded
+    }
+
+    fn is_random(&self) -> bool {
+        self.is_random
     }
 
     fn place(&self, sample: u64) -> Location {

@@ -33,6 +33,28 @@ pub(crate) fn write_image(
     Err(absent())
 }
 
+pub(crate) struct Shared(());
+
+impl Shared {
+    /// Nothing is shared where nothing is decoded.
+    pub(crate) fn new(_: &[u8], _: &[ImageOptions], _: RandomKey, _: &MemoryBudget) -> Option<Self> {
+        None
+    }
+
+    /// # Errors
+    ///
+    /// Always.
+    pub(crate) fn write(
+        &mut self,
+        _: &[u8],
+        _: &ImageOptions,
+        _: RandomKey,
+        _: &mut TensorMut<'_>,
+    ) -> Result<((usize, usize), Damages)> {
+        Err(absent())
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) matrix: [f64; 6],

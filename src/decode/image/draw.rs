@@ -11,7 +11,7 @@ use crate::random::RandomKey;
 
 impl ImageAugment {
     /// Gives the changes that it makes to an upright picture of this width and height, in their order; none if it does not
-    /// happen. The crop that is chosen before decoding is none.
+    /// happen. What is chosen before decoding is none.
     pub(super) fn draw(&self, key: RandomKey, size: (u32, u32), visit: &mut impl FnMut(Change)) {
         let mut maybe = |probability: f64, change: Change| {
             if happens(probability, key) {
@@ -19,7 +19,7 @@ impl ImageAugment {
             }
         };
         match *self {
-            Self::RandomResizedCrop { .. } => {}
+            Self::RandomResizedCrop { .. } | Self::ScaleJitter { .. } => {}
             Self::HorizontalFlip { probability } => maybe(probability, Change::Mirror),
             Self::VerticalFlip { probability } => maybe(probability, Change::UpsideDown),
             Self::ColourJitter { brightness, contrast, saturation, hue, probability } => {

@@ -3,8 +3,9 @@
 use super::augment::{ImageAugment, keyed};
 use super::boxes::crop_box;
 use super::change::Change;
+use super::jitter::Jitter;
 use super::options::{CropFit, ImageOptions};
-use super::resize::{Centre, centre};
+use super::resize::{Cut, centre};
 use crate::random::RandomKey;
 
 /// One step of a picture's way.
@@ -31,14 +32,18 @@ pub(crate) fn follow(
         now = (region.width.into(), region.height.into());
         visit(Step { matrix: moved(-f64::from(region.x), -f64::from(region.y)), size: now });
     }
-    if let Some((height, width)) = options.size {
+    if let Some(jitter) = Jitter::of(options, key, result) {
+        steps_of(&jitter, result, visit);
+        result = jitter.result;
+        now = (f64::from(result.0), f64::from(result.1));
+    } else if let Some((height, width)) = options.size {
         let (mut full, mut skipped) = ((f64::from(width), f64::from(height)), None);
         if let CropFit::CenterCrop { shorter } = options.fit {
-            let cut: Centre = centre(result, shorter, (width, height));
+            let cut: Cut = centre(result, shorter, (width, height));
             full = (cut.full.0 as f64, cut.full.1 as f64);
             skipped = Some((cut.skipped.0 as f64, cut.skipped.1 as f64));
         }
-        visit(Step { matrix: [full.0 / now.0, 0.0, 0.0, 0.0, full.1 / now.1, 0.0], size: full });
+        visit(Step { matrix: scaled(now, full), size: full });
         result = (width, height);
         now = (f64::from(width), f64::from(height));
         if let Some((left, top)) = skipped {
@@ -52,6 +57,19 @@ pub(crate) fn follow(
             }
         });
     }
+}
+
+/// Those of a picture of this width and height that is scaled at random.
+pub(super) fn steps_of(jitter: &Jitter, (width, height): (u32, u32), visit: &mut impl FnMut(Step)) {
+    let full = (jitter.cut.full.0 as f64, jitter.cut.full.1 as f64);
+    visit(Step { matrix: scaled((width.into(), height.into()), full), size: full });
+    let place = |at: u32, skipped: u64| f64::from(at) - skipped as f64;
+    let (x, y) = (place(jitter.at.0, jitter.cut.skipped.0), place(jitter.at.1, jitter.cut.skipped.1));
+    visit(Step { matrix: moved(x, y), size: (jitter.result.0.into(), jitter.result.1.into()) });
+}
+
+fn scaled(from: (f64, f64), to: (f64, f64)) -> [f64; 6] {
+    [to.0 / from.0, 0.0, 0.0, 0.0, to.1 / from.1, 0.0]
 }
 
 fn moved(x: f64, y: f64) -> [f64; 6] {

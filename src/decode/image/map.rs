@@ -4,8 +4,9 @@ use super::augment::ImageAugment;
 use super::augment::keyed;
 use super::boxes::crop_box;
 use super::change::Change;
+use super::jitter::Jitter;
 use super::options::{CropFit, ImageOptions};
-use super::resize::{Centre, centre};
+use super::resize::{Cut, centre};
 use super::rotate::rotate_nearest;
 use super::stored::{Header, ImageFormat};
 use crate::decode::write_numbers;
@@ -77,9 +78,13 @@ impl Map {
         header: &Header,
         options: &ImageOptions,
         key: RandomKey,
+        jitter: Option<Jitter>,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
-        let (width, height) = self.resize(header, options, key);
+        let (width, height) = match jitter {
+            None => self.resize(header, options, key),
+            Some(jitter) => self.resize_jittered(header, &jitter),
+        };
         for (operation, key) in keyed(&options.augment, key) {
             operation.draw(key, (width as u32, height as u32), &mut |change| self.apply(change, (width, height)));
         }
@@ -111,6 +116,28 @@ impl Map {
         std::mem::swap(&mut self.values, &mut self.spare);
     }
 
+    /// Takes the upright values of a map that is scaled at random, and puts them where they lie in the result; the first number of
+    /// its colour is around them.
+    fn resize_jittered(&mut self, header: &Header, jitter: &Jitter) -> (usize, usize) {
+        let (width, height) = header.upright_size();
+        let (Cut { full, skipped }, part) = (jitter.cut, jitter.part);
+        let across = Line { start: 0, length: width, full: full.0, skipped: skipped.0, count: part.0 };
+        let down = Line { start: 0, length: height, full: full.1, skipped: skipped.1, count: part.1 };
+        self.take(header, &across, &down);
+        let (result_width, result_height) = (jitter.result.0 as usize, jitter.result.1 as usize);
+        if jitter.is_padded() {
+            self.spare.clear();
+            self.spare.resize(result_width * result_height, jitter.fill[0].into());
+            let rows = self.values.chunks_exact(part.0 as usize);
+            let places = self.spare.chunks_exact_mut(result_width).skip(jitter.at.1 as usize);
+            for (into, row) in places.zip(rows) {
+                into[jitter.at.0 as usize..][..row.len()].copy_from_slice(row);
+            }
+            std::mem::swap(&mut self.values, &mut self.spare);
+        }
+        (result_width, result_height)
+    }
+
     /// Takes the upright values that are wanted out of what is stored.
     fn resize(&mut self, header: &Header, options: &ImageOptions, key: RandomKey) -> (usize, usize) {
         let (upright_width, upright_height) = header.upright_size();
@@ -118,7 +145,7 @@ impl Map {
         let line = |length: u32, count: u32| Line { start: 0, length, full: count.into(), skipped: 0, count };
         let (mut across, mut down) = (line(upright_width, width), line(upright_height, height));
         if let CropFit::CenterCrop { shorter } = options.fit {
-            let Centre { full, skipped } = centre((upright_width, upright_height), shorter, (width, height));
+            let Cut { full, skipped } = centre((upright_width, upright_height), shorter, (width, height));
             (across.full, down.full) = full;
             (across.skipped, down.skipped) = skipped;
         }
@@ -127,6 +154,12 @@ impl Map {
             (across.start, across.length) = (region.x, region.width);
             (down.start, down.length) = (region.y, region.height);
         }
+        self.take(header, &across, &down);
+        (width as usize, height as usize)
+    }
+
+    /// Takes the upright values at these places out of what is stored.
+    fn take(&mut self, header: &Header, across: &Line, down: &Line) {
         across.places(&mut self.columns);
         down.places(&mut self.rows);
         // A step to the right in the upright map is a step along a stored row, or from one stored row to the next.
@@ -141,7 +174,6 @@ impl Map {
         for row in &self.rows {
             self.values.extend(self.columns.iter().map(|column| self.stored[row + column]));
         }
-        (width as usize, height as usize)
     }
 
     /// Writes the values to the upper left of `tensor`, and zeros to the rest.

@@ -5,8 +5,8 @@
 //! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`]
 //! bring them to the wanted size and order; [`augment`] names the random operations, [`draw`] makes each a list of
 //! changes, which [`picture`] and [`map`] carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`];
-//! [`ImageWork`] is the way through all of them. Without the feature `images`, there are the settings and what tells an
-//! image file from others; all else is an error.
+//! [`ImageWork`] is the way through all of them, and [`Shared`] the same for several views of one image. Without the feature
+//! `images`, there are the settings and what tells an image file from others; all else is an error.
 
 #[cfg(not(feature = "images"))]
 mod absent;
@@ -45,6 +45,8 @@ mod follow;
 #[cfg(feature = "images")]
 mod gif;
 #[cfg(feature = "images")]
+mod jitter;
+#[cfg(feature = "images")]
 mod jpeg;
 #[cfg(feature = "images")]
 mod jpeg_header;
@@ -79,12 +81,14 @@ mod tone;
 #[cfg(feature = "turbojpeg")]
 mod turbojpeg;
 #[cfg(feature = "images")]
+mod views;
+#[cfg(feature = "images")]
 mod warp;
 #[cfg(feature = "images")]
 mod work;
 
 #[cfg(not(feature = "images"))]
-pub(crate) use absent::{ImageWork, Step, follow, header, write_image};
+pub(crate) use absent::{ImageWork, Shared, Step, follow, header, write_image};
 pub(crate) use augment::named as named_operations;
 pub use augment::{AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy};
 #[cfg(feature = "images")]
@@ -94,5 +98,7 @@ pub(crate) use follow::{Step, follow};
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};
 pub(crate) use rows::{Rows, write_rounded};
 pub(crate) use stored::ImageFormat;
+#[cfg(feature = "images")]
+pub(crate) use views::Shared;
 #[cfg(feature = "images")]
 pub(crate) use work::{ImageWork, write_image};

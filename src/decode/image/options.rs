@@ -311,17 +311,17 @@ fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
         if options.colour == ImageColour::Index && matches!(operation, ImageAugment::AugMix { .. }) {
             faults.push("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
         }
-        if matches!(operation, ImageAugment::RandomResizedCrop { .. }) {
+        if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
+            let name = operation.name();
             if index > 0 {
                 let message = "it stands first, and once: the box is cut before anything else is done";
-                faults.push(format!("random_resized_crop: {message}"));
+                faults.push(format!("{name}: {message}"));
             }
             if options.size.is_none() {
-                faults.push("random_resized_crop needs a size to resize to".to_owned());
+                faults.push(format!("{name} needs a size to resize to"));
             }
             if options.fit != CropFit::Stretch {
-                faults
-                    .push("random_resized_crop and fit = center_crop both choose a part; leave one of them out".into());
+                faults.push(format!("{name} and fit = center_crop both choose a part; leave one of them out"));
             }
         }
     }

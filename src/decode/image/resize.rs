@@ -23,33 +23,46 @@ impl Plan {
         let Some((height, width)) = size else {
             return Self { width: header.width, height: header.height, taken: None, filter };
         };
+        match fit {
+            CropFit::Stretch => {
+                let (width, height) = header.orientation.turn((width, height));
+                Self { width, height, taken: None, filter }
+            }
+            CropFit::CenterCrop { shorter } => {
+                let cut = centre(header.upright_size(), shorter, (width, height));
+                Self::of_cut(header, cut, (width, height), filter)
+            }
+        }
+    }
+
+    /// For a part of this width and height that is cut out of the upright image once it is resized.
+    pub(super) fn of_cut(
+        header: &Header,
+        Cut { full, skipped }: Cut,
+        (width, height): (u32, u32),
+        filter: ResizeFilter,
+    ) -> Self {
         let orientation = header.orientation;
         let (result_width, result_height) = orientation.turn((width, height));
-        let taken = match fit {
-            CropFit::Stretch => None,
-            CropFit::CenterCrop { shorter } => {
-                let Centre { full, skipped } = centre(header.upright_size(), shorter, (width, height));
-                let (full_width, full_height) = (full.0 as f64, full.1 as f64);
-                let (left, top) = (skipped.0 as f64, skipped.1 as f64);
-                // The same cut in the resized image before it is turned, then in the stored image.
-                let ((mut left, mut top), (full_width, full_height)) = if orientation.swap {
-                    ((top, left), (full_height, full_width))
-                } else {
-                    ((left, top), (full_width, full_height))
-                };
-                if orientation.flip_x {
-                    left = full_width - left - f64::from(result_width);
-                }
-                if orientation.flip_y {
-                    top = full_height - top - f64::from(result_height);
-                }
-                let (step_x, step_y) = (f64::from(header.width) / full_width, f64::from(header.height) / full_height);
-                let (left, top) = (left * step_x, top * step_y);
-                let taken_width = (f64::from(result_width) * step_x).min(f64::from(header.width) - left);
-                let taken_height = (f64::from(result_height) * step_y).min(f64::from(header.height) - top);
-                Some([left, top, taken_width, taken_height])
-            }
+        let (full_width, full_height) = (full.0 as f64, full.1 as f64);
+        let (left, top) = (skipped.0 as f64, skipped.1 as f64);
+        // The same cut in the resized image before it is turned, then in the stored image.
+        let ((mut left, mut top), (full_width, full_height)) = if orientation.swap {
+            ((top, left), (full_height, full_width))
+        } else {
+            ((left, top), (full_width, full_height))
         };
+        if orientation.flip_x {
+            left = full_width - left - f64::from(result_width);
+        }
+        if orientation.flip_y {
+            top = full_height - top - f64::from(result_height);
+        }
+        let (step_x, step_y) = (f64::from(header.width) / full_width, f64::from(header.height) / full_height);
+        let (left, top) = (left * step_x, top * step_y);
+        let taken_width = (f64::from(result_width) * step_x).min(f64::from(header.width) - left);
+        let taken_height = (f64::from(result_height) * step_y).min(f64::from(header.height) - top);
+        let taken = Some([left, top, taken_width, taken_height]);
         Self { width: result_width, height: result_height, taken, filter }
     }
 
@@ -106,16 +119,17 @@ impl Plan {
     }
 }
 
-/// A cut out of the middle of a resized image.
-pub(super) struct Centre {
+/// A cut out of a resized image.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
     /// Width and height of the image that is cut.
     pub(super) full: (u64, u64),
     /// How much of it is left out to the left and above.
     pub(super) skipped: (u64, u64),
 }
 
-/// The cut of `result` = (width, height) from an upright image of `size` whose shorter side was brought to `shorter`.
-pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u32)) -> Centre {
+/// The cut of `result` = (width, height) from the middle of an upright image of `size` whose shorter side was brought to `shorter`.
+pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u32)) -> Cut {
     // torchvision rounds the longer side down, and the cut's edges half to even.
     let longer = |long: u32, short: u32| u64::from(shorter) * u64::from(long) / u64::from(short);
     let full = match width <= height {
@@ -123,7 +137,7 @@ pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u3
         false => (longer(width, height), shorter.into()),
     };
     let half = |surplus: u64| surplus / 2 + u64::from(surplus % 4 == 3);
-    Centre { full, skipped: (half(full.0 - u64::from(result.0)), half(full.1 - u64::from(result.1))) }
+    Cut { full, skipped: (half(full.0 - u64::from(result.0)), half(full.1 - u64::from(result.1))) }
 }
 
 /// From where to where the filter reads to make `result` pixels of the `length` behind `start`, on a side of `side`.

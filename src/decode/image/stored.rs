@@ -190,6 +190,14 @@ impl Region {
         self.width as usize * self.height as usize * 3
     }
 
+    /// The smallest box around both.
+    pub(super) fn around(self, other: Self) -> Self {
+        let (x, y) = (self.x.min(other.x), self.y.min(other.y));
+        let right = (self.x + self.width).max(other.x + other.width);
+        let bottom = (self.y + self.height).max(other.y + other.height);
+        Self { x, y, width: right - x, height: bottom - y }
+    }
+
     /// The same part of the image at `scale`, its edges rounded to whole pixels.
     pub(super) fn at(&self, scale: Scale, header: &Header) -> Self {
         let edges = |start: u32, length: u32, side: u32| {

@@ -4,11 +4,12 @@ use super::augment::ImageAugment;
 use super::augment::keyed;
 use super::boxes::crop_box;
 use super::container::{check_whole, header};
-use super::decoder::resize_buffer;
+use super::decoder::{copy_region, resize_buffer};
 use super::decoders::Decoders;
 use super::filter::Blur;
+use super::jitter::Jitter;
 use super::map::Map;
-use super::options::{ImageColour, ImageOptions, PixelOrder};
+use super::options::{ImageColour, ImageOptions, JpegDecoder, PixelOrder};
 use super::picture::{Picture, Spare, turned};
 use super::pixels::{to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Plan, Resampler};
@@ -37,46 +38,66 @@ pub(crate) fn write_image(
     let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
     let mut work = budget.lend::<ImageWork>(wanted.memory(options), "decoding an image")?;
-    let size = work.write(bytes, wanted, options, key, tensor)?;
+    let size = work.write(bytes, wanted, options, key, tensor, None)?;
     Ok((size, work.damages))
 }
 
 /// What of a stored image is decoded, and how it becomes the wanted one.
-struct Wanted {
+pub(super) struct Wanted {
     stored: Header,
-    scale: Scale,
+    pub(super) scale: Scale,
     /// A box of the image at that scale.
-    region: Region,
+    pub(super) region: Region,
     plan: Plan,
+    jitter: Option<Jitter>,
 }
 
 impl Wanted {
-    fn new(stored: Header, options: &ImageOptions, key: RandomKey) -> Result<Self> {
+    pub(super) fn new(stored: Header, options: &ImageOptions, key: RandomKey) -> Result<Self> {
+        Self::jittered(stored, options, key, Jitter::of(options, key, stored.upright_size()))
+    }
+
+    pub(super) fn jittered(
+        stored: Header,
+        options: &ImageOptions,
+        key: RandomKey,
+        jitter: Option<Jitter>,
+    ) -> Result<Self> {
         let taken = taken(&stored, options, key);
         let picture = Header { width: taken.width, height: taken.height, ..stored };
-        let plan = Plan::new(&picture, options.size, options.fit, options.resize);
+        let plan = match &jitter {
+            None => Plan::new(&picture, options.size, options.fit, options.resize),
+            Some(jitter) => Plan::of_cut(&picture, jitter.cut, jitter.part, options.resize),
+        };
         let may_scale = options.dct_scaling && Decoders::can_scale(stored.format, options.jpeg);
         let (scale, region, plan) = to_decode(&stored, taken, plan, may_scale);
         plan.check(&Header { width: region.width, height: region.height, ..stored }, options.max_pixels)?;
-        Ok(Self { stored, scale, region, plan })
+        Ok(Self { stored, scale, region, plan, jitter })
+    }
+
+    /// Width and height of the upright result.
+    fn size(&self) -> (u32, u32) {
+        self.jitter
+            .map_or_else(|| self.stored.orientation.turn((self.plan.width, self.plan.height)), |jitter| jitter.result)
     }
 
     /// Most bytes that all of this holds at a time.
-    fn memory(&self, options: &ImageOptions) -> u64 {
-        let (stored, result) = (Region::whole(&self.stored).pixels(), self.plan.bytes() as u64);
+    pub(super) fn memory(&self, options: &ImageOptions) -> u64 {
+        let (width, height) = self.size();
+        let (stored, result) = (Region::whole(&self.stored).pixels(), u64::from(width) * u64::from(height) * 3);
         let decoder = Decoders::memory(&self.stored, self.region);
         if options.colour == ImageColour::Index {
             return decoder + 4 * stored + 2 * result;
         }
         // Pixels as decoded, as resized, between both, and once more to change places or colour.
         let between = u64::from(self.region.width) * u64::from(self.plan.height) * 3;
-        let (width, _) = self.stored.orientation.turn((self.plan.width, self.plan.height));
         let blurs = options.augment.iter().any(|operation| matches!(operation, ImageAugment::GaussianBlur { .. }));
         let filter = if blurs { Blur::memory(width.into()) } else { 0 };
         // A mixture keeps the picture as it was, and a sum of four bytes a value.
         let mixes = options.augment.iter().any(|operation| matches!(operation, ImageAugment::AugMix { .. }));
         let mixture = if mixes { 5 * result } else { 0 };
-        decoder + self.region.bytes() as u64 + between + 3 * result + filter + mixture
+        let around = if self.jitter.is_some() { result } else { 0 };
+        decoder + self.region.bytes() as u64 + between + 3 * result + filter + mixture + around
     }
 }
 
@@ -86,12 +107,16 @@ pub(crate) struct ImageWork {
     decoders: Decoders,
     resizer: Resampler,
     decoded: Vec<u8>,
+    /// What several views of an image are cut from.
+    shared: Vec<u8>,
     resized: Vec<u8>,
+    /// What was placed in a larger picture.
+    around: Vec<u8>,
     spare: Spare,
     grey: Vec<u8>,
     map: Map,
     /// What is wrong with the image that was decoded last, although it was loaded.
-    damages: Damages,
+    pub(super) damages: Damages,
 }
 
 impl ImageWork {
@@ -103,29 +128,48 @@ impl ImageWork {
     pub(crate) fn decode(&mut self, bytes: &[u8], options: &ImageOptions) -> Result<(Header, &[u8])> {
         let header = checked_header(bytes, options)?;
         let whole = (Scale::FULL, Region::whole(&header));
-        let (pixels, _) = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options)?;
+        let (pixels, damages) = decode(&mut self.decoders, &mut self.decoded, bytes, &header, whole, options.jpeg)?;
+        check_damages(damages, options)?;
         Ok((header, pixels))
     }
 
-    fn write(
+    /// Decodes a part that several views are cut from.
+    pub(super) fn decode_shared(
         &mut self,
         bytes: &[u8],
-        Wanted { stored, scale, region, plan }: Wanted,
+        header: &Header,
+        region: Region,
+        jpeg: JpegDecoder,
+    ) -> Result<Damages> {
+        let (decoders, shared) = (&mut self.decoders, &mut self.shared);
+        decode(decoders, shared, bytes, header, (Scale::FULL, region), jpeg).map(|(_, damages)| damages)
+    }
+
+    /// With a `part`, the pixels are cut from that box, which was [decoded](Self::decode_shared) last.
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        wanted: Wanted,
         options: &ImageOptions,
         key: RandomKey,
         tensor: &mut TensorMut<'_>,
+        part: Option<Region>,
     ) -> Result<(usize, usize)> {
         self.damages = Damages::default();
+        let upright = wanted.size();
+        let Wanted { stored, scale, region, plan, jitter } = wanted;
         if options.colour == ImageColour::Index {
             let decoders = &mut self.decoders;
             guarded(|| decoders.read_map(bytes, &stored, &mut self.map))?;
-            return self.map.write(&stored, options, key, tensor);
+            return self.map.write(&stored, options, key, jitter, tensor);
         }
+        let padded = jitter.filter(Jitter::is_padded);
         // From here on, what was taken is the picture.
         let header = Header { width: region.width, height: region.height, ..stored };
-        let upright = header.orientation.turn((plan.width, plan.height));
         let only_turned = only_turned(header.orientation, upright, options, key);
-        if options.colour == ImageColour::Grey
+        if part.is_none()
+            && padded.is_none()
+            && options.colour == ImageColour::Grey
             && stored.channels == 1
             && scale == Scale::FULL
             && let Some(orientation) = only_turned
@@ -134,12 +178,25 @@ impl ImageWork {
             return self.write_grey(&header, &plan, orientation, options, tensor);
         }
         let decoded;
-        (decoded, self.damages) =
-            decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options)?;
+        (decoded, self.damages) = match part {
+            None => decode(&mut self.decoders, &mut self.decoded, bytes, &stored, (scale, region), options.jpeg)?,
+            // It stays as it is: other views are cut from it, too.
+            Some(part) if part == region && !plan.is_identity(&header) => {
+                (&self.shared[..region.bytes()], Damages::default())
+            }
+            Some(part) => {
+                let place = Region { x: region.x - part.x, y: region.y - part.y, ..region };
+                let into = resize_buffer(&mut self.decoded, region.bytes());
+                copy_region(&self.shared[..part.bytes()], part.width, place, into);
+                (&*into, Damages::default())
+            }
+        };
+        check_damages(self.damages, options)?;
         let (width, height) = (upright.0 as usize, upright.1 as usize);
 
         let turned = only_turned.filter(|_| options.colour == ImageColour::Rgb);
         let is_final = turned.is_some_and(Orientation::is_upright)
+            && padded.is_none()
             && options.order == PixelOrder::Nhwc
             && tensor.dtype() == DType::U8
             && tensor.affine().is_none()
@@ -156,11 +213,16 @@ impl ImageWork {
                 &mut self.resized
             }
         };
+        let size = header.orientation.turn(upright);
+        if let Some(jitter) = padded {
+            let around = &mut self.around;
+            place(&pixels[..plan.bytes()], &jitter, header.orientation, resize_buffer(around, 3 * width * height));
+            std::mem::swap(pixels, around);
+        }
         if options.order == PixelOrder::Nchw && turned == Some(Orientation::default().mirrored()) {
-            write_mirrored(&pixels[..plan.bytes()], (width, height), tensor)?;
+            write_mirrored(&pixels[..3 * width * height], (width, height), tensor)?;
             return Ok((width, height));
         }
-        let size = (plan.width, plan.height);
         let mut picture = Picture { pixels, spare: &mut self.spare, size, orientation: header.orientation };
         for (operation, key) in keyed(&options.augment, key) {
             operation.draw(key, upright, &mut |change| picture.apply(change));
@@ -210,6 +272,18 @@ impl ImageWork {
         let size = (width as usize, height as usize);
         write_pixels(&self.decoded[..bytes], size, 1, options.order, tensor)?;
         Ok(size)
+    }
+}
+
+/// Places what was made of a stored picture in a larger one, both not turned yet.
+fn place(pixels: &[u8], jitter: &Jitter, orientation: Orientation, into: &mut [u8]) {
+    let ((x, y), (width, height)) = (jitter.at, jitter.part);
+    let size = orientation.turn(jitter.result);
+    let region = orientation.stored(Region { x, y, width, height }, size);
+    into.as_chunks_mut::<3>().0.fill(jitter.fill);
+    let rows = into.chunks_exact_mut(3 * size.0 as usize).skip(region.y as usize);
+    for (into, row) in rows.zip(pixels.chunks_exact(3 * region.width as usize)) {
+        into[3 * region.x as usize..][..row.len()].copy_from_slice(row);
     }
 }
 
@@ -263,18 +337,31 @@ fn decode<'a>(
     bytes: &[u8],
     header: &Header,
     (scale, region): (Scale, Region),
-    options: &ImageOptions,
+    jpeg: JpegDecoder,
 ) -> Result<(&'a [u8], Damages)> {
+    #[cfg(test)]
+    DECODED.with(|count| count.set(count.get() + 1));
     let into = resize_buffer(decoded, region.bytes());
-    let decoder = decoders.of(header.format, options.jpeg);
+    let decoder = decoders.of(header.format, jpeg);
     guarded(|| decoder.decode(bytes, header, scale, region, into))?;
     let damages = if header.format == ImageFormat::Jpeg { decoders.damages() } else { Damages::default() };
+    Ok((into, damages))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many images this thread decoded.
+    pub(super) static DECODED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Refuses damage where options are strict.
+fn check_damages(damages: Damages, options: &ImageOptions) -> Result<()> {
     if options.strict && !damages.is_empty() {
         let kinds: Vec<&str> = damages.iter().map(Damage::as_str).collect();
         let message = format!("damaged JPEG: {}; without `strict`, it is loaded as libjpeg loads it", kinds.join(", "));
         return Err(Error::new(ErrorKind::Format, message));
     }
-    Ok((into, damages))
+    Ok(())
 }
 
 /// Some damage makes a decoder panic where it should give an error: it is still the file that is bad.

@@ -34,6 +34,10 @@ impl Decode for AudioCodec {
         write_audio(file_of(&value)?, &self.writer, context.key, row, context.budget)
     }
 
+    fn is_random(&self) -> bool {
+        true
+    }
+
     fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
         if let Some(extent) = self.extent {
             extents.0[extent] = self.writer.frames(&describe(file_of(&value)?)?)?;

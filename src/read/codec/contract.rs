@@ -1,4 +1,6 @@
 use crate::counters::Damages;
+use crate::decode::ImageOptions;
+use crate::decode::image::Shared;
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
@@ -20,6 +22,8 @@ pub(in crate::read) struct Context<'a> {
     pub(in crate::read) sizes: [(u32, u32); MAX_SLOTS],
     /// The record's values, for each codec that wants all of them at once.
     pub(in crate::read) staged: Vec<Staged>,
+    /// The picture that is written, if it is decoded for several views.
+    pub(in crate::read) picture: Option<Shared>,
 }
 
 /// Most tensors of a sample that go with a picture.
@@ -46,6 +50,16 @@ pub(in crate::read) trait Decode: Send + Sync {
         rows: &mut RowsMut<'_>,
     ) -> bool {
         let _ = (nth, numbers, places, rows);
+        false
+    }
+
+    /// What it decodes an image file as, if it does: views of one picture share [`Context::picture`].
+    fn picture(&self) -> Option<&ImageOptions> {
+        None
+    }
+
+    /// Whether what it writes depends on the sample's key.
+    fn is_random(&self) -> bool {
         false
     }
 

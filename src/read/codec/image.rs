@@ -1,5 +1,6 @@
 //! Pictures and segmentation maps, from the bytes of an image file.
 
+use crate::decode::ImageOptions;
 use crate::decode::image::write_image;
 use crate::error::Result;
 use crate::read::fields::Image;
@@ -11,13 +12,13 @@ use super::contract::{Context, Decode, Made, Varying, unexpected};
 use crate::read::container::Value;
 
 struct ImageCodec {
-    options: crate::decode::ImageOptions,
+    options: ImageOptions,
     /// The extents that height and width are, if images keep their sizes.
     extents: Option<(usize, usize)>,
 }
 
 pub(super) fn make(name: &str, image: &Image, varying: &mut Varying) -> Result<Made> {
-    let options = crate::decode::ImageOptions { image_name: name.to_owned(), ..image.options().clone() };
+    let options = ImageOptions { image_name: name.to_owned(), ..image.options().clone() };
     let mut tensors = image_tensors(&options);
     let mut extents = None;
     if options.size.is_none() {
@@ -44,13 +45,24 @@ fn file_of<'a>(value: &Value<'a>) -> Result<&'a [u8]> {
 impl Decode for ImageCodec {
     fn write(&self, _: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let bytes = file_of(&value)?;
-        let written = write_image(bytes, &self.options, context.key, &mut row.tensor(0), context.budget)?;
-        let ((width, height), damages) = written;
+        let tensor = &mut row.tensor(0);
+        let ((width, height), damages) = match &mut context.picture {
+            Some(picture) => picture.write(bytes, &self.options, context.key, tensor)?,
+            None => write_image(bytes, &self.options, context.key, tensor, context.budget)?,
+        };
         if self.extents.is_some() {
             write_mask(row, 1, width, height);
         }
         damages.iter().for_each(|damage| context.damages.add(damage));
         Ok(())
+    }
+
+    fn picture(&self) -> Option<&ImageOptions> {
+        Some(&self.options)
+    }
+
+    fn is_random(&self) -> bool {
+        !self.options.augment.is_empty()
     }
 
     fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {

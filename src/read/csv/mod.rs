@@ -282,6 +282,10 @@ impl RecordReader for CsvReader {
         }
     }
 
+    fn is_random(&self) -> bool {
+        false
+    }
+
     fn place(&self, sample: u64) -> Location {
         Location {
             path: Some(self.rows.input.path().to_owned()),

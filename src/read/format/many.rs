@@ -59,7 +59,7 @@ pub(in crate::read) fn open(
         Concat::of_files(same, paths).map(|all| Arc::new(all) as Arc<dyn RecordReader>)
     });
     all.collect::<Result<_>>().map(|mut all: Vec<_>| match all.pop() {
-        Some(only) if all.is_empty() && count == 1 => Opened::Reader(only),
+        Some(only) if all.is_empty() && at.fields.is_empty() => Opened::Reader(only),
         last => Opened::Readers(all.into_iter().chain(last).collect()),
     })
 }

@@ -60,7 +60,7 @@ impl From<ImageOptions> for FolderOptions {
     }
 }
 
-/// The options of the reader of each field that is an image; the first gives the class, too.
+/// The options of each field that is an image, one at least; the first gives the class, too.
 fn of_fields(base: &ImageOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
     let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
     let (mut images, mut class) = (Vec::new(), None);
@@ -102,11 +102,11 @@ fn is_folder(at: &Open<'_>) -> bool {
     if at.files.are_local() { at.path.is_dir() } else { !is_image_name(at.path) }
 }
 
-fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Arc<dyn RecordReader>> {
-    Ok(Arc::new(match is_folder(at) {
-        true => ImageFolder::detect_in(at.files, at.path, options, saved, at.budget)?,
-        false => ImageFolder::from_paths([at.path], ImageLabels::None, options)?.among(at.files),
-    }))
+fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<ImageFolder> {
+    match is_folder(at) {
+        true => ImageFolder::detect_in(at.files, at.path, options, saved, at.budget),
+        false => Ok(ImageFolder::from_paths([at.path], ImageLabels::None, options)?.among(at.files)),
+    }
 }
 
 impl Format for Images {
@@ -166,11 +166,13 @@ impl Format for Images {
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         if at.fields.is_empty() {
-            return open(&options.images, &options.saved_index, at).map(Opened::Reader);
+            return open(&options.images, &options.saved_index, at).map(Opened::reader);
         }
         let own = of_fields(&options.images, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
-        let readers = own.iter().map(|images| open(images, &options.saved_index, at));
-        readers.collect::<Result<_>>().map(Opened::Readers)
+        let mut own = own.into_iter();
+        let first = own.next().unwrap_or_default();
+        let views = open(&first, &options.saved_index, at)?.with_views(own)?;
+        Ok(Opened::Readers(vec![Arc::new(views) as Arc<dyn RecordReader>]))
     }
 
     fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {

@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decode::image::{ImageFormat, write_image};
+use crate::counters::Damages;
+use crate::decode::image::{ImageFormat, Shared, write_image};
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
@@ -92,12 +93,17 @@ pub struct ImageFolder {
     classes: Arc<[String]>,
     ignored: u64,
     ignored_files: Vec<PathBuf>,
-    options: ImageOptions,
+    /// Of each view of an image; of one, if not [more](Self::with_views) are wanted.
+    views: Vec<ImageOptions>,
+    /// The tensor of each view; if images keep their sizes, its mask is the next.
+    places: Vec<usize>,
+    /// The tensor of the class.
+    label_place: Option<usize>,
     tensors: Vec<TensorSpec>,
     sizes: ImageSizes,
     /// Hash of the files' lengths, as they were listed.
     file_bytes: u64,
-    #[expect(dead_code, reason = "held until the reader drops")]
+    /// Held until the reader drops.
     reservation: Reservation,
     /// What decoders draw on.
     budget: MemoryBudget,
@@ -107,7 +113,7 @@ impl fmt::Debug for ImageFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ImageFolder")
             .field("classes", &self.classes)
-            .field("options", &self.options)
+            .field("options", self.options())
             .finish_non_exhaustive()
     }
 }
@@ -334,6 +340,7 @@ impl ImageFolder {
         let mut tensors = image_tensors(options);
         // Classes of maps are those of the pictures that they belong to, which have them already.
         let has_label = labelled && options.colour != ImageColour::Index && options.labels != LabelFormat::Off;
+        let label_place = has_label.then_some(tensors.len());
         tensors.extend(has_label.then(|| label_tensor(options, Some(&classes))));
         let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
         let reservation = budget.reserve(held, "the listing of the images")?;
@@ -345,13 +352,35 @@ impl ImageFolder {
             classes,
             ignored,
             ignored_files: ignored_names.0.into_iter().collect(),
-            options: options.clone(),
+            views: vec![options.clone()],
+            places: vec![0],
+            label_place,
             tensors,
             sizes,
             file_bytes,
             reservation,
             budget: budget.clone(),
         })
+    }
+
+    /// The same with further views of each image, whose tensors come behind: its file is read once, and decoded once where the
+    /// views can share that.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for options that make no sense, and [`ErrorKind::Budget`].
+    pub(super) fn with_views(mut self, views: impl IntoIterator<Item = ImageOptions>) -> Result<Self> {
+        for options in views {
+            check(&options)?;
+            if options.size.is_none() && !self.sizes.vary() {
+                self.sizes = ImageSizes::new(self.files.len(), &options);
+                self.reservation.grow_to(self.reservation.bytes() + self.sizes.bytes(), "the sizes of the images")?;
+            }
+            self.places.push(self.tensors.len());
+            self.tensors.extend(image_tensors(&options));
+            self.views.push(options);
+        }
+        Ok(self)
     }
 
     /// The class names, in index order; none without labels.
@@ -371,7 +400,7 @@ impl ImageFolder {
 
     /// What was asked for.
     pub fn options(&self) -> &ImageOptions {
-        &self.options
+        &self.views[0]
     }
 
     /// The file of record `sample`.
@@ -391,7 +420,7 @@ impl ImageFolder {
     }
 
     fn read(&self, sample: u64, path: &Path, into: &mut Vec<u8>, wanted: u64) -> Result<u64> {
-        self.storage.read_file(self.first_file + sample, path, into, self.options.max_file_bytes, wanted)
+        self.storage.read_file(self.first_file + sample, path, into, self.options().max_file_bytes, wanted)
     }
 
     fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
@@ -431,7 +460,7 @@ impl RecordReader for ImageFolder {
             let Worker { path, start, .. } = scratch.of();
             self.files.write(sample, path);
             let read = |start: &mut Vec<u8>, wanted| self.read(sample, path, start, wanted);
-            self.located(sample, upright_size(&self.options, start, read))
+            self.located(sample, upright_size(self.options(), start, read))
         })
     }
 
@@ -449,18 +478,29 @@ impl RecordReader for ImageFolder {
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let Worker { files, .. } = scratch.of();
         let bytes = files.get(nth).map(Vec::as_slice).unwrap_or_default();
-        let written = write_image(bytes, &self.options, sample.key, &mut row.tensor(0), &self.budget);
-        let ((width, height), damages) = self.located(sample.id, written)?;
-        scratch.note(damages);
-        let mut next = 1;
-        if self.sizes.vary() {
-            write_mask(row, next, width, height);
-            next += 1;
+        let mut shared = Shared::new(bytes, &self.views, sample.key, &self.budget);
+        let mut damages = Damages::default();
+        for (options, place) in self.views.iter().zip(&self.places) {
+            let tensor = &mut row.tensor(*place);
+            let written = match &mut shared {
+                Some(shared) => shared.write(bytes, options, sample.key, tensor),
+                None => write_image(bytes, options, sample.key, tensor, &self.budget),
+            };
+            let ((width, height), found) = self.located(sample.id, written)?;
+            found.iter().for_each(|damage| damages.add(damage));
+            if options.size.is_none() {
+                write_mask(row, place + 1, width, height);
+            }
         }
-        if let Some(label) = self.label(sample.id).filter(|_| next < self.tensors.len()) {
-            self.located(sample.id, write_label(row, next, label))?;
+        scratch.note(damages);
+        if let Some((label, place)) = self.label(sample.id).zip(self.label_place) {
+            self.located(sample.id, write_label(row, place, label))?;
         }
         Ok(())
+    }
+
+    fn is_random(&self) -> bool {
+        self.views.iter().any(|options| !options.augment.is_empty())
     }
 
     fn place(&self, sample: u64) -> Location {

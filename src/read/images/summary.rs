@@ -148,8 +148,8 @@ impl ImageFolder {
                 *formats.entry(format).or_default() += 1;
             }
         }
-        let (height, width) = self.options.size.map_or((0, 0), |(height, width)| (height as usize, width as usize));
-        let channels = self.options.colour.channels();
+        let (height, width) = self.options().size.map_or((0, 0), |(height, width)| (height as usize, width as usize));
+        let channels = self.options().colour.channels();
         let field = |name: &str, role: &str, dtype: DType, shape: Vec<usize>, figures: Tally| FieldSummary {
             name: name.to_owned(),
             role: role.to_owned(),
@@ -162,11 +162,11 @@ impl ImageFolder {
             max: figures.max(),
             mean: figures.mean(),
         };
-        let role = if self.options.colour == ImageColour::Index { "label" } else { "feature" };
-        let shape = image_shape(&self.options, height, width, channels);
-        let mut fields = vec![field(&self.options.image_name, role, self.options.dtype, shape, Tally::default())];
+        let role = if self.options().colour == ImageColour::Index { "label" } else { "feature" };
+        let shape = image_shape(self.options(), height, width, channels);
+        let mut fields = vec![field(&self.options().image_name, role, self.options().dtype, shape, Tally::default())];
         if !self.labels.is_empty() {
-            fields.push(field(&self.options.label_name, "label", DType::I64, vec![], tally));
+            fields.push(field(&self.options().label_name, "label", DType::I64, vec![], tally));
         }
         let record = |sample: u64| ImageRecord {
             path: self.path(sample),

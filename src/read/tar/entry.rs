@@ -29,6 +29,12 @@ fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions
     let mut others = Vec::new();
     own.fields.clear();
     let mut has_image = false;
+    // Views of one member are read together.
+    let is_view = |name: &str, field: &Field| {
+        let is_picture = |of: &Field| matches!(of.codec, Codec::Image(_));
+        let same = |(other, of): &&(String, Field)| is_picture(of) && of.columns(other) == field.columns(name);
+        fields.iter().filter(same).count() > 1
+    };
     for (name, field) in fields {
         let members = field.columns(name).iter().map(Member::of).collect::<Result<Vec<_>>>();
         let members = members.map_err(|error| error.at_column(name))?;
@@ -40,7 +46,7 @@ fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions
             }
         };
         match &field.codec {
-            Codec::Image(image) if !std::mem::replace(&mut has_image, true) => {
+            Codec::Image(image) if !is_view(name, field) && !std::mem::replace(&mut has_image, true) => {
                 let extension = (!field.from.is_empty()).then(|| member.extension.clone());
                 let ImageOptions { label_name, classes, labels, .. } = own.images;
                 own.images = ImageOptions { label_name, classes, labels, ..own_options(name, image, &options.images) };

@@ -425,6 +425,10 @@ impl RecordReader for TarReader {
         Ok(())
     }
 
+    fn is_random(&self) -> bool {
+        self.fields.image.is_some() && !self.options.images.augment.is_empty()
+    }
+
     fn chunks(&self) -> Vec<u64> {
         self.archives.iter().filter(|archive| archive.index.len() > 0).map(|archive| archive.first).collect()
     }

@@ -36,6 +36,7 @@ impl ImageAugment {
             Self::TrivialAugment { .. } => 18,
             Self::AutoAugment { .. } => 19,
             Self::AugMix { .. } => 20,
+            Self::ScaleJitter { .. } => 21,
         }
     }
 
@@ -54,9 +55,8 @@ impl ImageAugment {
             | Self::Autocontrast { probability }
             | Self::Invert { probability }
             | Self::Sharpness { probability, .. } => Some(probability),
-            Self::RandomResizedCrop { .. } | Self::Rotation { .. } | Self::RandomCrop { .. } | Self::Affine { .. } => {
-                None
-            }
+            Self::RandomResizedCrop { .. } | Self::ScaleJitter { .. } | Self::Rotation { .. } => None,
+            Self::RandomCrop { .. } | Self::Affine { .. } => None,
             Self::RandAugment { .. } | Self::TrivialAugment { .. } | Self::AutoAugment { .. } | Self::AugMix { .. } => {
                 None
             }
@@ -83,6 +83,7 @@ impl ImageAugment {
                     fault(&format!("hue = {hue}; it is between 0 and 0.5"));
                 }
             }
+            Self::ScaleJitter { scale, .. } => check_factors(scale, &mut fault),
             Self::Rotation { degrees, .. } => check_degrees("degrees", degrees, 360.0, &mut fault),
             Self::RandomCrop { padding, .. } => {
                 if padding > MAX_SIDE {
@@ -97,9 +98,7 @@ impl ImageAugment {
                     let (x, y) = translate;
                     fault(&format!("translate = [{x}, {y}]; shares of width and height are between 0 and 1"));
                 }
-                if !(1e-3 <= scale.0 && scale.0 <= scale.1 && scale.1 <= 1e3) {
-                    fault(&format!("a scale from {} to {}; factors rise from 0.001 up to 1000", scale.0, scale.1));
-                }
+                check_factors(scale, &mut fault);
             }
             Self::GaussianBlur { kernel, sigma, .. } => {
                 if let Some(kernel) = kernel.filter(|kernel| kernel % 2 == 0 || *kernel > MAX_KERNEL) {
@@ -155,9 +154,10 @@ impl ImageAugment {
     }
 
     /// What it is called in a configuration.
-    fn name(&self) -> &'static str {
+    pub(in crate::decode::image) fn name(&self) -> &'static str {
         match self {
             Self::RandomResizedCrop { .. } => "random_resized_crop",
+            Self::ScaleJitter { .. } => "scale_jitter",
             Self::HorizontalFlip { .. } => "horizontal_flip",
             Self::VerticalFlip { .. } => "vertical_flip",
             Self::ColourJitter { .. } => "colour_jitter",
@@ -187,6 +187,12 @@ fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str))
     }
     if !(0.0 < ratio.0 && ratio.0 <= ratio.1 && ratio.1.is_finite()) {
         fault(&format!("a ratio from {} to {}; ratios rise from above 0", ratio.0, ratio.1));
+    }
+}
+
+fn check_factors(scale: (f64, f64), fault: &mut impl FnMut(&str)) {
+    if !(1e-3 <= scale.0 && scale.0 <= scale.1 && scale.1 <= 1e3) {
+        fault(&format!("a scale from {} to {}; factors rise from 0.001 up to 1000", scale.0, scale.1));
     }
 }
 

@@ -45,6 +45,20 @@ pub enum ImageAugment {
         #[serde(default = "crop_ratio")]
         ratio: (f64, f64),
     },
+    /// Scales the upright image at random, keeps its proportions, and cuts a random box of
+    /// [`ImageOptions::size`](crate::images::ImageOptions::size) out of it; where it is smaller than that, it is placed at random:
+    /// torchvision's `ScaleJitter` and `RandomCrop` with `pad_if_needed`, as detectors are trained (large scale jittering; Ghiasi
+    /// and others, 2021). It stands first in the list. Only what the box needs is decoded and resized.
+    #[doc(alias = "RandomCrop")]
+    ScaleJitter {
+        /// The scale, from and to: at 1, all of the image just fits the result.
+        #[serde(default = "jitter_scale")]
+        scale: (f64, f64),
+        /// Red, green and blue around an image that is smaller, before normalisation; of a segmentation map, the first is the
+        /// class.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
     /// Exchanges left and right: torchvision's `RandomHorizontalFlip`.
     HorizontalFlip {
         /// How often.
@@ -330,6 +344,10 @@ fn crop_scale() -> (f64, f64) {
     (0.08, 1.0)
 }
 
+fn jitter_scale() -> (f64, f64) {
+    (0.1, 2.0)
+}
+
 fn crop_ratio() -> (f64, f64) {
     (3.0 / 4.0, 4.0 / 3.0)
 }
@@ -394,6 +412,11 @@ impl ImageAugment {
     /// A random resized crop: 8 to 100 % of the area, sides of 3:4 to 4:3.
     pub fn random_resized_crop() -> Self {
         Self::RandomResizedCrop { scale: crop_scale(), ratio: crop_ratio() }
+    }
+
+    /// A scale of 0.1 to 2, in black.
+    pub fn scale_jitter() -> Self {
+        Self::ScaleJitter { scale: jitter_scale(), fill: [0; 3] }
     }
 
     /// A horizontal flip of every second image.

@@ -7,7 +7,7 @@ use super::{Edge, ImageAugment};
 /// Operations that papers have made usual, by a name: in settings `augment = "simclr"` in place of a list.
 ///
 /// Each field of a sample draws on its own (unless fields share a [geometry](crate::field::Image::geometry)), so that several
-/// fields of one image are several views of it. Each view decodes the image anew, as far as its crop goes.
+/// fields of one image are several views of it. The image is decoded once for all of them.
 ///
 /// ```no_run
 /// use ringfeed::field::Image;
