@@ -148,9 +148,9 @@ class Class(Field):
 @dataclass(init=False)
 class Boxes(Field):
     """At most ``most`` boxes of the picture with the same ``geometry``, cut, resized, flipped and turned as it is: f32
-    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"`` in pixels,
-    or the same with ``"relative_"`` before it for shares from 0 to 1; ``result_format`` is what they become, by default
-    the same. ``size_from`` names the fields with width and height of a picture in a file of its own.
+    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"`` in
+    pixels, or the same with ``"relative_"`` before it for shares from 0 to 1; ``result_format`` is what they become, by
+    default the same. ``size_from`` names the fields with width and height of a picture in a file of its own.
     """
 
     def __init__(

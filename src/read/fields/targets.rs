@@ -44,7 +44,6 @@ pub enum BoxFormat {
 
 impl BoxFormat {
     /// Whether the numbers are shares of the picture's width and height, and what they are in pixels.
-    #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "nothing has a size without decoders"))]
     pub(crate) fn relative(self) -> (bool, Self) {
         match self {
             Self::RelativeXyxy => (true, Self::Xyxy),
