@@ -194,6 +194,30 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
     }
 }
 
+#[test]
+fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
+    let Some(device) = device() else { return };
+    let (unknown, gate) = (device.stream().unwrap(), Arc::<Gate>::default());
+    let mut uploaded = Upload::to(device.clone()).slots(2).start(loaded(numbers(60), &device)).unwrap();
+    let first = uploaded.next().unwrap().unwrap();
+    first.wait().unwrap();
+    let mut target = device.pages().allocate(8).unwrap();
+    gate.close_on(&device, &unknown);
+    let (_, address, ..) = first.places().next().unwrap();
+    copy_out(&device, &unknown, address + 8, target.as_mut_slice());
+    first.used_elsewhere();
+    drop(first);
+    assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
+    // What comes next has its place in the first one's slot. If it is not ordered after that read, the simulated driver ends
+    // the program.
+    assert!(!uploaded.ready_within(Duration::from_millis(20)));
+    gate.open();
+    let rest: Vec<_> = uploaded.map(|batch| batch.unwrap().index()).collect();
+    assert_eq!(rest, [2, 3, 4, 5]);
+    unknown.synchronize().unwrap();
+    assert_eq!(first_number(target.as_slice()), 1);
+}
+
 /// What the host device gives is checked against a naive loop in `device_convert.rs`.
 #[test]
 fn conversions_give_the_bits_of_the_host_device() {

@@ -165,6 +165,33 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
 }
 
 #[test]
+fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
+    let device = HostDevice::new();
+    let (unknown, gate, (send, read)) = (device.stream().unwrap(), Gate::default(), mpsc::channel());
+    let workspace = workspace(2, 2);
+    let mut uploaded = Upload::to(device).slots(2).start(loaded(numbers(60), &workspace)).unwrap();
+    let first = uploaded.next().unwrap().unwrap();
+    first.wait().unwrap();
+    let (_, address, _, shape) = first.places().next().unwrap();
+    let from = std::ptr::with_exposed_provenance::<i64>(address as usize);
+    // SAFETY: the copy is done, and the slot is not written again before the work that reads it is done.
+    let from = Mutex::new(unsafe { std::slice::from_raw_parts(from, shape[0]) });
+    gate.close_on(&unknown);
+    unknown.run(move || send.send(from.lock().unwrap().to_vec()).unwrap()).unwrap();
+    first.used_elsewhere();
+    drop(first);
+    assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
+    // What comes next has its place in the first one's slot.
+    assert!(!uploaded.ready_within(Duration::from_millis(20)));
+    gate.open();
+    assert_eq!(read.recv().unwrap(), range(0, 10));
+    while !uploaded.ready_within(Duration::from_millis(5)) {}
+    let rest: Vec<_> = uploaded.by_ref().map(|batch| batch.unwrap().index()).collect();
+    assert_eq!(rest, [2, 3, 4, 5]);
+    assert!(uploaded.ready_within(Duration::ZERO));
+}
+
+#[test]
 fn a_step_on_a_stream_sees_its_batch_whole_under_load() {
     let device = HostDevice::new();
     let step = device.stream().unwrap();

@@ -49,6 +49,8 @@ def _row(tensor: Tensor) -> str:
 
 
 def _first(tensor: Tensor) -> str:
+    if tensor.device != "host":
+        return f"on {tensor.device}"
     if picture := _layout(tensor):
         return " ".join(_picture(tensor, number, *picture) for number in range(min(len(tensor), _PICTURES)))
     if tensor.dtype == "bf16" or tensor.nbytes > 1 << 20:

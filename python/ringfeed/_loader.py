@@ -93,6 +93,14 @@ class Loader:
     function what that makes of a batch.
     ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
     :class:`Map`, and :meth:`map` for new tensors.
+    ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors there. PyTorch's current
+    stream goes on after their copy, and their memory is used again after what that stream was given until the last of
+    them died; if you use one in another stream, let the current one wait for that. Batches beyond ``hold`` are not
+    copied there, but an error. ``"host"`` does the same in memory of the host, to try it without a GPU.
+    ``convert``: what is computed on the device, by tensor. ``{"image": "f16"}`` makes numbers of images of bytes
+    (fields with ``dtype="u8"``), and so does ``{"image": {"image": "f16", "normalise": "imagenet"}}``; other tables are
+    ``{"scale": 0.001, "bias": 0}`` for small integers, ``{"one_hot": 10}`` for classes, and ``{"dense": 2000,
+    "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type.
     ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
     :func:`from_iterable`. ``table``: see :func:`from_table`.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
@@ -110,6 +118,8 @@ class Loader:
         yields: Yields = "dict",
         mapping: bool = False,
         transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
+        device: str | None = None,
+        convert: Mapping[str, str | Settings] | None = None,
         reader: Any = None,
         iterable: Any = None,
         table: Any = None,
@@ -139,6 +149,8 @@ class Loader:
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
         self._terms["transforms"] = [step if isinstance(step, Map) else Map(None, step) for step in steps]
         self._terms["source"] = self._source
+        self._terms["device"] = None if device is None else str(device)
+        self._terms["convert"] = None if convert is None else _text(convert)
         self._yields = yields
         # What is wrong is said here, not where the first batch is asked for.
         self._unopened = Engine(self._said(), **self._terms)
@@ -303,6 +315,7 @@ class Loader:
     def __reduce__(self) -> tuple[Any, ...]:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
         terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
+        terms |= {"device": self._terms["device"], "convert": json.loads(self._terms["convert"] or "null")}
         terms |= {"shard": self._shard, "yields": self._yields}
         if isinstance(self._source, Source):
             terms |= {"reader": self._source.reader, "names": self._source.names}

@@ -23,6 +23,8 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
+    def device(self) -> str: ...
+    @property
     def ndim(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
@@ -89,7 +91,16 @@ class Engine:
     """The part of a loader that is not Python."""
 
     def __new__(
-        cls, settings: str, *, hold: int, copies: bool, mapping: bool, transforms: list[Any], source: Any
+        cls,
+        settings: str,
+        *,
+        hold: int,
+        copies: bool,
+        mapping: bool,
+        transforms: list[Any],
+        source: Any,
+        device: str | None,
+        convert: str | None,
     ) -> Self: ...
     def check(self, yields: Any) -> None: ...
     def iterate(self, yields: Any, framework: str | None = None) -> Epoch: ...

@@ -10,30 +10,55 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
 use ringfeed::memory::Reservation;
 use ringfeed::tensor::Schema;
-use ringfeed::{DataSet, ErrorKind, TensorSpec};
+use ringfeed::{DType, DataSet, Error, ErrorKind, Result, State, TensorSpec};
 
+use crate::device::OnDevice;
 use crate::engine::{json, to_batch};
 use crate::epoch::by_name;
 use crate::errors::{exception, raise};
 use crate::fork;
-use crate::tensor::{Framework, Tensor};
+use crate::tensor::{Framework, MAX_DIMS, Tensor};
 
 /// A batch's memory: lives as long as any view of it, whoever has that, and goes back to the ring when the last one dies, on
 /// whatever thread, attached or not. So nothing of Python's is in it.
 pub(crate) struct Shared {
-    data: ManuallyDrop<Mutex<DataSet>>,
-    start: NonNull<u8>,
+    memory: ManuallyDrop<Memory>,
     schema: Arc<Schema>,
     generation: u64,
     _count: Option<Count>,
     _reservation: Option<Reservation>,
 }
 
+enum Memory {
+    Host { data: Mutex<DataSet>, start: NonNull<u8> },
+    Device(Box<dyn OnDevice>),
+}
+
 // SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by whoever the views are
 // handed to: as with any array of Python's, writing it from several threads is for them to order.
 unsafe impl Send for Shared {}
-// SAFETY: as above; everything else in it is behind a lock, or not changed.
+// SAFETY: as above; everything else in it is behind a lock, may be shared, or is not changed.
 unsafe impl Sync for Shared {}
+
+/// What a batch says of itself, wherever it lies.
+pub(crate) struct Facts<'a> {
+    pub(crate) epoch: u64,
+    pub(crate) index: u64,
+    pub(crate) sample_ids: &'a [u64],
+    pub(crate) positions: &'a [u64],
+    pub(crate) padding: usize,
+    pub(crate) bad_records: usize,
+    pub(crate) after: State,
+}
+
+/// Where a tensor lies, and what it is.
+pub(crate) struct Place {
+    /// From the batch's beginning on the host, else the address on the device.
+    pub(crate) offset: usize,
+    pub(crate) dtype: DType,
+    pub(crate) rank: usize,
+    pub(crate) shape: [isize; MAX_DIMS],
+}
 
 /// Counts batches in the user's hands.
 pub(crate) struct Count(Arc<AtomicUsize>);
@@ -53,40 +78,110 @@ impl Drop for Count {
 
 impl Shared {
     pub(crate) fn leased(data: DataSet, count: Count) -> Self {
-        Self::new(data, Some(count), None)
+        Self::on_host(data, Some(count), None)
     }
 
     pub(crate) fn copied(data: DataSet, reservation: Option<Reservation>) -> Self {
-        Self::new(data, None, reservation)
+        Self::on_host(data, None, reservation)
     }
 
-    fn new(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
+    fn on_host(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
         let (start, schema) = (data.start(), data.schema().clone());
-        Self {
-            data: ManuallyDrop::new(Mutex::new(data)),
-            start,
-            schema,
-            generation: fork::generation(),
-            _count: count,
-            _reservation: reservation,
+        Self::new(Memory::Host { data: Mutex::new(data), start }, schema, count, reservation)
+    }
+
+    pub(crate) fn on_device(batch: Box<dyn OnDevice>, schema: Arc<Schema>, count: Count) -> Self {
+        Self::new(Memory::Device(batch), schema, Some(count), None)
+    }
+
+    fn new(memory: Memory, schema: Arc<Schema>, count: Option<Count>, reservation: Option<Reservation>) -> Self {
+        let (memory, generation) = (ManuallyDrop::new(memory), fork::generation());
+        Self { memory, schema, generation, _count: count, _reservation: reservation }
+    }
+
+    /// The batch, if it lies in a slot of the ring or in a copy of one.
+    fn data(&self) -> Result<MutexGuard<'_, DataSet>> {
+        match &*self.memory {
+            Memory::Host { data, .. } => Ok(lock(data)),
+            Memory::Device(batch) => {
+                let message = format!("the batch lies on {}: take its tensors as arrays", batch.name());
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
         }
     }
 
-    pub(crate) fn data(&self) -> MutexGuard<'_, DataSet> {
-        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The batch, if it lies on a device.
+    pub(crate) fn device(&self) -> Option<&dyn OnDevice> {
+        match &*self.memory {
+            Memory::Host { .. } => None,
+            Memory::Device(batch) => Some(&**batch),
+        }
     }
 
-    pub(crate) fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
+    fn facts<R>(&self, look: impl FnOnce(Facts<'_>) -> R) -> R {
+        match &*self.memory {
+            Memory::Host { data, .. } => {
+                let data = lock(data);
+                look(Facts {
+                    epoch: data.epoch(),
+                    index: data.index(),
+                    sample_ids: data.sample_ids(),
+                    positions: data.positions(),
+                    padding: data.padding(),
+                    bad_records: data.bad_records(),
+                    after: data.state_after(),
+                })
+            }
+            Memory::Device(batch) => look(batch.facts()),
+        }
+    }
+
+    /// Where a tensor lies.
+    pub(crate) fn place(&self, nth: usize) -> Place {
+        let mut shape = [0; MAX_DIMS];
+        let mut rank = 0;
+        let mut measure = |dims: &mut dyn Iterator<Item = usize>| {
+            for (len, dim) in shape.iter_mut().zip(dims) {
+                *len = dim as isize;
+                rank += 1;
+            }
+        };
+        let (offset, dtype) = match &*self.memory {
+            Memory::Host { data, .. } => {
+                let data = lock(data);
+                let layout = data.layout();
+                let place = &layout.tensors()[nth];
+                measure(&mut std::iter::once(layout.rows()).chain(place.row_shape().iter().copied()));
+                (place.offset(), place.dtype())
+            }
+            Memory::Device(batch) => {
+                let (address, dtype, dims) = batch.place(nth);
+                measure(&mut dims.iter().copied());
+                (address as usize, dtype)
+            }
+        };
+        Place { offset, dtype, rank, shape }
+    }
+
+    /// The byte at a place's offset. What it points to is valid as long as this lives, on the batch's device.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        match &*self.memory {
+            Memory::Host { start, .. } => start.as_ptr().wrapping_add(offset),
+            Memory::Device(_) => std::ptr::with_exposed_provenance_mut(offset),
+        }
     }
 
     pub(crate) fn tensors(&self) -> &[TensorSpec] {
         self.schema.tensors()
     }
 
-    pub(crate) fn index_of(&self, name: &str) -> ringfeed::Result<usize> {
+    pub(crate) fn index_of(&self, name: &str) -> Result<usize> {
         self.schema.index_of(name)
     }
+}
+
+fn lock(data: &Mutex<DataSet>) -> MutexGuard<'_, DataSet> {
+    data.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Shared {
@@ -94,7 +189,7 @@ impl Drop for Shared {
         // In a forked child the ring's lock may be held for ever, by a thread that stayed in the parent.
         if self.generation == fork::generation() {
             // SAFETY: dropped once, here, and not used again.
-            unsafe { ManuallyDrop::drop(&mut self.data) };
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }
@@ -178,55 +273,55 @@ impl Batch {
     /// Number of samples: the first dimension of every tensor.
     #[getter]
     fn size(&self) -> usize {
-        self.shared.data().len()
+        self.shared.facts(|facts| facts.positions.len())
     }
 
     /// The epoch, from 0.
     #[getter]
     fn epoch(&self) -> u64 {
-        self.shared.data().epoch()
+        self.shared.facts(|facts| facts.epoch)
     }
 
     /// The batch's number in its epoch, from 0.
     #[getter]
     fn index(&self) -> u64 {
-        self.shared.data().index()
+        self.shared.facts(|facts| facts.index)
     }
 
     /// For each sample, the index of its record in the source.
     #[getter]
     fn sample_ids(&self) -> Vec<u64> {
-        self.shared.data().sample_ids().to_vec()
+        self.shared.facts(|facts| facts.sample_ids.to_vec())
     }
 
     /// For each sample, its position in the epoch's order, which is one order for all ranks.
     #[getter]
     fn positions(&self) -> Vec<u64> {
-        self.shared.data().positions().to_vec()
+        self.shared.facts(|facts| facts.positions.to_vec())
     }
 
     /// How many samples at the end only fill the batch up.
     #[getter]
     fn padding(&self) -> usize {
-        self.shared.data().padding()
+        self.shared.facts(|facts| facts.padding)
     }
 
     /// How many bad records were left out of this batch, or replaced.
     #[getter]
     fn bad_records(&self) -> usize {
-        self.shared.data().bad_records()
+        self.shared.facts(|facts| facts.bad_records)
     }
 
     /// Where the loader stood after this batch, as `Loader.state_dict` has it: for those who read batches ahead.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let state = self.shared.data().state_after();
+        let state = self.shared.facts(|facts| facts.after);
         json(py, &state)
     }
 
     /// A copy in ordinary memory, which may be kept for as long as you like.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<Batch>> {
-        let copy = py.detach(|| self.shared.data().copy()).map_err(|error| exception(py, &error))?;
+        let copy = py.detach(|| self.shared.data()?.copy()).map_err(|error| exception(py, &error))?;
         to_batch(py, Arc::new(Shared::copied(copy, None)))
     }
 
@@ -247,8 +342,8 @@ impl Batch {
 
     /// The texts of a tensor of bytes, by the lengths that lie beside it.
     fn text(&self, py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
-        let data = self.shared.data();
         let texts = || {
+            let data = self.shared.data()?;
             let (bytes, lengths) = (data.tensor(name)?, data.tensor(&format!("{name}_len"))?);
             let width = bytes.shape().get(1).copied().unwrap_or(0);
             let (bytes, lengths) = (bytes.as_slice::<u8>()?, lengths.numbers());
@@ -263,11 +358,12 @@ impl Batch {
     }
 
     fn __repr__(&self) -> String {
-        let data = self.shared.data();
-        let mut text = format!("Batch(epoch {}, number {}, {} samples: ", data.epoch(), data.index(), data.len());
-        for (index, tensor) in data.tensors().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            let _ = write!(text, "{comma}{} {} {:?}", tensor.name(), tensor.dtype(), tensor.shape());
+        let (epoch, index) = self.shared.facts(|facts| (facts.epoch, facts.index));
+        let mut text = format!("Batch(epoch {epoch}, number {index}, {} samples: ", self.size());
+        for (nth, spec) in self.shared.tensors().iter().enumerate() {
+            let comma = if nth == 0 { "" } else { ", " };
+            let place = self.shared.place(nth);
+            let _ = write!(text, "{comma}{} {} {:?}", spec.name, place.dtype, &place.shape[..place.rank]);
         }
         text + ")"
     }

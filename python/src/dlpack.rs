@@ -153,11 +153,13 @@ fn type_of(dtype: DType) -> PyResult<Type> {
 /// A capsule with the tensor, or with a copy of it.
 pub(crate) fn export(py: Python<'_>, tensor: &Tensor, is_versioned: bool, is_copied: bool) -> PyResult<Py<PyAny>> {
     let (data, memory) = if is_copied {
+        let far = tensor.far_bytes(py)?;
         let copy = || {
             let bytes = tensor.bytes();
             let mut block = AnonymousPages.allocate(bytes.max(1))?;
+            let from = far.as_ref().map_or(tensor.data().cast_const(), |far| far.as_ptr());
             // SAFETY: both have so many bytes, and the block is new.
-            unsafe { std::ptr::copy_nonoverlapping(tensor.data(), block.as_mut_slice().as_mut_ptr(), bytes) };
+            unsafe { std::ptr::copy_nonoverlapping(from, block.as_mut_slice().as_mut_ptr(), bytes) };
             Ok(block)
         };
         let mut block: Block = copy().map_err(|error| exception(py, &error))?;
@@ -181,7 +183,7 @@ fn capsule<M: Managed>(
 ) -> PyResult<Py<PyAny>> {
     let plain = Plain {
         data: data.cast(),
-        device: HOST,
+        device: if is_copied { HOST } else { tensor.dlpack() },
         rank: tensor.shape().len() as i32,
         dtype: type_of(tensor.dtype())?,
         shape: std::ptr::null_mut(),

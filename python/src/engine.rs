@@ -1,5 +1,6 @@
 //! One loader's iterator: taken out by whoever works with it, brought home afterwards, and waited for with an eye on signals.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -9,16 +10,17 @@ use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::columns::{Columns, ColumnsOptions};
-use ringfeed::memory::MemoryBudget;
+use ringfeed::device::Conversion;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
-use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
+use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State};
 use serde::Serialize;
 
 use crate::batch::{Batch, Count, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
 use crate::report::RunReport;
+use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::table::Table;
 use crate::{fork, loads, prepare, reader, samples, transform, verify};
 
@@ -29,6 +31,7 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Engine {
     loader: Loader,
+    target: Option<Target>,
     hold: Hold,
     place: Arc<Place>,
     /// Batches in the user's hands that lie in the ring.
@@ -76,16 +79,6 @@ struct Course {
     over: bool,
     /// It goes on from a state, which may have been that of an epoch's end.
     resumed: bool,
-}
-
-struct Running {
-    iterator: Box<dyn DataSetIterator>,
-    budget: MemoryBudget,
-    /// After the last batch that was delivered.
-    state: State,
-    /// A batch that could not be delivered yet.
-    spare: Option<DataSet>,
-    generation: u64,
 }
 
 /// The iterator in one hand, whichever thread that is on; dropping it brings it home.
@@ -251,9 +244,9 @@ impl Engine {
             check_generation(py, running.generation)?;
         }
         if turn.running.is_none() {
-            let (loader, hold) = (self.loader.clone(), self.hold.batches);
+            let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
             turn = patiently(py, move || {
-                turn.running = Some(open(&loader, hold)?);
+                turn.running = Some(Running::open(&loader, hold, target.as_ref())?);
                 Ok(turn)
             })?;
         }
@@ -284,7 +277,7 @@ impl Engine {
         } else if course.over {
             return Ok(None);
         }
-        if !self.hold.copies && self.held.load(Ordering::Acquire) > self.hold.batches {
+        if !(self.hold.copies && self.target.is_none()) && self.held.load(Ordering::Acquire) > self.hold.batches {
             return Err(raise(py, ErrorKind::Exhausted, self.held_text("let one go, or raise `hold`")));
         }
         loop {
@@ -317,14 +310,14 @@ impl Engine {
     }
 
     /// What the iterator answers, waited for with an eye on signals. A signal loses nothing.
-    fn wait(&self, py: Python<'_>, turn: &mut Turn) -> PyResult<Option<Result<DataSet>>> {
+    fn wait(&self, py: Python<'_>, turn: &mut Turn) -> PyResult<Option<Result<Made>>> {
         let running = turn.running().map_err(|error| exception(py, &error))?;
         if let Some(spare) = running.spare.take() {
             return Ok(Some(Ok(spare)));
         }
         loop {
             let answer = py.detach(|| {
-                let answered = caught(|| Ok(running.iterator.ready_within(LOOK_UP).then(|| running.iterator.next())));
+                let answered = caught(|| Ok(running.batches.ready_within(LOOK_UP).then(|| running.batches.next())));
                 answered.unwrap_or_else(|error| Some(Some(Err(error))))
             });
             match answer {
@@ -335,15 +328,23 @@ impl Engine {
     }
 
     /// Hands a batch out, copied if the user holds more than there are places for.
-    fn admit(&self, py: Python<'_>, mut turn: Turn, batch: DataSet) -> PyResult<Arc<Shared>> {
+    fn admit(&self, py: Python<'_>, mut turn: Turn, batch: Made) -> PyResult<Arc<Shared>> {
         let running = turn.running().map_err(|error| exception(py, &error))?;
+        let batch = match batch {
+            Made::Host(batch) => batch,
+            Made::Device(batch) => {
+                running.state = batch.facts().after;
+                let schema = running.batches.schema().clone();
+                return Ok(Arc::new(Shared::on_device(batch, schema, Count::new(&self.held))));
+            }
+        };
         let held = self.held.load(Ordering::Acquire);
         let copied = self.hold.always || held > self.hold.batches;
         if copied
             && !self.warned.swap(true, Ordering::Relaxed)
             && let Err(raised) = self.warn(py)
         {
-            running.spare = Some(batch);
+            running.spare = Some(Made::Host(batch));
             return Err(raised);
         }
         let state = batch.state_after();
@@ -353,7 +354,7 @@ impl Engine {
             let reservation = match reserved {
                 Ok(reservation) => reservation,
                 Err(error) => {
-                    running.spare = Some(batch);
+                    running.spare = Some(Made::Host(batch));
                     return Err(exception(py, &error));
                 }
             };
@@ -369,7 +370,8 @@ impl Engine {
 
     fn held_text(&self, advice: &str) -> String {
         let held = self.held.load(Ordering::Acquire);
-        format!("{held} batches are held, and there are places for {}: {advice}", self.hold.batches + 1)
+        let on = self.target.as_ref().map(|target| format!(" on {}", target.device)).unwrap_or_default();
+        format!("{held} batches are held, and there are places for {}{on}: {advice}", self.hold.batches + 1)
     }
 
     fn warn(&self, py: Python<'_>) -> PyResult<()> {
@@ -400,26 +402,21 @@ fn with<R: Send + 'static>(
     })
 }
 
-fn open(loader: &Loader, hold: usize) -> Result<Running> {
-    let workspace = loader.workspace_builder()?.hold(hold).build()?;
-    let iterator = loader.build_in(&workspace)?;
-    let (state, budget) = (iterator.state(), workspace.budget().clone());
-    Ok(Running { iterator, budget, state, spare: None, generation: fork::generation() })
-}
-
-impl Running {
-    fn reset(&mut self) -> Result<()> {
-        self.spare = None;
-        self.iterator.reset()?;
-        self.state = self.iterator.state();
-        Ok(())
-    }
-
-    fn seek(&mut self, state: State) -> Result<()> {
-        self.iterator.seek(&state)?;
-        self.spare = None;
-        self.state = self.iterator.state();
-        Ok(())
+/// Where batches go, by a device's name and a text of JSON with a conversion for each tensor that has one.
+fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Option<Target>> {
+    let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
+    let conversions = match convert.map(serde_json::from_str::<BTreeMap<String, Conversion>>).transpose() {
+        Ok(conversions) => conversions.unwrap_or_default().into_iter().collect::<Vec<_>>(),
+        // The text has one line, which says nothing.
+        Err(error) => {
+            return fault(format!("convert: {}", error.to_string().split(" at line ").next().unwrap_or_default()));
+        }
+    };
+    match device {
+        None if conversions.is_empty() => Ok(None),
+        None => fault("convert: tensors are converted on a device, and `device` names none".to_owned()),
+        Some(_) if hold > MOST_HELD => fault(format!("hold: a device has places for {MOST_HELD} batches at most")),
+        Some(name) => Ok(Some(Target { device: name.parse()?, conversions })),
     }
 }
 
@@ -433,7 +430,8 @@ pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny
 impl Engine {
     /// Checks the settings, a text of JSON, and looks for what they name. No thread begins here.
     #[new]
-    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source))]
+    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source, device, convert))]
+    #[expect(clippy::too_many_arguments, reason = "named ones, which the package's own Python gives")]
     fn new(
         py: Python<'_>,
         settings: &str,
@@ -442,14 +440,17 @@ impl Engine {
         mapping: bool,
         transforms: Vec<Py<PyAny>>,
         source: Option<Py<PyAny>>,
+        device: Option<&str>,
+        convert: Option<&str>,
     ) -> PyResult<Self> {
+        let target = target(device, convert, hold).map_err(|error| exception(py, &error))?;
         let config = LoaderConfig::from_json(settings)
             // The text has one line, which says nothing.
             .map_err(|error| raise(py, error.kind(), error.message()))?;
         // Formats are detected and fields looked at here, so that a wrong path is an error where it is written.
         let resolve = || if source.is_none() { config.resolved() } else { Ok(config) };
         let config = py.detach(|| caught(resolve)).map_err(|error| exception(py, &error))?;
-        let always = matches!(config.memory.kind, MemoryKind::PageLocked { .. });
+        let always = target.is_none() && matches!(config.memory.kind, MemoryKind::PageLocked { .. });
         let mut loader = Loader::from(config);
         if let Some(source) = source {
             let table = source.bind(py).getattr_opt("table")?;
@@ -476,6 +477,7 @@ impl Engine {
         }
         Ok(Self {
             loader: transform::add(py, loader, &transforms)?,
+            target,
             hold: Hold { batches: hold, copies, always },
             place: Arc::default(),
             held: Arc::default(),
@@ -500,7 +502,7 @@ impl Engine {
     /// Number of batches of an epoch, if it is known.
     fn batches_per_epoch(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let mut turn = self.turn(py)?;
-        Ok(turn.running().map_err(|error| exception(py, &error))?.iterator.batches_per_epoch())
+        Ok(turn.running().map_err(|error| exception(py, &error))?.batches.batches_per_epoch())
     }
 
     /// The place after the last batch that was delivered.
@@ -515,7 +517,7 @@ impl Engine {
     fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
         let state: State = serde_json::from_str(state)
             .map_err(|error| raise(py, ErrorKind::Config, format!("this is no state of a loader: {error}")))?;
-        self.with(py, move |running| running.seek(state))?;
+        self.with(py, move |running| running.seek(&state))?;
         self.place.here().course.go_on(state.position > 0);
         Ok(())
     }
@@ -529,7 +531,7 @@ impl Engine {
             return Ok(());
         }
         let state = State { epoch, position: 0, bad: 0, run: 0, ..now };
-        turn = with(py, turn, move |running| running.seek(state))?.0;
+        turn = with(py, turn, move |running| running.seek(&state))?.0;
         self.place.here().course.go_on(false);
         drop(turn);
         Ok(())
@@ -538,7 +540,7 @@ impl Engine {
     /// What a sample is made of: a table for each tensor.
     fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut turn = self.turn(py)?;
-        let schema = turn.running().map_err(|error| exception(py, &error))?.iterator.schema().clone();
+        let schema = turn.running().map_err(|error| exception(py, &error))?.batches.schema().clone();
         drop(turn);
         let tensors: Vec<_> = schema
             .tensors()
@@ -568,7 +570,8 @@ impl Engine {
     /// The figures since the loader was opened.
     fn stats(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut turn = self.turn(py)?;
-        let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
+        let running = turn.running().map_err(|error| exception(py, &error))?;
+        let stats = py.detach(|| running.batches.stats());
         drop(turn);
         let verdict = stats.verdict();
         let stats = json(py, &stats)?;
@@ -581,20 +584,22 @@ impl Engine {
     /// What limits the run, in one sentence.
     fn verdict(&self, py: Python<'_>) -> PyResult<String> {
         let mut turn = self.turn(py)?;
-        let stats = turn.running().map_err(|error| exception(py, &error))?.iterator.stats();
+        let running = turn.running().map_err(|error| exception(py, &error))?;
+        let stats = py.detach(|| running.batches.stats());
         Ok(stats.verdict().to_string())
     }
 
     /// Everything that is known of the run, with what `about` adds to it.
     fn report(&self, py: Python<'_>, about: Vec<(String, String)>) -> PyResult<RunReport> {
-        let report = self.with(py, |running| Ok(running.iterator.report()))?;
+        let report = self.with(py, |running| Ok(running.batches.report()))?;
         Ok(RunReport(about.into_iter().fold(report, |report, (name, value)| report.about(name, value))))
     }
 
     /// The first bad records that were left out or replaced: exceptions, with their places.
     fn bad_records(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let mut turn = self.turn(py)?;
-        let bad = turn.running().map_err(|error| exception(py, &error))?.iterator.bad_records();
+        let running = turn.running().map_err(|error| exception(py, &error))?;
+        let bad = py.detach(|| running.batches.bad_records());
         drop(turn);
         bad.iter().map(|record| json(py, record)).collect()
     }

@@ -2,6 +2,7 @@
 //! does.
 
 mod batch;
+mod device;
 mod dlpack;
 mod engine;
 mod epoch;
@@ -11,6 +12,7 @@ mod inspect;
 mod prepare;
 mod reader;
 mod report;
+mod running;
 mod samples;
 mod settings;
 mod table;

@@ -8,10 +8,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
+use ringfeed::device::DeviceName;
 use ringfeed::tensor::MAX_RANK;
 use ringfeed::{DType, Error, ErrorKind, Result};
 
-use crate::batch::Shared;
+use crate::batch::{Place, Shared};
+use crate::device::{Consumer, OnDevice};
 use crate::dlpack::{HOST, export};
 use crate::errors::{exception, raise};
 
@@ -24,7 +26,7 @@ pub(crate) const MAX_DIMS: usize = MAX_RANK + 1;
 pub(crate) struct Tensor {
     shared: Arc<Shared>,
     index: usize,
-    /// First byte, from the batch's beginning.
+    /// See [`Place`].
     offset: usize,
     dtype: DType,
     rank: usize,
@@ -35,16 +37,8 @@ pub(crate) struct Tensor {
 
 impl Tensor {
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
-        let (mut shape, mut strides) = ([0; MAX_DIMS], [0; MAX_DIMS]);
-        let data = shared.data();
-        let layout = data.layout();
-        let place = &layout.tensors()[index];
-        let (offset, dtype, rank) = (place.offset(), place.dtype(), place.row_shape().len() + 1);
-        shape[0] = layout.rows() as isize;
-        for (len, row_len) in shape[1..].iter_mut().zip(place.row_shape().iter()) {
-            *len = *row_len as isize;
-        }
-        drop(data);
+        let Place { offset, dtype, rank, shape } = shared.place(index);
+        let mut strides = [0; MAX_DIMS];
         let mut step = dtype.bytes() as isize;
         for dim in (0..rank).rev() {
             strides[dim] = step;
@@ -59,7 +53,7 @@ impl Tensor {
 
     /// The first byte. Whoever it is handed to holds the memory by [`shared`](Self::shared).
     pub(crate) fn data(&self) -> *mut u8 {
-        self.shared.start().wrapping_add(self.offset)
+        self.shared.at(self.offset)
     }
 
     pub(crate) fn dtype(&self) -> DType {
@@ -78,9 +72,39 @@ impl Tensor {
         self.shape().iter().product::<isize>() as usize * self.dtype.bytes()
     }
 
+    /// As DLPack counts devices.
+    pub(crate) fn dlpack(&self) -> (i32, i32) {
+        self.shared.device().map_or(HOST, |device| device.dlpack())
+    }
+
+    /// An error unless the host may read it, which is so from now on.
+    fn on_host(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(device) = self.shared.device() else { return Ok(()) };
+        if device.dlpack() == HOST {
+            return lend(py, device, &Consumer::Unordered);
+        }
+        let message = format!(
+            "the tensor {:?} lies on {}: take it as torch() or jax(), or copy it to the host by \
+             numpy.from_dlpack(tensor, device=\"cpu\")",
+            self.spec().name,
+            device.name(),
+        );
+        Err(raise(py, ErrorKind::Unsupported, message))
+    }
+
+    /// A copy in ordinary memory, if it lies on a device that the host can't read.
+    pub(crate) fn far_bytes(&self, py: Python<'_>) -> PyResult<Option<Vec<u8>>> {
+        let Some(device) = self.shared.device().filter(|device| device.dlpack() != HOST) else { return Ok(None) };
+        py.detach(|| device.to_host(self.index)).map(Some).map_err(|error| exception(py, &error))
+    }
+
     fn spec(&self) -> &ringfeed::TensorSpec {
         &self.shared.tensors()[self.index]
     }
+}
+
+fn lend(py: Python<'_>, device: &dyn OnDevice, to: &Consumer) -> PyResult<()> {
+    py.detach(|| device.lend(to)).map_err(|error| exception(py, &error))
 }
 
 /// The element type in the language of `struct`, as buffers have it.
@@ -127,8 +151,14 @@ impl Framework {
         static JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = tensor.py();
         match self {
-            Self::Numpy if tensor.get().dtype == DType::Bf16 => bf16_in_numpy(tensor),
-            Self::Numpy => NUMPY.import(py, "numpy", "asarray")?.call1((tensor,)),
+            Self::Numpy if tensor.get().dtype == DType::Bf16 => {
+                tensor.get().on_host(py)?;
+                bf16_in_numpy(tensor)
+            }
+            Self::Numpy => {
+                tensor.get().on_host(py)?;
+                NUMPY.import(py, "numpy", "asarray")?.call1((tensor,))
+            }
             Self::Torch => TORCH.import(py, "torch", "from_dlpack")?.call1((tensor,)),
             Self::Jax => JAX.import(py, "jax.dlpack", "from_dlpack")?.call1((tensor,)),
         }
@@ -180,6 +210,12 @@ impl Tensor {
     #[getter(shape)]
     fn shape_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.shape())
+    }
+
+    /// Where it lies: ``"host"``, or ``"cuda:0"`` and so on.
+    #[getter]
+    fn device(&self) -> String {
+        self.shared.device().map_or_else(|| DeviceName::Host.to_string(), |device| device.name())
     }
 
     /// Number of dimensions.
@@ -237,6 +273,7 @@ impl Tensor {
     /// Its elements as (lists of) numbers of Python's.
     fn tolist(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
+        slf.get().on_host(py)?;
         if slf.get().dtype == DType::F16 || format(slf.get().dtype).is_none() || slf.get().bytes() == 0 {
             return Framework::Numpy.take(&slf)?.call_method0(intern!(py, "tolist"));
         }
@@ -281,22 +318,32 @@ impl Tensor {
         copy: Option<bool>,
         _more: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        // Host memory has no stream, whatever is asked for.
-        drop(stream);
-        if let Some(device) = dl_device.filter(|device| *device != HOST) {
-            let message = format!("it lies on the host, DLPack's device (1, 0), and not on {device:?}");
-            return Err(PyBufferError::new_err(message));
-        }
+        let here = self.dlpack();
+        let wanted = dl_device.unwrap_or(here);
         let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
-        export(py, self, is_versioned, copy == Some(true))
+        let mut is_copied = copy == Some(true);
+        if wanted == HOST && here != HOST && copy != Some(false) {
+            is_copied = true;
+        } else if wanted != here || (is_copied && here != HOST) {
+            let place = self.shared.device().map_or_else(|| "the host".to_owned(), |device| device.name());
+            let message = format!("it lies on {place}, DLPack's device {here:?}, and can't be copied to {wanted:?}");
+            return Err(PyBufferError::new_err(message));
+        } else if let Some(device) = self.shared.device() {
+            // Host memory has no stream, whatever is asked for.
+            let to = if here == HOST { Consumer::Unordered } else { Consumer::new(stream.as_ref(), is_versioned)? };
+            lend(py, device, &to)?;
+        }
+        export(py, self, is_versioned, is_copied)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        HOST
+        self.dlpack()
     }
 
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let tensor = slf.get();
+        // What Python looks for in whoever has no buffer.
+        tensor.on_host(slf.py()).map_err(|error| PyBufferError::new_err(error.value(slf.py()).to_string()))?;
         let Some(format) = format(tensor.dtype) else {
             let message = format!("buffers have no name for {}: take the bits as view(\"u16\")", tensor.dtype);
             return Err(PyBufferError::new_err(message));

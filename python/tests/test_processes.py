@@ -33,11 +33,12 @@ def interrupted(work, after=0.3):
 """
 
 
-def test_ctrl_c_ends_a_wait_and_loses_no_batch() -> None:
+@pytest.mark.parametrize("device", [None, "host"])
+def test_ctrl_c_ends_a_wait_and_loses_no_batch(device: str | None) -> None:
     run(
         MAKE
+        + f"loader = make(transform=wait, device={device!r})"
         + """
-loader = make(transform=wait)
 loop = iter(loader)
 seen = [next(loop)["y"].tolist() for _ in range(5)]
 assert interrupted(lambda: next(loop))

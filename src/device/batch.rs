@@ -67,6 +67,13 @@ impl<D: Device> DeviceDataSet<D> {
         Ok(OnStream { batch: self, stream: stream.clone() })
     }
 
+    /// Says that streams other than those of [`on`](Self::on) work with the tensors, such as those that a framework keeps to
+    /// itself. What they are given until the batch drops is then kept safe, too, at a price: before its place is used again, the
+    /// upload thread waits for all work that the device has.
+    pub fn used_elsewhere(&self) {
+        self.traces.lock().is_partial = true;
+    }
+
     /// Sleeps until the copy, and what is computed from it, is done: for use by the host, or by what knows no streams.
     ///
     /// # Errors
@@ -119,6 +126,11 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.padding
     }
 
+    /// How many bad records were left out of this batch, or replaced.
+    pub fn bad_records(&self) -> usize {
+        self.slot().about.bad_records
+    }
+
     /// Where the iterator stood after this batch: what a later run needs to go on behind it.
     pub fn state_after(&self) -> State {
         self.slot().about.after.unwrap_or(State::new(0))
@@ -129,8 +141,9 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().device.address(self.slot().memory())
     }
 
-    /// Name, address, element type and shape of each tensor.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
+    /// Name, address, element type and shape of each tensor, in the schema's order. What is at an address is for streams that
+    /// [`on`](Self::on) was called with, until the batch drops.
+    pub fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
         let start = self.address();
         self.planned().map(move |(planned, place)| {
             (planned.name.as_str(), start + place.offset as u64, planned.dtype, &*place.shape)
@@ -146,6 +159,7 @@ impl<D: Device> Drop for DeviceDataSet<D> {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
         slot.traces = std::mem::take(&mut *self.traces.lock());
+        slot.untraced |= std::mem::take(&mut slot.traces.is_partial);
         for used in &slot.traces.uses {
             slot.untraced |= slot.device.record(&used.end, &used.stream).is_err();
         }

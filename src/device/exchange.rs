@@ -196,6 +196,31 @@ impl<S, H, B> Exchange<S, H, B> {
         next
     }
 
+    /// For the trainer: waits at most `time` for something that [`next`](Self::next) gives at once, and says whether there is.
+    /// Where all slots are in the caller's hands, `next` is the one that waits.
+    pub(super) fn is_ready_within(&self, time: Duration) -> bool {
+        let since = Instant::now();
+        let deadline = since + time;
+        let mut has_waited = false;
+        let mut state = self.state.lock();
+        let is_ready = loop {
+            let is_exhausted = state.is_starved && state.held >= self.count;
+            if !state.uploaded.is_empty() || state.is_over || is_exhausted {
+                break true;
+            }
+            if Instant::now() >= deadline {
+                break false;
+            }
+            has_waited = true;
+            state = self.changed.wait_until(state, deadline);
+        };
+        drop(state);
+        if has_waited {
+            self.trainer_waited(since);
+        }
+        is_ready
+    }
+
     /// The trainer waited for a batch or its copy.
     pub(super) fn trainer_waited(&self, since: Instant) {
         add(&self.waited_ns, since.elapsed());

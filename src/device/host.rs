@@ -282,8 +282,14 @@ impl Engine for Arc<Health> {
     }
 
     fn abandon(&self, memory: HostMemory) {
-        // Nothing goes untraced here before the device is broken.
-        std::mem::forget(memory);
+        // The last of the streams that may use it frees it; on a broken device, where streams skip their work, nobody does.
+        if self.check().is_err() {
+            return std::mem::forget(memory);
+        }
+        for handle in self.streams.lock().iter().filter_map(Weak::upgrade) {
+            let block = memory.block.clone();
+            handle.queue.push(Command::Run(Box::new(move || drop(block))));
+        }
     }
 
     fn address(&self, memory: &HostMemory) -> u64 {

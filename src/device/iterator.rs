@@ -137,6 +137,17 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Epochs::new(self, count)
     }
 
+    /// Waits at most `time` until `next` has an answer, an error or the end included, and says whether it has; see
+    /// [`DataSetIterator::ready_within`].
+    pub fn ready_within(&mut self, time: Duration) -> bool {
+        if self.has_ended {
+            return true;
+        }
+        let is_ready = self.lanes[self.taken % self.lanes.len()].exchange().is_ready_within(time.min(LONGEST_WAIT));
+        self.figures.sum_waits();
+        is_ready
+    }
+
     /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ pub(super) struct About {
     pub(super) positions: Vec<u64>,
     pub(super) samples: Vec<u64>,
     pub(super) padding: usize,
+    pub(super) bad_records: usize,
     pub(super) after: Option<State>,
     /// Where each tensor lies, in the plan's order.
     pub(super) places: Vec<Place>,
@@ -111,6 +112,7 @@ impl Plan {
         about.samples.clear();
         about.samples.extend_from_slice(batch.sample_ids());
         about.padding = batch.padding();
+        about.bad_records = batch.bad_records();
         about.after = Some(batch.state_after());
         about.places.clear();
         let rows = batch.len();

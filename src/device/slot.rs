@@ -29,11 +29,13 @@ pub(super) struct Traces<E: Engine> {
     pub(super) uses: Vec<Use<E>>,
     /// Events of past uses, to be used again.
     spare: Vec<E::Event>,
+    /// Whether others work with the slot, too, of which nothing is known.
+    pub(super) is_partial: bool,
 }
 
 impl<E: Engine> Default for Traces<E> {
     fn default() -> Self {
-        Self { uses: Vec::new(), spare: Vec::new() }
+        Self { uses: Vec::new(), spare: Vec::new(), is_partial: false }
     }
 }
 

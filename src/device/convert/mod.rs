@@ -5,6 +5,9 @@
 
 pub(super) mod cpu;
 mod prepare;
+mod table;
+
+use serde::Deserialize;
 
 use crate::decode::PixelOrder;
 use crate::dtype::DType;
@@ -14,7 +17,8 @@ use crate::normalise::Normaliser;
 pub(super) use prepare::Prepared;
 
 /// Element type that a conversion gives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FloatType {
     /// 32-bit IEEE 754 number. The default.
@@ -39,6 +43,10 @@ impl From<FloatType> for DType {
 /// What becomes of a tensor on its way to the device. It keeps its name and role.
 ///
 /// Results are `fma(x, scale, bias)` with factors of 32 bits, rounded once, the same bits on every device.
+///
+/// As text (it is `Deserialize`) it is an element type, for [`Conversion::image`], or a table: `{ image = "f16", order, from_order,
+/// normalise, flip_by }`, `{ scale = 0.001, bias, to }`, `{ one_hot = 10, to }`, or `{ dense = 2000, indices = "columns", masked_by,
+/// to }`.
 ///
 /// ```
 /// use ringfeed::{DType, Loader, Normaliser};

@@ -1,0 +1,162 @@
+//! What runs while a loader is open: its iterator, on the host or behind an upload to a device.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfeed::device::{Conversion, CudaDevice, DeviceDataSetIterator, DeviceName, HostDevice, Upload};
+use ringfeed::inspect::BadRecord;
+use ringfeed::memory::MemoryBudget;
+use ringfeed::report::Report;
+use ringfeed::settings::MemoryKind;
+use ringfeed::tensor::Schema;
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, State, Stats};
+
+use crate::device::{Lends, OnDevice};
+use crate::fork;
+
+/// Where batches go, and what becomes of their tensors on the way.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) device: DeviceName,
+    pub(crate) conversions: Vec<(String, Conversion)>,
+}
+
+/// Places on a device beside those of batches that are kept: one in the trainer's hand, one ready, one being copied to.
+const OTHER_PLACES: usize = 3;
+
+/// Most batches that may be kept on a device.
+pub(crate) const MOST_HELD: usize = 64 - OTHER_PLACES;
+
+pub(crate) struct Running {
+    pub(crate) batches: Box<dyn Batches>,
+    pub(crate) budget: MemoryBudget,
+    /// After the last batch that was delivered.
+    pub(crate) state: State,
+    /// A batch that could not be delivered yet.
+    pub(crate) spare: Option<Made>,
+    pub(crate) generation: u64,
+}
+
+/// A batch, wherever it lies.
+pub(crate) enum Made {
+    Host(DataSet),
+    Device(Box<dyn OnDevice>),
+}
+
+/// An iterator, wherever its batches lie.
+pub(crate) trait Batches: Send {
+    fn ready_within(&mut self, time: Duration) -> bool;
+    fn next(&mut self) -> Option<Result<Made>>;
+    fn reset(&mut self) -> Result<()>;
+    fn seek(&mut self, state: &State) -> Result<()>;
+    fn schema(&self) -> &Arc<Schema>;
+    fn state(&self) -> State;
+    fn batches_per_epoch(&self) -> Option<u64>;
+    fn stats(&mut self) -> Stats;
+    fn bad_records(&mut self) -> Vec<BadRecord>;
+    fn report(&self) -> Report;
+}
+
+macro_rules! batches {
+    ($made:expr) => {
+        fn ready_within(&mut self, time: Duration) -> bool {
+            self.0.ready_within(time)
+        }
+
+        fn next(&mut self) -> Option<Result<Made>> {
+            Some(self.0.next()?.map($made))
+        }
+
+        fn reset(&mut self) -> Result<()> {
+            self.0.reset()
+        }
+
+        fn seek(&mut self, state: &State) -> Result<()> {
+            self.0.seek(state)
+        }
+
+        fn schema(&self) -> &Arc<Schema> {
+            self.0.schema()
+        }
+
+        fn state(&self) -> State {
+            self.0.state()
+        }
+
+        fn batches_per_epoch(&self) -> Option<u64> {
+            self.0.batches_per_epoch()
+        }
+
+        fn stats(&mut self) -> Stats {
+            self.0.stats()
+        }
+
+        fn bad_records(&mut self) -> Vec<BadRecord> {
+            self.0.bad_records()
+        }
+
+        fn report(&self) -> Report {
+            self.0.report()
+        }
+    };
+}
+
+struct OfHost(Box<dyn DataSetIterator>);
+
+impl Batches for OfHost {
+    batches!(Made::Host);
+}
+
+struct OfDevice<D: Lends>(DeviceDataSetIterator<D>);
+
+impl<D: Lends> Batches for OfDevice<D> {
+    batches!(|batch| Made::Device(Box::new(batch)));
+}
+
+impl Running {
+    /// Opens the device and the loader; `hold` batches may be kept beside the one in hand.
+    pub(crate) fn open(loader: &Loader, hold: usize, target: Option<&Target>) -> Result<Self> {
+        let Some(target) = target else {
+            let workspace = loader.workspace_builder()?.hold(hold).build()?;
+            let batches = Box::new(OfHost(loader.build_in(&workspace)?));
+            return Ok(Self::new(batches, workspace.budget()));
+        };
+        match target.device {
+            DeviceName::Host => Self::upload(loader, hold, target, HostDevice::new()),
+            DeviceName::Cuda(ordinal) => Self::upload(loader, hold, target, CudaDevice::open(ordinal)?),
+            other => Err(Error::new(ErrorKind::Unsupported, format!("{other}: not from Python"))),
+        }
+    }
+
+    fn upload<D: Lends>(loader: &Loader, hold: usize, target: &Target, device: D) -> Result<Self> {
+        let mut workspace = loader.workspace_builder()?;
+        if loader.config().memory.kind == MemoryKind::Anonymous {
+            workspace = workspace.pages(device.pages());
+        }
+        let workspace = workspace.build()?;
+        let upload = Upload::to(device).slots(hold + OTHER_PLACES);
+        let convert =
+            |upload: Upload<D>, (name, conversion): &(String, Conversion)| upload.convert(name, conversion.clone());
+        let upload = target.conversions.iter().fold(upload, convert);
+        Ok(Self::new(Box::new(OfDevice(upload.start(loader.build_in(&workspace)?)?)), workspace.budget()))
+    }
+
+    fn new(batches: Box<dyn Batches>, budget: &MemoryBudget) -> Self {
+        let (state, budget) = (batches.state(), budget.clone());
+        Self { batches, budget, state, spare: None, generation: fork::generation() }
+    }
+
+    pub(crate) fn reset(&mut self) -> Result<()> {
+        self.spare = None;
+        self.batches.reset()?;
+        self.state = self.batches.state();
+        Ok(())
+    }
+
+    pub(crate) fn seek(&mut self, state: &State) -> Result<()> {
+        self.batches.seek(state)?;
+        self.spare = None;
+        self.state = self.batches.state();
+        Ok(())
+    }
+}
