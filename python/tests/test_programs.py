@@ -1,0 +1,322 @@
+"""Programs that users write, which are to stay as short as they are here: each runs as it stands, on real data."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES
+
+import ringfeed
+
+NAMES = """
+import numpy, ringfeed
+from ringfeed import Audio, Boxes, Class, Image, IndexMap, Numbers, Text, Tokenizer
+from ringfeed.prepare import Prepared, Recipe, category, date, number
+"""
+
+
+def play(program: str, lines: int, **given: Any) -> dict[str, Any]:
+    """Runs a program of at most so many lines, in the current folder, and gives its names."""
+    program = program.strip("\n")
+    assert len(program.splitlines()) <= lines, program
+    names = dict(given)
+    exec(NAMES + program, names)
+    return names
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def photos(here: Path) -> Path:
+    for kind, name in (("space", "rocket.jpg"), ("people", "astronaut.png"), ("people", "coffee.png")):
+        (here / "photos/train" / kind).mkdir(parents=True, exist_ok=True)
+        shutil.copy(FIXTURES / "photos" / name, here / "photos/train" / kind)
+    return here
+
+
+class Steps(list[Any]):
+    """The trainer: keeps what it was given."""
+
+    def __call__(self, *arrays: Any) -> None:
+        self.append([np.asarray(array).copy() for array in arrays])
+
+
+def test_photos_in_class_folders_into_a_trainer(photos: Path) -> None:
+    pytest.importorskip("torch")
+    step = Steps()
+    program = """
+train = ringfeed.open("photos/train", batch_size=64, shuffle=42,
+    fields={"image": Image(224, 224, augment=["random_resized_crop", "horizontal_flip"]), "label": Class()})
+for epoch in range(90):
+    for image, label in train.torch(): step(image, label)     # or .jax(), .numpy(); no copy
+"""
+    play(program.replace("90", "3"), 4, step=step)
+    assert [image.shape for image, _ in step] == [(3, 3, 224, 224)] * 3
+    assert all(sorted(label) == [0, 0, 1] for _, label in step) and (step[0][0] != step[1][0]).any()
+
+
+def test_parquet_as_the_hub_lays_it_out(here: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    shutil.copy(FIXTURES / "tokenizers/wordpiece.json", here / "tokenizer.json")
+    for part, name in enumerate(("rocket.jpg", "coffee.png")):
+        image = {"bytes": (FIXTURES / "photos" / name).read_bytes(), "path": name}
+        pq.write_table(
+            pa.Table.from_pylist([{"image": image, "label": part, "text": "the cat"}]), f"train-{part}.parquet"
+        )
+    program = """
+train = ringfeed.open("train-*.parquet", fields={
+    "image": Image(224, 224, from_="image.bytes"),
+    "label": Numbers("i64"),
+    "caption": Tokenizer("tokenizer.json", max_len=77, from_="text")})
+"""
+    batch = next(iter(play(program, 6)["train"]))
+    assert batch["image"].shape == (2, 3, 224, 224) and batch["label"].tolist() == [0, 1]
+    assert batch["caption"].shape == (2, 77) and batch["caption_mask"].numpy().any()
+
+
+def test_lines_that_name_other_files(here: Path) -> None:
+    shutil.copy(FIXTURES / "audio/wav-pcm_16.wav", here / "a.wav")
+    lines = [{"path": "a.wav", "label": label} for label in ("yes", "no", "yes")]
+    (here / "clips.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    program = """
+train = ringfeed.open("clips.jsonl", shuffle=42, fields={
+    "audio": Audio(16000, length=1600, crop="random", from_="/path", file=True),
+    "label": Class(["yes", "no"], from_="/label")})
+"""
+    batch = next(iter(play(program, 5)["train"]))
+    assert batch["audio"].shape == (3, 1600) and sorted(batch["label"].tolist()) == [0, 0, 1]
+
+
+def test_a_table_with_gaps_fitted_trained_on_and_served(here: Path) -> None:
+    cities = ["Oslo", "Rome", "Bonn"]
+    rows = [f"{i},{20 + i % 41 if i % 7 else ''},{cities[i % 3]},2024-{1 + i % 12:02}-01,{i * 2}" for i in range(200)]
+    (here / "train.csv").write_text("\n".join(["id,age,city,joined,price", *rows]) + "\n")
+    program = """
+recipe = Recipe(
+    age=number(impute="median", mask=True, scale="standardise"),
+    city=category(unknown=True),
+    joined=date(cyclic=["month"]))
+rows = ringfeed.open("train.csv", split={"train": 0.8, "test": 0.2, "part": "train"})
+recipe.fit(rows).save("prepared.json")                  # one pass, over the training part alone
+train = ringfeed.open("train.csv", prepared="prepared.json", fields={"price": Numbers("f32")}, batch_size=256)
+
+prepared = Prepared.load("prepared.json")               # in the server: the bytes that training saw
+row = prepared.apply_json('{"age": null, "city": "Oslo", "joined": "2024-01-01"}')
+"""
+    names = play(program, 11)
+    batch, row = next(iter(names["train"])), names["row"]
+    assert batch["features"].shape == (200, 4) and batch["price"].numpy()[199] == 398
+    assert 100 < names["prepared"].records < 200
+    assert row["features"].tobytes() == batch["features"].numpy()[0].tobytes()
+
+
+def test_the_users_own_code_in_the_workers(here: Path) -> None:
+    rng = np.random.default_rng(1)
+    np.save(here / "clips.npy", rng.standard_normal((6, 400)).astype("f4"))
+    loader = ringfeed.open("clips.npy", format="npy", options={"name": "audio"}, shuffle=42)
+
+    def mel(audio: np.ndarray) -> np.ndarray:
+        return np.resize(np.abs(np.fft.rfft(audio.reshape(4, 100))) ** 2, (80, 101)).astype("f4")
+
+    play(
+        'loader.map("spectrogram", shape=(80, 101), fn=lambda sample, rng: mel(sample["audio"]))',
+        1,
+        loader=loader,
+        mel=mel,
+    )
+    batch = next(iter(loader))
+    for audio, spectrogram in zip(batch["audio"].numpy(), batch["spectrogram"].numpy()):
+        np.testing.assert_array_equal(spectrogram, mel(audio))
+
+
+def test_two_views_of_one_picture(photos: Path) -> None:
+    program = """
+train = ringfeed.open("photos/train", fields={
+    "view1": Image(64, 64, augment="simclr", from_="image"),
+    "view2": Image(64, 64, augment="simclr", from_="image")})     # another key, the same sample
+"""
+    batch = next(iter(play(program, 3)["train"]))
+    one, two = batch["view1"].numpy(), batch["view2"].numpy()
+    assert one.shape == two.shape == (3, 3, 64, 64) and all((a != b).any() for a, b in zip(one, two))
+
+
+def test_a_picture_its_map_and_its_boxes(here: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    picture = np.zeros((40, 60, 3), "u1")
+    picture[10:30, 20:50] = 255
+    with tarfile.open("scenes.tar", "w") as tar:
+        for sample in range(8):
+            members = {"json": json.dumps({"boxes": [[20, 10, 50, 30]]}).encode()}
+            for name, pixels in (("jpg", picture), ("png", picture[:, :, 0] // 255)):
+                file = io.BytesIO()
+                pillow.fromarray(pixels).save(file, "JPEG" if name == "jpg" else "PNG", **{"quality": 95})
+                members[name] = file.getvalue()
+            for name, data in members.items():
+                info = tarfile.TarInfo(f"{sample}.{name}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    program = """
+train = ringfeed.open("scenes.tar", shuffle=1, fields={
+    "image": Image(64, 64, augment=["random_resized_crop", "horizontal_flip"], geometry="scene", from_="jpg"),
+    "map": IndexMap(64, 64, augment=["random_resized_crop", "horizontal_flip"], geometry="scene", from_="png"),
+    "boxes": Boxes(32, geometry="scene", from_="json:/boxes")})
+"""
+    batch = next(iter(play(program, 4)["train"]))
+    for image, indices, boxes, there in zip(*(batch[name].numpy() for name in ("image", "map", "boxes", "boxes_mask"))):
+        bright = image.mean(axis=0) > 127
+        assert set(np.unique(indices)) <= {0, 1} and (bright == (indices == 1)).mean() > 0.97
+        if there[0] and bright.any():
+            rows, columns = np.nonzero(bright)
+            found = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+            np.testing.assert_allclose(boxes[0], found, atol=2)
+
+
+def test_sequences_of_many_lengths(here: Path) -> None:
+    (here / "texts.jsonl").write_text("\n".join(json.dumps({"ids": [7] * (1 + i * 37 % 512)}) for i in range(200)))
+    # In Rust one line of 118 columns; with keywords it is a little wider than a line may be.
+    program = """
+train = ringfeed.open("texts.jsonl", fields={"ids": "i64"}, shuffle=42,
+    bucket={"by": "ids", "bounds": [64, 128, 256, 512], "tokens_per_batch": 8192})
+"""
+    train = play(program, 2)["train"]
+    batches = [(batch["ids"].shape, batch.state) for batch in train]
+    assert all(width in (64, 128, 256, 512) and rows * width <= 8192 for (rows, width), _ in batches)
+    assert sum(rows for (rows, _), _ in batches) == 200
+    again = play(program, 2)["train"]
+    again.load_state_dict(batches[4][1])
+    assert [batch["ids"].shape for batch in again] == [shape for shape, _ in batches[5:]]
+
+
+def test_several_sources_in_proportion_over_a_cluster_resumed_tomorrow(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, first, rows in (("web", 0, 420), ("books", 1000, 180)):
+        with open(name, "wb") as file:
+            np.save(file, np.arange(first, first + rows))
+    program = """
+train = ringfeed.mix({"web": 0.7, "books": 0.3}, seed=42, shard="auto")     # torchrun, SLURM, MPI, Ray Train
+train.load_state_dict(checkpoint["loader"])                                 # any number of ranks, mid-epoch, exact
+"""
+
+    def ranks(count: int, checkpoint: Any = None) -> list[ringfeed.Loader]:
+        loaders = []
+        for rank in range(count):
+            monkeypatch.setenv("RANK", str(rank))
+            monkeypatch.setenv("WORLD_SIZE", str(count))
+            lines = program.strip().splitlines()[: 1 if checkpoint is None else 2]
+            train = play("\n".join(lines), 2, checkpoint=checkpoint)["train"]
+            train.tensors  # A loader's part is that of the process that asks it first.
+            loaders.append(train)
+        return loaders
+
+    def positions(batch: ringfeed.Batch) -> list[int]:
+        return batch.positions[: batch.size - batch.padding]
+
+    first = ranks(2)
+    loops = [iter(train) for train in first]
+    before = [position for _ in range(3) for loop in loops for position in positions(next(loop))]
+    checkpoint = {"loader": json.loads(json.dumps(first[0].state_dict()))}
+    assert len(before) == 3 * 2 * 32
+    for count in (1, 3):
+        after = [position for train in ranks(count, checkpoint) for batch in train for position in positions(batch)]
+        assert Counter(before + after) == Counter(range(600)), count
+    drawn = [value for batch in ranks(1)[0] for (value,) in zip(*(tensor.tolist() for tensor in batch.values()))]
+    assert abs(sum(value < 1000 for value in drawn) - 420) < 6
+
+
+def test_onto_the_gpu(photos: Path) -> None:
+    torch = pytest.importorskip("torch")
+    step = Steps()
+    program = """
+for image, label in ringfeed.open("photos/train", fields=fields, device="cuda:0", convert={"image": "f16"}).torch():
+    step(image, label)
+"""
+    fields = {"image": ringfeed.Image(32, 32, dtype="u8"), "label": ringfeed.Class()}
+    if not torch.cuda.is_available():
+        program = program.replace("cuda:0", "host")
+    play(program, 2, fields=fields, step=lambda image, label: step(image.cpu(), label.cpu()))
+    plain = next(iter(ringfeed.open("photos/train", fields=fields)))
+    np.testing.assert_array_equal(step[0][0], plain["image"].numpy().astype("f2"))
+    assert step[0][1].tolist() == plain["label"].tolist()
+
+
+def test_debugging(photos: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (photos / "photos/train/people/broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
+    threads: set[str] = set()
+    program = 'loader = ringfeed.open("photos/train", fields=fields, shield=True, transform=own)'
+
+    def own(sample: dict[str, Any]) -> None:
+        import threading
+
+        threads.add(threading.current_thread().name)
+
+    fields = {"image": ringfeed.Image(32, 32), "label": ringfeed.Class()}
+    loader = play(program, 1, fields=fields, own=own)["loader"]
+    with pytest.raises(ringfeed.Error, match="broken.png"):
+        list(loader)
+    assert threads <= {"MainThread"}
+    report = play('report = ringfeed.verify("photos/train")', 1)["report"]
+    assert not report and [error.path.endswith("broken.png") for error in report["bad"]] == [True]
+    shutil.copy(FIXTURES / "parquet/images.parquet", "x.parquet")
+    assert play('found = ringfeed.inspect("x.parquet")', 1)["found"]["format"] == "parquet"
+    assert os.spawnl(os.P_WAIT, sys.executable, "python", "-m", "ringfeed", "verify", "photos/train", "--json") == 1
+    assert "broken.png" in json.dumps(json.loads(capfd.readouterr().out))
+
+
+def test_evaluation_with_no_memory_of_its_own(here: Path) -> None:
+    fields = {"flower": ringfeed.Numbers(from_=[0, 1, 2, 3]), "species": ringfeed.Class()}
+    test = ringfeed.open(FIXTURES / "iris-species.csv", fields=fields, batch_size=16)
+    table = np.loadtxt(FIXTURES / "iris-species.csv", delimiter=",", skiprows=1, usecols=range(4), dtype="f4")
+    centres = np.stack([part.mean(axis=0) for part in np.split(table, 3)])
+    program = """
+scores, right = numpy.empty((16, 3), "f4"), 0
+for flower, species in test.numpy():
+    now = scores[: len(flower)]
+    numpy.matmul(flower, centres.T, out=now)
+    now -= (centres**2).sum(axis=1) / 2
+    right += (now.argmax(axis=1) == species).sum()
+"""
+    assert play(program, 8, test=test, centres=centres)["right"] > 135
+    assert test.stats()["copied"] == test.stats()["detached"] == 0
+
+
+def test_why_does_it_starve(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = {"image": ringfeed.Image(64, 64), "label": ringfeed.Class()}
+    train = ringfeed.open("photos/train", fields=fields, workers="auto")
+    for _ in range(3):
+        list(train)
+    program = """
+print(train.verdict())
+train.report().save("run.html")
+"""
+    play(program, 2, train=train)
+    said = capsys.readouterr().out.strip()
+    assert said and "<html" in (photos / "run.html").read_text()
+    assert train.tuned()["workers"] >= 1
+
+
+def test_a_format_of_the_users_own(here: Path) -> None:
+    (here / "shouting.txt").write_text("SHOUT\nhear\nme\n")
+    program = """
+class Shouting:                                         # any object with a length, and records by their number
+    def __init__(self, path): self.lines = open(path).read().splitlines()[1:]
+    def __len__(self): return len(self.lines)
+    def read(self, i): return {"text": self.lines[i].upper()}
+train = ringfeed.from_reader(Shouting("shouting.txt"), fields={"text": Text(8)})
+"""
+    train = play(program, 7)["train"]
+    assert next(iter(train)).text("text") == ["HEAR", "ME"] and train.verify()
