@@ -16,7 +16,7 @@ function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself:
 memory, :func:`from_reader` one of your own data set, and :func:`mix` one of several paths; :func:`verify`
 names every bad sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and
 :class:`Prepared` are preprocessing of tables that is fitted once, and serves single records as it did training.
-``device="cuda:0"`` gives tensors on a GPU.
+``device="cuda:0"`` gives tensors on a GPU, and :mod:`ringfeed.ray` has loaders for the workers of Ray Train.
 ``python -m ringfeed`` is the command.
 """
 
