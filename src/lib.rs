@@ -117,7 +117,7 @@ pub mod inspect {
     pub use crate::read::format::{ArrayFile, Details, Entry, Inspection, NamedCount};
     pub use crate::read::images::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
     pub use crate::read::sequence::{SequenceRecord, SequenceSummary};
-    pub use crate::read::summary::FieldSummary;
+    pub use crate::read::summary::{FieldSummary, Figure};
     pub use crate::read::tar::{MemberCount, TarRecord, TarSummary};
 }
 

@@ -397,7 +397,7 @@ fn files_that_are_read_as_one_have_the_same_columns() {
     assert_eq!(all.chunks().collect::<Vec<_>>(), [0..8, 8..11, 11..19, 19..22, 22..27, 27..33]);
     let error = Columns::open_parquet(&Files::local(), &[paths[0].clone(), at("dotted.parquet")], &options, &budget);
     let error = error.unwrap_err();
-    assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*at("dotted.parquet"))));
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Schema, Some(&*at("dotted.parquet"))));
     assert!(error.to_string().contains("a column is called \"a\", but \"i32\" in"), "{error}");
 }
 

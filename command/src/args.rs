@@ -7,6 +7,7 @@ use ringfeed::DType;
 use ringfeed::arrays::{Endian, RawOptions, StoredType};
 use ringfeed::csv::{CsvOptions, Header};
 use ringfeed::device::{DeviceName, FloatType};
+use ringfeed::formats::Formats;
 use ringfeed::images::PixelOrder;
 #[cfg(feature = "metrics")]
 use ringfeed::stats::MetricsAddress;
@@ -14,7 +15,7 @@ use ringfeed::workspace::Amount;
 
 /// Look into training data, and measure how fast it can be fed to a trainer.
 #[derive(Debug, Parser)]
-#[command(name = "ringfeed", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "ringfeed", version, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -23,7 +24,11 @@ pub(crate) struct Args {
     pub(crate) verbose: bool,
 }
 
-const AFTER_HELP: &str = "\
+/// What the page of help ends with.
+fn after_help() -> String {
+    let titles: Vec<_> = Formats::new().titles().collect();
+    format!(
+        "\
 Examples:
   ringfeed inspect iris.csv
   ringfeed verify photos/
@@ -33,13 +38,16 @@ Examples:
   ringfeed pack photos/ shards/
   ringfeed help bench
 
-Formats: CSV and TSV (also .gz, any text encoding), IDX (also .gz), NPY, images (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM), tar \
-archives of samples (one, a folder of them, or 'train-{000..146}.tar'); folders of images with one subfolder a class, of \
-CSV files that are a sequence each, or of IDX files. They are told apart by content first, then by name. Of numbers and \
-tokens without a header, --stored says what they are.
+Formats: {}. A file, a folder of such files, or a pattern such as 'train-*.parquet' or 'train-{{000..146}}.tar'; folders of \
+images or sounds with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told apart by \
+content first, then by name. Of numbers and tokens without a header, --stored says what they are.
 
-Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage. With --json, standard \
-output holds one JSON object: the report, or {\"error\": {kind, path, record, line, member, column, byte, message}}.";
+Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage, 130 \
+where Ctrl-C ended it. With --json, standard output holds one JSON object: the report, or {{\"error\": {{kind, path, record, \
+line, member, column, byte, message}}}}; after wrong usage or Ctrl-C, which are told on standard error, it may be empty.",
+        titles.join(", ")
+    )
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -191,6 +199,9 @@ What is bad, by format:
   NPY, raw   what can't be read, or does not fit the type in the batch
   images     what does not decode to its last pixel, at full size
   tar        a sample whose image is missing or does not decode, or whose `cls` is no class
+  sound      what does not decode to its last sample
+  others     a record that can't be read, is not what the format allows, or fails its checksum, where there is one (Parquet,
+             Arrow, JSON Lines, TFRecord, NPZ, safetensors, libsvm, MDS, LitData, text)
 
 Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
 it, every sample is decoded as the file says (without its order, shard, policies and augmentation), and PATH means what \
@@ -201,7 +212,8 @@ limit or damaged gzip data make the rest of a CSV file unreadable: that is the r
 samples before it. What can't be opened at all, or is damaged in its first 64 KiB, is an error; with --config, so is whatever a loader \
 of these settings objects to before its first batch.
 
-Exit status: 0 if nothing is bad, 1 otherwise. With --json, standard output holds {path, format, samples, bad_samples, \
+Exit status: 0 if nothing is bad, 130 where Ctrl-C stopped it, 1 otherwise. With --json, standard output holds {path, format, \
+checked (`values`, or of a table without --config `form`), samples, bad_samples, \
 bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}, whatever the status.";
 
 #[derive(Debug, clap::Args)]
@@ -375,7 +387,7 @@ pub(crate) struct BenchArgs {
     /// Read a file of tokens, raw or NPY, in random windows of N tokens and their targets
     #[arg(long, value_name = "N", conflicts_with = "shape", value_parser = at_least_one())]
     pub(crate) window: Option<usize>,
-    /// Samples a batch [default: 32]
+    /// Number of samples per batch [default: 32]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub(crate) batch_size: Option<usize>,
     /// Threads that fill batches, or `auto`: found meanwhile [default: one for each core]

@@ -20,6 +20,7 @@ use crate::output::{Report, complain, lossy, plain, while_working};
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
 use crate::watch::{About, watch};
+use crate::written;
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -71,6 +72,11 @@ const IMAGE_SIZE: u32 = 224;
 /// Reads the data set epoch by epoch.
 pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     let mut config = settings(args)?;
+    let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
+    for (file, endings) in endings {
+        let read = written::inputs(&config).chain(args.config.as_deref()).chain(args.path.as_deref());
+        file.as_deref().map_or(Ok(()), |file| written::check(file, endings, read))?;
+    }
     let trace = args.trace.as_ref().map(Trace::to_file).transpose()?;
     if trace.is_some() {
         config.trace = None;
@@ -337,13 +343,14 @@ impl Report for Measurement {
     fn text(&self, _: usize) -> String {
         let mode = match self.shield {
             true => "shielded".to_owned(),
-            false => format!("{} workers, prefetch {}", self.workers, self.prefetch),
+            false => format!("{}, prefetch {}", things(self.workers as u64, "worker"), self.prefetch),
         };
         let mut text = format!("{}: batches of {}, {mode}\n\n", one_line(&self.path), self.batch_size);
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
         let epochs = things(self.epochs, "epoch");
         line("samples", format!("{} in {}, {epochs}", count(self.samples), things(self.batches, "batch")));
-        line("time", format!("{} s", figure(self.seconds)));
+        let (time, unit) = if self.seconds < 0.1 { (1e3 * self.seconds, "ms") } else { (self.seconds, "s") };
+        line("time", format!("{} {unit}", figure(time)));
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
         line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
         if let Some(UploadMeasurement { device, bytes_per_second, plain_bytes_per_second, .. }) = &self.upload {

@@ -1,4 +1,4 @@
-use ringfeed::inspect::Entry;
+use ringfeed::inspect::{Entry, Figure};
 
 use super::table::{figure, one_line, things};
 
@@ -13,9 +13,14 @@ pub(crate) fn text_of(entry: &Entry) -> String {
             columns.collect::<Vec<_>>().join(", ")
         }
         Entry::Numbers(arrays) => {
-            let array = |values: &Option<Vec<f64>>| {
+            let shown = |number: &Figure| match number {
+                Figure::Whole(number) => number.to_string(),
+                Figure::Real(number) => figure(*number),
+                _ => String::new(),
+            };
+            let array = |values: &Option<Vec<Figure>>| {
                 let values = values.as_deref().unwrap_or_default();
-                let shown = values.iter().take(NUMBERS_SHOWN).map(|value| figure(*value)).collect::<Vec<_>>();
+                let shown = values.iter().take(NUMBERS_SHOWN).map(shown).collect::<Vec<_>>();
                 format!("{}{}", shown.join(" "), if values.len() > NUMBERS_SHOWN { " …" } else { "" })
             };
             let arrays = arrays.iter().map(|(name, values)| format!("{}={}", one_line(name), array(values)));

@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::args::FitArgs;
 use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
-use crate::table::{Column, Table, count, one_line};
+use crate::table::{Column, Table, count, one_line, things};
+use crate::written;
 
 /// What was fitted.
 #[derive(Serialize)]
@@ -38,6 +39,8 @@ pub(crate) fn fit(args: &FitArgs) -> Result<Fitted> {
         Some(PreparedConfig::File(path)) => path,
         _ => return Err(refused("prepared: say in which file it is to be saved")),
     };
+    let resolved = config.clone().resolved()?;
+    written::check(&path, &[], written::inputs(&resolved).chain([args.config.as_path()]))?;
     // What the tensors are called and made of makes no difference.
     config.fields.clear();
     let prepared = while_working("fitting", || recipe.fit(&loader(config)))?;
@@ -57,7 +60,7 @@ impl Report for Fitted {
     fn text(&self, width: usize) -> String {
         let mut text = format!("{}\n\n", one_line(&self.config));
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
-        line("fitted to", format!("{} records", count(self.records)));
+        line("fitted to", things(self.records, "record"));
         line("saved in", one_line(&self.prepared));
         if self.quantile_error > 0.0 {
             line("quantiles", format!("within {:.0e} of themselves", self.quantile_error));

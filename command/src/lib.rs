@@ -21,8 +21,10 @@ mod upload;
 mod verbose;
 mod verify;
 mod watch;
+mod written;
 
 use std::ffi::OsString;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(unix)]
 use std::sync::{Arc, atomic::AtomicBool};
@@ -42,8 +44,9 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(args) => args,
         // Also the help that was asked for.
         Err(error) => {
-            let printed = error.print();
-            return if printed.is_ok() { error.exit_code() as u8 } else { output::FAILURE };
+            // Whoever reads (such as `head`) may have seen enough.
+            let is_seen = error.print().map_or_else(|error| error.kind() == io::ErrorKind::BrokenPipe, |()| true);
+            return if is_seen { error.exit_code() as u8 } else { output::FAILURE };
         }
     };
     if verbose {

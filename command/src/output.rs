@@ -117,10 +117,13 @@ fn person(error: &Error) -> String {
     let is_table = error.location().line.is_some();
     let advice = match error.kind() {
         ErrorKind::Data | ErrorKind::Format if is_table => {
-            "correct the record, or say how the file is written: inspect has --delimiter, --header and --encoding, a \
-             --config file has all options, also to skip bad records"
+            "correct the record, or leave bad ones out (--skip-bad, or `bad_records = \"skip\"` in settings); if it is a \
+             table that is written in another way, inspect has --delimiter, --header and --encoding, settings have all \
+             options"
         }
-        ErrorKind::Format | ErrorKind::Data => "replace the file if it is damaged or cut off, or leave it out",
+        ErrorKind::Format | ErrorKind::Data if is_damage(error.message()) => {
+            "replace the file if it is damaged or cut off, or leave it out"
+        }
         ErrorKind::Io => match io_kind(error) {
             Some(io::ErrorKind::PermissionDenied) => {
                 "see who may read it: its permissions, and those of the folders above"
@@ -133,6 +136,13 @@ fn person(error: &Error) -> String {
         _ => return plain(&error.to_string()),
     };
     format!("{}\n  to do: {advice}", plain(&error.to_string()))
+}
+
+/// Whether a message tells of damage. Others say themselves what is to be done.
+fn is_damage(message: &str) -> bool {
+    ["damage", "truncated", "cut off", "checksum", "ends in the middle", "corrupt"]
+        .iter()
+        .any(|word| message.contains(word))
 }
 
 /// What the operating system said.

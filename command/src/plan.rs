@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::args::PlanArgs;
 use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
-use crate::table::{Column, Table, count, one_line};
+use crate::table::{Column, Table, count, one_line, things};
 
 /// What a run will do.
 #[derive(Serialize)]
@@ -45,12 +45,13 @@ impl Report for Planned {
             let (records, path) = (number(source.records), one_line(&lossy(&source.path)));
             let files = match (source.files, source.passed_over.len() as u64) {
                 (0, _) => String::new(),
-                (files, 0) => format!(" in {} files", count(files)),
+                (files, 0) => format!(" in {}", things(files, "file")),
                 (files, others) => {
-                    format!(" in {} files ({} others beside them are not read)", count(files), count(others))
+                    format!(" in {} ({} others beside them are not read)", things(files, "file"), count(others))
                 }
             };
-            line("source", format!("{} {path}: {records} records{files}", source.format));
+            let plural = if source.records == Some(1) { "" } else { "s" };
+            line("source", format!("{} {path}: {records} record{plural}{files}", source.format));
         }
         let filter =
             plan.filter.as_ref().map_or(String::new(), |filter| format!(" of those with {}", one_line(filter)));

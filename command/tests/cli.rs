@@ -823,3 +823,93 @@ fn standard_input_is_read_as_a_file_is() {
     assert!(nothing["path"].as_str().unwrap().ends_with("standard input"), "{nothing}");
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
 }
+
+#[test]
+fn no_command_writes_over_what_it_reads() {
+    let scratch = Scratch::new();
+    let text = "a,y\n1,x\n2,y\n3,x\n";
+    let table = scratch.write("table.json.csv", text);
+    for (flag, ending) in [("--write-settings", "toml"), ("--trace", "trace"), ("--report", "html")] {
+        let own = scratch.path(&format!("own.{ending}"));
+        std::fs::hard_link(&table, &own).unwrap();
+        let linked = scratch.path(&format!("linked.{ending}"));
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&table, &linked).unwrap();
+        for file in if cfg!(unix) { vec![&linked] } else { vec![] } {
+            let refused = error(&["bench", &table, flag, file]);
+            assert!(refused["message"].as_str().unwrap().contains("read by the same command"), "{refused}");
+        }
+        let missing = scratch.path(&format!("nowhere/x.{ending}"));
+        let refused = error(&["bench", &table, flag, &missing]);
+        assert_eq!((&refused["kind"], &refused["path"]), (&json!("not_found"), &json!(missing)));
+    }
+    let refused = error(&["bench", &table, "--report", &scratch.path("report.txt")]);
+    assert!(refused["message"].as_str().unwrap().contains(".html or .json"), "{refused}");
+    let settings = |saved: &str| {
+        let settings = format!("prepared = {saved:?}\n[source]\npath = {table:?}\n[prepare.columns]\na = \"number\"\n");
+        scratch.write("fit.toml", settings)
+    };
+    for saved in [&table, &scratch.path("fit.toml")] {
+        let refused = error(&["fit", &settings(saved)]);
+        assert!(refused["message"].as_str().unwrap().contains("read by the same command"), "{refused}");
+    }
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), text);
+}
+
+#[test]
+fn files_that_do_not_go_together_are_an_error_of_verify_too() {
+    let scratch = Scratch::new();
+    scratch.write("parts/1.csv", "a,b\n1,2\n");
+    scratch.write("parts/2.csv", "b,a\n1,2\n");
+    let pattern = scratch.path("parts/*.csv");
+    for command in ["inspect", "verify", "bench"] {
+        let refused = error(&[command, &pattern]);
+        assert!(refused["message"].as_str().unwrap().contains("are read as one have the same"), "{command}: {refused}");
+    }
+    scratch.write("parts/2.csv", "a,b\n3,4\n");
+    assert_eq!(run(&["verify", &pattern]).status.code(), Some(0));
+}
+
+#[test]
+fn records_are_shown_as_they_are_stored() {
+    let scratch = Scratch::new();
+    let large = [i64::MAX, -(1 << 53) - 1, 0];
+    let path = scratch.write("large.bin", large.map(i64::to_le_bytes).concat());
+    let output = run(&["inspect", &path, "--stored", "i64", "--json"]);
+    let found = String::from_utf8(output.stdout).unwrap();
+    assert!(found.contains("\"first\":{\"labels\":[9223372036854775807]}"), "{found}");
+    let path = scratch.write("lists.jsonl", "{\"x\":[9007199254740993,1],\"n\":null}\n{\"x\":[-9007199254740992,2]}\n");
+    let found = inspect(&path);
+    let field = |name: &str| found["fields"].as_array().unwrap().iter().find(|field| field["name"] == name).unwrap();
+    assert_eq!(field("x")["sum"], json!(4.0));
+    assert_eq!((&field("n")["count"], &field("n")["missing"]), (&json!(0), &json!(2)));
+}
+
+#[test]
+fn advice_is_given_where_the_message_gives_none() {
+    let scratch = Scratch::new();
+    let said = |name: &str, bytes: &[u8]| {
+        let output = run(&["inspect", &scratch.write(name, bytes)]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let wide = said("wide.csv", b"\xff\xfe\0\0a\0\0\0");
+    assert!(wide.contains("UTF-32") && wide.contains("iconv") && !wide.contains("damaged"), "{wide}");
+    let zip = said("table.zip", b"PK\x03\x04rest");
+    assert!(!zip.contains("to do: replace"), "{zip}");
+    let mut packed = gzip(b"a,b\n1,2\n");
+    packed.extend(b"rubbish");
+    let behind = said("behind.csv.gz", &packed);
+    assert!(behind.contains("neither another one nor padding") && !behind.contains("truncated"), "{behind}");
+    let cut = said("cut.csv.gz", &gzip(&b"a,b\n1,2\n".repeat(1000))[..40]);
+    assert!(cut.contains("to do: replace the file"), "{cut}");
+}
+
+#[test]
+fn the_page_of_help_names_every_format() {
+    let output = run(&["--help"]);
+    let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    for title in ringfeed::formats::Formats::new().titles() {
+        assert!(help.contains(title), "{title}: {help}");
+    }
+}

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::format::{Checked, batch_size};
 use crate::read::{Check, Checks, Formats, SourceConfig, Streamed};
@@ -53,7 +53,15 @@ pub fn verify_with<G: Proceed>(
     workers: usize,
     on_progress: impl Fn(VerifyProgress) -> G + Sync,
 ) -> Result<VerifyReport> {
-    let sources = formats.whole(path)?.each(&Files::local())?;
+    let whole = formats.whole(path)?;
+    let sources = whole.each(&Files::local())?;
+    if sources.len() > 1 {
+        // Files of which each is right need not be one data set.
+        match whole.open_values(&Files::local(), &MemoryBudget::unlimited()) {
+            Err(error) if error.kind() == ErrorKind::Schema => return Err(error),
+            _ => {}
+        }
+    }
     let mut all = VerifyReport::default();
     for source in &sources {
         let Checks { parts, refused } = source.checks(&Files::local(), &MemoryBudget::unlimited())?;

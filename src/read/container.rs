@@ -3,6 +3,8 @@
 //! A container turns bytes into [`Value`]s and knows nothing of tensors; a codec turns values into tensors and knows nothing
 //! of containers. [`FieldReader`](super::FieldReader) brings them together.
 
+use std::collections::HashSet;
+
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::storage::Needs;
@@ -166,14 +168,20 @@ impl FieldInfo {
 /// Those of [`Container::find`].
 pub(super) fn find_all(container: &mut dyn Container) -> Result<Vec<Option<usize>>> {
     let infos = container.fields();
-    let is_doubled = |name: &str| infos.iter().filter(|other| other.name == name).count() > 1;
+    let doubled = doubled_names(infos);
     let column = |(position, info): (usize, &FieldInfo)| match info.kind {
         FieldKind::Other => None,
-        _ if is_doubled(&info.name) => Some(ColumnRef::Position(position)),
+        _ if doubled.contains(&info.name) => Some(ColumnRef::Position(position)),
         _ => Some(ColumnRef::Name(info.name.clone())),
     };
     let columns: Vec<Option<ColumnRef>> = infos.iter().enumerate().map(column).collect();
     columns.iter().map(|column| column.as_ref().map(|column| container.find(column)).transpose()).collect()
+}
+
+/// The names that several of these fields have.
+pub(super) fn doubled_names(infos: &[FieldInfo]) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    infos.iter().filter(|info| !seen.insert(&info.name)).map(|info| info.name.clone()).collect()
 }
 
 /// The position of a field in `fields`.

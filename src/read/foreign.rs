@@ -18,8 +18,13 @@ const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis
                      these, or as NPY";
 const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
 
+const UTF_8: &str = "convert it (`iconv -f utf-32 -t utf-8`)";
+
+/// The byte-order marks of text that no decoder here knows. That of UTF-16 is the first half of the first.
+pub(super) const UTF_32: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
+
 /// Beginning, whether text may begin so too, what it is, and what to do.
-const BEGINNINGS: [(&[u8], bool, &str, &str); 18] = [
+const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
     (b"PAR1", true, "a Parquet file", TABLE),
     (b"ARROW1", true, "an Arrow file", TABLE),
     (b"FEA1", true, "a Feather file", TABLE),
@@ -38,6 +43,8 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 18] = [
     (b"\x80\x04", false, "a Python pickle", TENSORS),
     (b"\x80\x05", false, "a Python pickle", TENSORS),
     (b"%PDF-", false, "a PDF document", TEXT),
+    (UTF_32[0], false, "text in UTF-32", UTF_8),
+    (UTF_32[1], false, "text in UTF-32", UTF_8),
 ];
 
 /// Endings of names, separated by blanks, what they say that a file is, and what to do.

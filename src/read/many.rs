@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::order::RUN;
 use crate::random::{RandomKey, hash_bytes};
@@ -107,15 +108,23 @@ fn add_fields(infos: &mut Vec<FieldInfo>, own: &[FieldInfo]) {
         };
         info.kind = match (info.kind, field.kind) {
             (one, other) if one == other => one,
-            (FieldKind::Numbers(one), FieldKind::Numbers(other)) => {
-                FieldKind::Numbers(if one.is_float() { one } else { other })
-            }
+            (FieldKind::Numbers(one), FieldKind::Numbers(other)) => FieldKind::Numbers(wide_enough(one, other)),
             _ => FieldKind::Other,
         };
         if info.shape.len() != field.shape.len() {
             (info.kind, info.shape) = (FieldKind::Other, Vec::new());
         }
         info.shape.iter_mut().zip(&field.shape).filter(|(own, other)| own != other).for_each(|(own, _)| *own = 0);
+    }
+}
+
+/// A type for the numbers of both.
+fn wide_enough(one: DType, other: DType) -> DType {
+    match (one.is_float(), other.is_float()) {
+        (false, false) => DType::I64,
+        (true, false) => one,
+        (false, true) => other,
+        (true, true) => DType::F64,
     }
 }
 
@@ -127,7 +136,7 @@ fn other_fields(first: &[FieldInfo], own: &[FieldInfo], path: &Path) -> Error {
         None => format!("there are {} fields, but {}", own.len(), first.len()),
     };
     let message = format!("{what} in {}; files that are read as one have the same fields", path.display());
-    Error::new(ErrorKind::Format, message)
+    Error::new(ErrorKind::Schema, message)
 }
 
 impl Container for Many {

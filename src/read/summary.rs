@@ -1,5 +1,7 @@
 use serde::{Serialize, Serializer};
 
+use crate::dtype::Numbers;
+
 /// What `inspect` says of one field: figures in f64 over every value, array elements included. Integers are summed exactly,
 /// and the sum is rounded once. In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and what is no number
 /// `"nan"`.
@@ -49,29 +51,37 @@ impl FieldSummary {
     }
 }
 
-fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-    figure.map(Figure).serialize(serializer)
+/// A number as a file holds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Figure {
+    /// Of an integer of 64 bits, which f64 might round.
+    Whole(i128),
+    /// Of any other type.
+    Real(f64),
 }
 
-/// Elements as JSON has them: see [`FieldSummary`].
-pub(crate) fn as_figures<S: Serializer>(figures: &Option<Vec<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
-    match figures {
-        Some(figures) => serializer.collect_seq(figures.iter().copied().map(Figure)),
-        None => serializer.serialize_none(),
+impl From<f64> for Figure {
+    fn from(number: f64) -> Self {
+        Self::Real(number)
     }
 }
 
-struct Figure(f64);
-
+/// In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and what is no number `"nan"`.
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            f64::INFINITY => serializer.serialize_str("inf"),
-            f64::NEG_INFINITY => serializer.serialize_str("-inf"),
-            number if number.is_nan() => serializer.serialize_str("nan"),
-            number => serializer.serialize_f64(number),
+        match *self {
+            Self::Whole(number) => serializer.serialize_i128(number),
+            Self::Real(f64::INFINITY) => serializer.serialize_str("inf"),
+            Self::Real(f64::NEG_INFINITY) => serializer.serialize_str("-inf"),
+            Self::Real(number) if number.is_nan() => serializer.serialize_str("nan"),
+            Self::Real(number) => serializer.serialize_f64(number),
         }
     }
+}
+
+fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    figure.map(Figure::Real).serialize(serializer)
 }
 
 /// Running figures over numbers; the sum is compensated (Neumaier), so that its error does not grow with the count.
@@ -104,6 +114,14 @@ impl Tally {
     pub(crate) fn add_integer(&mut self, value: i128) {
         self.whole += value;
         self.note(value as f64, 1);
+    }
+
+    /// Adds elements of any type; those that are no number are passed over.
+    pub(crate) fn add_numbers(&mut self, numbers: Numbers<'_>) {
+        if let Numbers::I64(numbers) = numbers {
+            return numbers.iter().for_each(|number| self.add_integer((*number).into()));
+        }
+        (0..numbers.len()).map(|at| numbers.at(at)).filter(|number| !number.is_nan()).for_each(|x| self.add(x));
     }
 
     fn add_to_sum(&mut self, added: f64) {

@@ -14,6 +14,9 @@ pub(crate) struct Inflater {
     member: Option<GzDecoder<BufReader<Bytes>>>,
 }
 
+/// What every member begins with.
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 impl Inflater {
     /// What the compressed `bytes` hold.
     pub(crate) fn new(bytes: Bytes) -> Self {
@@ -26,6 +29,10 @@ impl Inflater {
             let buffered = rest.fill_buf()?;
             if buffered.is_empty() {
                 return Ok(None);
+            }
+            if buffered[0] != 0 && !MAGIC.starts_with(&buffered[..buffered.len().min(MAGIC.len())]) {
+                let message = "what follows the last compressed member is neither another one nor padding";
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
             }
             let padding = buffered.iter().take_while(|byte| **byte == 0).count();
             if padding == 0 {
@@ -99,8 +106,11 @@ pub(super) mod tests {
         let members = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
         assert_eq!(read(members.clone()).unwrap(), b"one two");
         assert_eq!(read([&members[..], &[0; 1000]].concat()).unwrap(), b"one two");
-        assert!(read([&members[..], b"rubbish behind it"].concat()).is_err());
-        assert!(read([&members[..], &[0; 10], b"rubbish"].concat()).is_err());
+        for rest in [&b"rubbish behind it"[..], b"\x1fx", &[&[0; 10], &b"rubbish"[..]].concat()] {
+            let error = read([&members[..], rest].concat()).unwrap_err();
+            assert!(error.to_string().contains("neither another one nor padding"), "{error}");
+        }
+        assert!(read([&members[..], b"\x1f"].concat()).is_err());
     }
 
     #[test]

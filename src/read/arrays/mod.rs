@@ -163,6 +163,12 @@ impl ArraySet {
                 }
             }
         }
+        if !wanted.contains(&true)
+            && let Some((name, error)) =
+                listed.iter().find_map(|array| Some((&array.name, array.header.as_ref().err()?)))
+        {
+            return Err(Error::new(error.kind(), format!("{name:?} {}", error.message())));
+        }
         let records = |place: usize| listed[named[place].1].header.as_ref().map_or(0, |header| header.records);
         let mut counts: Vec<u64> = (0..infos.len()).filter(|place| wanted[*place]).map(records).collect();
         counts.dedup();

@@ -481,7 +481,7 @@ fn other_columns(
         None => format!("there are {} columns, but {}", own.len(), first.len()),
     };
     Error::new(
-        ErrorKind::Format,
+        ErrorKind::Schema,
         format!("{what} in {}; files that are read as one have the same columns", path.display()),
     )
 }

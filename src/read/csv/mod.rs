@@ -250,7 +250,7 @@ fn other_columns(first: &[String], own: &[String], path: &Path) -> Error {
         None => format!("there are {} columns, but {}", own.len(), first.len()),
     };
     let message = format!("{what} in {}; files that are read as one have the same columns", path.display());
-    Error::new(ErrorKind::Format, message)
+    Error::new(ErrorKind::Schema, message)
 }
 
 impl RecordReader for CsvReader {

@@ -8,6 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Bytes, Files, Input, Needs, Packing, Spool, inflate_error};
 
+use crate::read::foreign::UTF_32;
+
 use super::encoding::encoding_named;
 use super::options::CsvOptions;
 
@@ -38,7 +40,11 @@ impl Text {
         let packing = files.packing(path)?;
         let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None };
         let mut start = Vec::new();
-        text.unpacked()?.take(3).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
+        text.unpacked()?.take(4).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
+        if UTF_32.iter().any(|mark| start.starts_with(mark)) {
+            let message = "text in UTF-32; convert it (`iconv -f utf-32 -t utf-8`)";
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
         let marked = Encoding::for_bom(&start).map(|(encoding, _)| encoding);
         if let (None, Some(marked)) = (given, marked.filter(|marked| *marked != UTF_8)) {
             let name = marked.name().to_lowercase();

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::read::summary::{FieldSummary, Tally, as_figures};
+use crate::read::summary::{FieldSummary, Figure, Tally};
 use crate::schema::Extents;
 
 use super::{FixedRecords, StoredType};
@@ -19,11 +19,9 @@ pub struct ArraySummary {
     /// and counts as a label, any other `features`. NaN counts as missing.
     pub field: FieldSummary,
     /// The elements of the first record, row-major; `None` without records, or with more than 2^20 elements each.
-    #[serde(serialize_with = "as_figures")]
-    pub first: Option<Vec<f64>>,
+    pub first: Option<Vec<Figure>>,
     /// The same of the last record.
-    #[serde(serialize_with = "as_figures")]
-    pub last: Option<Vec<f64>>,
+    pub last: Option<Vec<Figure>>,
 }
 
 /// How much of a file is looked at at a time: a whole number of elements of any type.
@@ -90,14 +88,20 @@ impl FixedRecords {
     }
 
     /// The elements of a record.
-    fn record(&self, sample: u64, elements: usize) -> Result<Option<Vec<f64>>> {
+    fn record(&self, sample: u64, elements: usize) -> Result<Option<Vec<Figure>>> {
         if sample >= self.count || elements > MAX_SHOWN {
             return Ok(None);
         }
         let mut bytes = vec![0; self.record_bytes];
         self.input.read_at(self.offset(sample), &mut bytes)?;
         let mut values = Vec::with_capacity(elements);
-        self.stored.visit(&bytes, |value| values.push(value));
+        match self.stored.kind {
+            StoredType::I64 => self.stored.each::<i64, 8>(&bytes, |value| values.push(Figure::Whole(value.into()))),
+            StoredType::U64 => {
+                self.stored.each::<i64, 8>(&bytes, |value| values.push(Figure::Whole((value as u64).into())));
+            }
+            _ => self.stored.visit(&bytes, |value| values.push(value.into())),
+        }
         Ok(Some(values))
     }
 }

@@ -1,14 +1,16 @@
 //! What `inspect` says of a file or folder.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{Container, FieldKind, Value, find_all};
-use crate::read::summary::{FieldSummary, Tally, as_figures};
-use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
+use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all};
+use crate::read::summary::{FieldSummary, Figure, Tally};
+use crate::read::{ArraySummary, ClassCount, ColumnRef, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
 
 use super::{Open, Opened};
 
@@ -43,8 +45,8 @@ pub enum Entry {
     #[serde(serialize_with = "as_map")]
     Columns(Vec<(String, String)>),
     /// Arrays of numbers; `None` if they are too long.
-    #[serde(serialize_with = "as_number_map")]
-    Numbers(Vec<(String, Option<Vec<f64>>)>),
+    #[serde(serialize_with = "as_map")]
+    Numbers(Vec<(String, Option<Vec<Figure>>)>),
     /// A file of an image or a sound, and its class.
     Image {
         /// The file.
@@ -188,23 +190,14 @@ fn names_alone<S: Serializer>(ignored: &NamedCount, serializer: S) -> std::resul
     ignored.first.serialize(serializer)
 }
 
-fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
-}
-
-fn as_number_map<S: Serializer>(
-    entries: &[(String, Option<Vec<f64>>)],
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    struct Numbers<'a>(&'a Option<Vec<f64>>);
-
-    impl Serialize for Numbers<'_> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-            as_figures(self.0, serializer)
-        }
-    }
-
-    serializer.collect_map(entries.iter().map(|(name, values)| (name, Numbers(values))))
+/// By name. A name that several have counts them: `x`, `x (2)`.
+fn as_map<S: Serializer>(entries: &[(String, impl Serialize)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let name = |nth: usize| {
+        let name = &entries[nth].0;
+        let nth = entries[..nth].iter().filter(|(other, _)| other == name).count() + 1;
+        if nth == 1 { Cow::Borrowed(name) } else { Cow::Owned(format!("{name} ({nth})")) }
+    };
+    serializer.collect_map(entries.iter().enumerate().map(|(nth, (_, value))| (name(nth), value)))
 }
 
 /// Most records of a container whose first and last values are shown in full.
@@ -236,7 +229,8 @@ impl Inspection {
 
     pub(crate) fn of_array(format: &'static str, summary: ArraySummary) -> Self {
         let name = summary.field.name.clone();
-        let entry = |values: Option<Vec<f64>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
+        let entry =
+            |values: Option<Vec<Figure>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
         Self {
             first: entry(summary.first),
             last: entry(summary.last),
@@ -264,6 +258,8 @@ impl Inspection {
 
     fn of_container(format: &'static str, mut container: Box<dyn Container>, at: &Open<'_>) -> Result<Self> {
         let numbers = find_all(&mut *container)?;
+        let counted = find_others(&mut *container, &numbers);
+        let places = Places::new(&numbers, &counted);
         let container = &*container;
         let records = container.len();
         let mut sums = vec![Sums::default(); numbers.len()];
@@ -275,8 +271,12 @@ impl Inspection {
                 for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
                     container.fetch(&[record], 0, scratch)?;
                     container.read(record, 0, scratch, &mut |number, value| {
-                        let own = found.iter_mut().zip(&numbers).filter(|(_, own)| **own == Some(number));
-                        own.map(|(sums, _)| sums).try_for_each(|sums| sums.add(value))
+                        match places.of(number) {
+                            Some((place, true)) => found[place].add(value)?,
+                            Some((place, false)) => found[place].count(value),
+                            None => {}
+                        }
+                        Ok(())
                     })?;
                 }
                 Ok(found)
@@ -286,9 +286,12 @@ impl Inspection {
                 Ok(())
             },
         )?;
-        let fields = container.fields().iter().zip(&sums).zip(&numbers).map(|((info, sums), number)| {
+        let all = container.fields().iter().zip(&sums).zip(numbers.iter().zip(&counted));
+        let fields = all.map(|((info, sums), (number, counted))| {
             if number.is_none() {
-                return FieldSummary::unread(&info.name, info.type_name(), records);
+                let given = if counted.is_some() { sums.given } else { records };
+                let unread = FieldSummary::unread(&info.name, info.type_name(), given);
+                return FieldSummary { missing: records - given, ..unread };
             }
             let whole = matches!(info.kind, FieldKind::Numbers(dtype) if dtype != DType::U8 || sums.tally.count > 0);
             let figures = Some(sums.tally).filter(|tally| whole && tally.count > 0);
@@ -310,7 +313,7 @@ impl Inspection {
             let mut scratch = Scratch::default();
             container.fetch(&[record], 0, &mut scratch)?;
             container.read(record, 0, &mut scratch, &mut |number, value| {
-                if let Some(at) = numbers.iter().position(|own| *own == Some(number)) {
+                if let Some((at, true)) = places.of(number) {
                     let mut text = shown(value);
                     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
                         text.truncate(end);
@@ -331,6 +334,35 @@ impl Inspection {
     }
 }
 
+/// The numbers of those fields that no codec reads whole and that can be counted all the same, such as columns of nulls.
+fn find_others(container: &mut dyn Container, known: &[Option<usize>]) -> Vec<Option<usize>> {
+    let doubled = doubled_names(container.fields());
+    let column = |info: &FieldInfo| (!doubled.contains(&info.name)).then(|| ColumnRef::Name(info.name.clone()));
+    let columns: Vec<_> = container.fields().iter().map(column).collect();
+    let find = |(column, known): (Option<ColumnRef>, &Option<usize>)| match (column, known) {
+        (Some(column), None) => container.find(&column).ok(),
+        _ => None,
+    };
+    columns.into_iter().zip(known).map(find).collect()
+}
+
+/// Which field a value belongs to, by the number that the container gives it, and whether it is read or counted alone.
+struct Places(HashMap<usize, (usize, bool)>);
+
+impl Places {
+    fn new(read: &[Option<usize>], counted: &[Option<usize>]) -> Self {
+        let numbered = |found: &[Option<usize>], is_read| {
+            let numbers = found.iter().enumerate().filter_map(|(place, number)| Some((place, (*number)?)));
+            numbers.map(|(place, number)| (number, (place, is_read))).collect::<Vec<_>>()
+        };
+        Self(numbered(counted, false).into_iter().chain(numbered(read, true)).collect())
+    }
+
+    fn of(&self, number: usize) -> Option<(usize, bool)> {
+        self.0.get(&number).copied()
+    }
+}
+
 fn shown(value: Value<'_>) -> String {
     match value {
         Value::Missing => String::new(),
@@ -341,10 +373,12 @@ fn shown(value: Value<'_>) -> String {
 
 impl Sums {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if !matches!(value, Value::Missing) {
-            self.given += 1;
-        }
+        self.count(value);
         self.tally(value)
+    }
+
+    fn count(&mut self, value: Value<'_>) {
+        self.given += u64::from(!matches!(value, Value::Missing));
     }
 
     fn tally(&mut self, value: Value<'_>) -> Result<()> {
@@ -358,12 +392,7 @@ impl Sums {
                 (_, Ok(number)) => self.tally.add(number),
                 _ => {}
             },
-            Value::Numbers(numbers) => {
-                (0..numbers.len())
-                    .map(|index| numbers.at(index))
-                    .filter(|x| !x.is_nan())
-                    .for_each(|x| self.tally.add(x));
-            }
+            Value::Numbers(numbers) => self.tally.add_numbers(numbers),
             Value::List(list) => list.each(&mut |value| self.tally(value))?,
             _ => {}
         }

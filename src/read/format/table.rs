@@ -62,6 +62,11 @@ impl Formats {
         self.0.iter().map(|format| format.name()).collect()
     }
 
+    /// What their files are called, in the plural, for messages: of those that can be recognised.
+    pub fn titles(&self) -> impl Iterator<Item = &'static str> {
+        self.all().iter().filter_map(|format| format.title())
+    }
+
     pub(super) fn named(&self, name: &str) -> Option<AnyFormat> {
         self.0.iter().find(|format| format.name() == name).cloned()
     }

@@ -293,7 +293,8 @@ impl Step {
             return Ok(Self::Name(text.to_owned()));
         }
         Pattern::new(text).map(Self::Wildcard).map_err(|error| {
-            Error::new(ErrorKind::Config, format!("{text:?} is no pattern: {}", error.msg)).with_source(error)
+            Error::new(ErrorKind::Config, format!("{text:?} is not there, and is no pattern: {}", error.msg))
+                .with_source(error)
         })
     }
 }
@@ -436,7 +437,7 @@ mod tests {
         assert_eq!(error("b.csv").kind(), ErrorKind::NotFound);
         assert!(error("b.csv").to_string().contains("a.csv"));
         assert!(error("nowhere/*.csv").to_string().contains("nowhere"));
-        assert!(error("a[.csv").message().contains("is no pattern"));
+        assert!(error("a[.csv").message().contains("is not there, and is no pattern"));
         assert!(error("*/../a.csv").message().contains("`..`"));
         assert!(error("z").message().contains("several kinds") && error("z").path().is_some());
         assert!(error("e").message().contains("**/*"));
