@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Class, Field, Image, Numbers, Text, Tokens};
-use ringfeed::formats::{Formats, Raw};
+use ringfeed::formats::{Csv, Formats, Libsvm, Raw};
 use ringfeed::pack::{Manifest, Pack, PackInto};
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::{DataSetIterator, ErrorKind, Loader, Result};
 use serde_json::json;
 
@@ -253,6 +253,72 @@ fn a_journal_cut_anywhere_leads_to_the_same_shards() {
     }
     let error = Pack::new(source(&path), PackInto::Tar).run(&begun).unwrap_err();
     assert!(error.message().contains("something else was packed here and not finished"), "{error}");
+}
+
+/// Packs `before`, to its end or not, and then `after` into the same folder.
+fn packed_after(before: &Pack, after: &Pack, is_finished: bool) -> Result<Manifest> {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    match is_finished {
+        true => before.run(&out).map(drop).unwrap(),
+        false => assert_eq!(stopped(before, &out, 0).unwrap_err().kind(), ErrorKind::Interrupted),
+    }
+    after.run(&out)
+}
+
+#[test]
+fn what_was_packed_with_other_options_is_something_else() {
+    common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.csv"), "x,y\n1,-\n2,b\n").unwrap();
+    fs::write(at("a.libsvm"), "1 1:2 3:4\n0 2:1\n").unwrap();
+    let csv = |change: &dyn Fn(&mut ringfeed::csv::CsvOptions)| {
+        let mut source = source(at("a.csv"));
+        change(source.options_mut::<Csv>().unwrap());
+        Pack::new(source, PackInto::Tar)
+    };
+    let libsvm = |zero_based: bool| {
+        let mut source = SourceConfig::new(Libsvm, at("a.libsvm"), Default::default());
+        let options = source.options_mut::<Libsvm>().unwrap();
+        (options.zero_based, options.features) = (zero_based, Some(4));
+        Pack::new(source, PackInto::Tar)
+    };
+    let plain = || csv(&|_| {});
+    let others = [
+        (plain(), csv(&|options| options.missing_tokens.push("-".to_owned()))),
+        (plain(), csv(&|options| options.quote = '\'')),
+        (plain(), plain().shard_bytes(1 << 20)),
+        (plain(), plain().skip_bad()),
+        (libsvm(false), libsvm(true)),
+    ];
+    for (before, after) in &others {
+        for is_finished in [true, false] {
+            let error = packed_after(before, after, is_finished).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.message().contains("other options"), "{error}");
+        }
+    }
+    // How its bytes are reached makes no difference.
+    let reached = csv(&|options| {
+        (options.threads, options.saved_index) = (Some(1), SavedIndex::Beside);
+    });
+    for is_finished in [true, false] {
+        let manifest = packed_after(&plain(), &reached.clone().threads(1), is_finished).unwrap();
+        assert_eq!((manifest.records, manifest.shard_bytes, manifest.skip_bad), (2, 256 << 20, false));
+    }
+    // What another version wrote does not say by which options.
+    let out = at("old");
+    plain().run(&out).unwrap();
+    let text = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    manifest["version"] = 1.into();
+    for name in ["shard_bytes", "skip_bad"] {
+        manifest.as_object_mut().unwrap().remove(name).unwrap();
+    }
+    fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
+    let error = plain().run(&out).unwrap_err();
+    assert!(error.kind() == ErrorKind::Config && error.message().contains("another version"), "{error}");
 }
 
 #[test]

@@ -73,8 +73,8 @@ impl Journal {
                 }
             }
             Some(_) => {
-                let message =
-                    "something else was packed here and not finished; pack into another folder, or remove this one";
+                let message = "something else was packed here and not finished, or the same with other options; pack into \
+                               another folder, or remove this one";
                 return Err(Error::new(ErrorKind::Config, message).at_path(folder));
             }
         }

@@ -26,6 +26,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -98,6 +99,12 @@ pub struct Manifest {
     pub skipped: u64,
     /// Bytes of all shards.
     pub bytes: u64,
+    /// Most bytes of a shard, as it was asked for.
+    #[serde(default)]
+    pub shard_bytes: u64,
+    /// Whether bad records were to be left out.
+    #[serde(default)]
+    pub skip_bad: bool,
     /// The fields of a record, as they are called in the shards.
     pub fields: Vec<PackedField>,
     /// The names of the classes, in the order of their indices, where the source knows them.
@@ -117,6 +124,9 @@ pub struct PackedSource {
     pub path: String,
     /// What tells it from another one, or a changed one.
     pub fingerprint: Fingerprint,
+    /// Its options, those that are not the defaults.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    options: Map<String, Json>,
 }
 
 /// A field of a packed record.
@@ -133,8 +143,8 @@ pub struct PackedField {
 
 const MANIFEST: &str = "manifest.json";
 
-/// Of manifests, journals, and what shards hold.
-const VERSION: u32 = 1;
+/// Of manifests, journals, and what shards hold. The first had neither the source's options nor those of the pack.
+const VERSION: u32 = 2;
 
 /// Bytes of records that a thread reads before it takes the next ones, as far as the first record tells.
 const BYTES_AT_ONCE: u64 = 1 << 20;
@@ -185,7 +195,7 @@ impl Pack {
     /// # Errors
     ///
     /// Those of reading, of a value that has no form in what is packed into, and of writing; [`ErrorKind::Config`] for a folder
-    /// in which something else was packed.
+    /// in which something else was packed: another source, or this one with other options.
     pub fn run(&self, out: impl AsRef<Path>) -> Result<Manifest> {
         self.run_with(out, |_| ControlFlow::Continue(()))
     }
@@ -220,10 +230,13 @@ impl Pack {
                 format: self.source.format().to_owned(),
                 path: self.source.path().to_string_lossy().into_owned(),
                 fingerprint: container.fingerprint(),
+                options: self.source.told_options()?,
             },
             records: 0,
             skipped: 0,
             bytes: 0,
+            shard_bytes: self.shard_bytes,
+            skip_bad: self.skip_bad,
             fields: columns.iter().map(PackedField::of).collect(),
             classes: classes.map(|(_, classes)| classes).unwrap_or_default(),
             shards: Vec::new(),
@@ -235,11 +248,15 @@ impl Pack {
             if same == done && done.shards.iter().all(|shard| out.join(&shard.name).is_file()) {
                 return Ok(done);
             }
-            let message = "something else was packed here; pack into another folder, or remove this one";
+            let what = match done.version {
+                VERSION => "something else was packed here, or the same with other options",
+                _ => "another version of ringfeed packed here",
+            };
+            let message = format!("{what}; pack into another folder, or remove this one");
             return Err(Error::new(ErrorKind::Config, message).at_path(out));
         }
         let identity = Identity(
-            serde_json::to_string(&(VERSION, &manifest, self.shard_bytes, self.skip_bad))
+            serde_json::to_string(&manifest)
                 .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?,
         );
         let (mut journal, done) = Journal::open(out, &identity)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
@@ -91,6 +92,25 @@ impl SourceConfig {
             return None;
         }
         (&mut *self.options as &mut dyn std::any::Any).downcast_mut()
+    }
+
+    /// Its options, without those that are the defaults or say only how its bytes are reached: beside the bytes, they tell what its
+    /// records are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for options that have no form in JSON.
+    pub(crate) fn told_options(&self) -> Result<Map<String, Json>> {
+        let json = |options: &dyn AnyOptions| {
+            serde_json::to_value(options).map_err(|error| {
+                Error::new(ErrorKind::Config, format!("options: {error}")).with_source(error).at_path(self.path())
+            })
+        };
+        Ok(match different(json(&*self.format.default_options())?, json(&*self.options)?) {
+            Some(Json::Object(options)) => options,
+            Some(other) => Map::from_iter([("options".to_owned(), other)]),
+            None => Map::new(),
+        })
     }
 
     /// Its path, and those among its options and fields.
@@ -253,6 +273,25 @@ impl SourceConfig {
             None => self.format.inspect(&*self.options, &at),
             Some(found) => Inspection::of_opened(self.format(), self.open_found(&found, &at)?, &at),
         }
+    }
+}
+
+/// Options that say how bytes are reached and what is kept of them, and nothing of what the records are.
+const REACHED_BY: &[&str] = &["access", "cache_bytes", "saved_index", "threads"];
+
+/// What of `options` differs from `usual`, without [`REACHED_BY`].
+fn different(usual: Json, options: Json) -> Option<Json> {
+    match (usual, options) {
+        (Json::Object(mut usual), Json::Object(options)) => {
+            let own = options.into_iter().filter(|(name, _)| !REACHED_BY.contains(&name.as_str()));
+            let own = own.filter_map(|(name, value)| {
+                let usual = usual.remove(&name).unwrap_or_default();
+                different(usual, value).map(|value| (name, value))
+            });
+            let own: Map<String, Json> = own.collect();
+            (!own.is_empty()).then_some(Json::Object(own))
+        }
+        (usual, options) => (usual != options).then_some(options),
     }
 }
 
