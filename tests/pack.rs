@@ -115,6 +115,46 @@ fn a_table_becomes_the_same_numbers_and_texts() {
 }
 
 #[test]
+fn no_number_of_a_table_becomes_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.csv");
+    fs::write(
+        &path,
+        "user,row,late,tiny,price\n18446744073709551615,1,1.5,1e-400,0.1\n18446744073709551614,9007199254740993,2,1,1e300\n\
+         1,-9223372036854775808,9007199254740993,0.0,-2.50\n",
+    )
+    .unwrap();
+    let kinds = [PackInto::Tar, PackInto::Parquet];
+    for into in kinds.into_iter().filter(|into| cfg!(feature = "parquet") || *into == PackInto::Tar) {
+        let out = folder.path().join(format!("{into:?}"));
+        let manifest = Pack::new(source(&path), into).run(&out).unwrap();
+        let kinds: Vec<&str> = manifest.fields.iter().map(|field| field.kind.as_str()).collect();
+        assert_eq!(kinds, ["text", "i64", "text", "text", "f64"]);
+        let fields = |before: &str| -> Vec<(&'static str, Field)> {
+            let at = |name: &str| format!("{before}{name}");
+            vec![
+                ("user", Text::new(20).from(at("user"))),
+                ("row", Numbers::i64().from(at("row"))),
+                ("late", Text::new(16).from(at("late"))),
+                ("price", Numbers::f64().from(at("price"))),
+            ]
+        };
+        let before = if into == PackInto::Tar { "json:/" } else { "" };
+        assert!(loaded(&path, &fields("")) == loaded(&out, &fields(before)), "{into:?}");
+    }
+    // Of what says its types by itself, such a number is bad.
+    let lines = folder.path().join("lines.jsonl");
+    fs::write(&lines, "{\"n\": 0.5}\n{\"n\": 123456789012345678901234567890}\n").unwrap();
+    for (nth, into) in
+        kinds.into_iter().enumerate().filter(|(_, into)| cfg!(feature = "parquet") || *into == PackInto::Tar)
+    {
+        let error = Pack::new(source(&lines), into).run(folder.path().join(nth.to_string())).unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)), "{error}");
+        assert!(error.message().contains("123456789012345678901234567890"), "{error}");
+    }
+}
+
+#[test]
 fn values_of_lines_of_json_are_members_of_samples() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lines.jsonl");

@@ -178,3 +178,44 @@ pub(super) fn float_of(text: &str) -> Option<f64> {
         .flatten()
         .filter(|number: &f64| number.is_finite())
 }
+
+/// Whether `number` is what is written in `text`, rounded behind the point at most: no digit before it is lost, and something small
+/// is not 0. Otherwise different numbers, such as those that identify somebody, would become one.
+pub(super) fn is_held(text: &str, number: f64) -> bool {
+    let text = text.trim();
+    if !number.is_finite() {
+        return !text.contains(|c: char| c.is_ascii_digit());
+    }
+    let has_exponent = text.contains(['e', 'E']);
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    if number == 0.0 || has_exponent {
+        return number != 0.0 || !mantissa.contains(|c: char| matches!(c, '1'..='9'));
+    }
+    let whole = mantissa.split('.').next().unwrap_or_default();
+    whole.trim_start_matches(['+', '-']).is_empty() || whole.parse().is_ok_and(is_exact)
+}
+
+/// Whether an integer is one of f64.
+pub(super) fn is_exact(integer: i128) -> bool {
+    integer.unsigned_abs() < 1 << 100 && integer as f64 as i128 == integer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_f64_holds_of_a_text_is_told_from_what_it_rounds_away() {
+        let held = |text: &str| float_of(text).is_some_and(|number| is_held(text, number));
+        for text in
+            ["0", "-0.0", "0e9", " 1.5", ".5", "-.5", "0.1", "3.141592653589793238", "9007199254740992", "1e300"]
+        {
+            assert!(held(text), "{text}");
+        }
+        for text in ["9007199254740993", "-9007199254740993.0", "18446744073709551615", "1e-400", "0.0000e-1x", "1e999"]
+        {
+            assert!(!held(text), "{text}");
+        }
+        assert!(!held(&format!("0.{}1", "0".repeat(400))) && !held(&"9".repeat(60)));
+    }
+}

@@ -36,7 +36,7 @@ use crate::read::parallel::{in_order, thread_count};
 use crate::read::{Container, Csv, FieldKind, Fingerprint, Scratch, SourceConfig, Value};
 use crate::storage::Files;
 
-use cells::{Cell, Column, columns, float_of, integer_of};
+use cells::{Cell, Column, columns, float_of, integer_of, is_held};
 use journal::{Identity, Journal};
 use output::Output;
 
@@ -395,7 +395,7 @@ fn read(
     Ok(cells)
 }
 
-/// Which columns of text hold integers or numbers alone.
+/// Which columns of text hold integers or numbers alone, none of which becomes another one. All others stay text.
 fn infer(container: &dyn Container, columns: &mut [Column], threads: usize) -> Result<()> {
     const AT_ONCE: u64 = 1024;
     let total = container.len();
@@ -415,8 +415,9 @@ fn infer(container: &dyn Container, columns: &mut [Column], threads: usize) -> R
                         let Value::Bytes(bytes) = value else { return Ok(()) };
                         let text = std::str::from_utf8(bytes).unwrap_or_default();
                         for (kind, _) in kinds.iter_mut().zip(seen).filter(|(_, column)| column.number == number) {
-                            kind.0 &= integer_of(text).is_some_and(|integer| i64::try_from(integer).is_ok());
-                            kind.1 &= float_of(text).is_some();
+                            let is_integer = integer_of(text).map(|integer| i64::try_from(integer).is_ok());
+                            kind.0 &= is_integer == Some(true);
+                            kind.1 &= is_integer != Some(false) && float_of(text).is_some_and(|x| is_held(text, x));
                             kind.2 = true;
                         }
                         Ok(())

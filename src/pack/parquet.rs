@@ -21,7 +21,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldKind;
 
-use super::cells::{Cell, Column, float_of, integer_of};
+use super::cells::{Cell, Column, float_of, integer_of, is_exact, is_held};
 use super::output::Output;
 
 /// Bytes of values in a row group, before they are encoded: what a reader holds of it at a time.
@@ -463,9 +463,9 @@ integers!(u8, i8, u16, i16, u32, i32, i64);
 impl Stored for f64 {
     fn of(number: Number<'_>) -> Option<Self> {
         match number {
-            Number::Integer(integer) => Some(integer as f64),
+            Number::Integer(integer) => is_exact(integer).then_some(integer as f64),
             Number::Float(number) => Some(number),
-            Number::Written(text) => text.trim().parse().ok(),
+            Number::Written(text) => text.trim().parse().ok().filter(|number| is_held(text, *number)),
         }
     }
 }

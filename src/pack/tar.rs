@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldKind;
 
-use super::cells::{Cell, Column, float_of, integer_of};
+use super::cells::{Cell, Column, float_of, integer_of, is_held};
 
 /// Bytes that everything in an archive is a multiple of.
 const BLOCK: usize = 512;
@@ -129,7 +129,10 @@ fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
         Cell::U64(number) => (*number).into(),
         Cell::F64(number) => float(*number)?,
         Cell::Text(text) => text.as_str().into(),
-        Cell::Decimal(text) => number(text).map_or_else(|| float(f64::NAN), Ok)?,
+        Cell::Decimal(text) => number(text).ok_or_else(|| {
+            let message = format!("{text} is a number of more digits than JSON is read with; name the other fields");
+            Error::new(ErrorKind::Data, message)
+        })?,
         Cell::Bytes(bytes) => {
             let text = std::str::from_utf8(bytes).map_err(|error| {
                 let at = error.valid_up_to();
@@ -146,12 +149,15 @@ fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
     })
 }
 
-/// A number that is written as text: an integer as it is, anything else as the nearest f64.
+/// A number that is written as text: an integer as it is, anything else as the nearest f64, unless that is another number.
 fn number(text: &str) -> Option<Json> {
     match integer_of(text).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
         Some((Ok(integer), _)) => Some(integer.into()),
         Some((_, Ok(integer))) => Some(integer.into()),
-        _ => float_of(text).and_then(serde_json::Number::from_f64).map(Json::Number),
+        _ => float_of(text)
+            .filter(|number| is_held(text, *number))
+            .and_then(serde_json::Number::from_f64)
+            .map(Json::Number),
     }
 }
 
