@@ -88,6 +88,44 @@ fn a_folder_of_images_becomes_tensors_as_its_parquet_files_do() {
     assert!(wanted == loaded(&out, &fields));
 }
 
+/// A safetensors file of tensors with these names, each of which has two rows of its number.
+fn tensors_called(path: &Path, names: &[&str]) -> SourceConfig {
+    let tensor = |nth: usize| json!({ "dtype": "U8", "shape": [2, 3], "data_offsets": [6 * nth, 6 * nth + 6] });
+    let header: serde_json::Map<_, _> =
+        names.iter().enumerate().map(|(nth, name)| ((*name).to_owned(), tensor(nth))).collect();
+    let header = serde_json::Value::from(header).to_string();
+    let values = (0..names.len()).flat_map(|nth| [nth as u8; 6]);
+    let bytes = (header.len() as u64).to_le_bytes().into_iter().chain(header.bytes()).chain(values);
+    fs::write(path, bytes.collect::<Vec<u8>>()).unwrap();
+    source(path)
+}
+
+#[test]
+fn fields_that_an_archive_would_call_the_same_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (nth, (one, other)) in [("x", "X"), ("a.b", "a_b"), ("a/b", "A:b")].into_iter().enumerate() {
+        let arrays = tensors_called(&at(&format!("{nth}.safetensors")), &[one, other]);
+        let out = at(&format!("out-{nth}"));
+        let error = Pack::new(arrays.clone(), PackInto::Tar).run(&out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("name one field of both"), "{error}");
+        assert!(!out.exists() || files(&out).is_empty());
+        // By itself each is packed.
+        let manifest = Pack::new(arrays, PackInto::Tar).fields([other]).run(&out).unwrap();
+        let name = format!("{}.npy", other.to_lowercase().replace(['.', '/', ':'], "_"));
+        assert_eq!(manifest.records, 2);
+        let found = loaded(&out, &[("x", ringfeed::field::Array::new().from(name))]);
+        assert_eq!(found["x"], [1; 6]);
+    }
+    // In a sample's JSON they are apart.
+    fs::write(at("t.csv"), "a,A\n1,2\n").unwrap();
+    let out = at("table");
+    Pack::new(source(at("t.csv")), PackInto::Tar).run(&out).unwrap();
+    let fields = [("a", Numbers::i64().from("json:/a")), ("b", Numbers::i64().from("json:/A"))];
+    assert_eq!(loaded(&out, &fields)["b"], 2i64.to_ne_bytes());
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn a_table_becomes_the_same_numbers_and_texts() {

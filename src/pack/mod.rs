@@ -470,7 +470,7 @@ impl Row {
 impl Encoder {
     fn new(pack: &Pack, columns: &[Column], class: Option<&str>) -> Result<Self> {
         match pack.into {
-            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, pack.source.format() == "tar", class))),
+            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, pack.source.format() == "tar", class)?)),
             #[cfg(feature = "parquet")]
             PackInto::Parquet => {
                 // What has no form in a table is said before anything is read.

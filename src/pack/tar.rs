@@ -1,5 +1,6 @@
 //! Records as samples of a tar archive, as WebDataset has them.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use serde_json::{Map, Value as Json};
@@ -27,14 +28,36 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) fn new(columns: &[Column], are_members: bool, class: Option<&str>) -> Self {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for fields that would be members of one name.
+    pub(super) fn new(columns: &[Column], are_members: bool, class: Option<&str>) -> Result<Self> {
+        let mut taken: HashMap<String, &str> = HashMap::new();
+        // Bytes become members by what they hold, arrays perhaps; all others stand in the sample's JSON by their own names.
+        let is_member = |column: &&Column| column.kind == FieldKind::Bytes || !column.shape.is_empty();
+        for column in columns.iter().filter(is_member) {
+            let extension = if are_members { column.name.to_lowercase() } else { extension_of(&column.packed_name()) };
+            if let Some(other) = taken.insert(extension, &column.name) {
+                let message = format!("would be the same member of a sample as {other:?}{SAME_NAME}");
+                return Err(Error::new(ErrorKind::Unsupported, message).at_column(&column.name));
+            }
+        }
         let class = class.and_then(|class| columns.iter().position(|column| column.name == class));
-        Self { columns: columns.to_vec(), are_members, class }
+        Ok(Self { columns: columns.to_vec(), are_members, class })
     }
 
     /// The members of a record.
     pub(super) fn encode(&self, record: u64, cells: Vec<Cell>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
+        let mut taken: Vec<String> = Vec::new();
+        let mut append = |out: &mut Vec<u8>, key: &str, extension: &str, bytes: &[u8]| {
+            if taken.iter().any(|other| other == extension) {
+                let message = format!("two members of the sample would be called {extension:?}{SAME_NAME}");
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            taken.push(extension.to_owned());
+            append(out, key, extension, bytes)
+        };
         let mut json = Map::new();
         let key = format!("{record:09}");
         let single = self.columns.iter().filter(|column| column.kind == FieldKind::Bytes).count() == 1;
@@ -75,6 +98,9 @@ impl Samples {
         Ok(out)
     }
 }
+
+/// What to do about members of one name.
+const SAME_NAME: &str = ": names are in lower case in an archive, and have _ for / \\ . and :; name one field of both, or pack into Parquet";
 
 /// A field's name as an extension, which is in lower case and has no separators.
 fn extension_of(name: &str) -> String {
