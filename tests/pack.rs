@@ -152,6 +152,57 @@ fn a_table_becomes_the_same_numbers_and_texts() {
     assert!(loaded(&path, &fields) == loaded(&out, &fields));
 }
 
+#[cfg(feature = "parquet")]
+#[test]
+fn lists_of_arrow_keep_their_shape_and_all_their_numbers() {
+    use std::sync::Arc;
+
+    use arrow_array::types::{Float32Type, Int64Type};
+    use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field as Column;
+
+    let folder = tempfile::tempdir().unwrap();
+    let boxes = (0..4u8).map(|nth| Some(vec![Some(f32::from(nth)); 4]));
+    let boxes = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(boxes, 4);
+    let list = |inner: ArrayRef, lens: [usize; 3]| -> ArrayRef {
+        let item = Arc::new(Column::new_list_field(inner.data_type().clone(), true));
+        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lens), inner, None))
+    };
+    let uneven = [Some(vec![Some(1), Some(2)]), Some(vec![Some(3)]), Some(vec![]), Some(vec![Some(4)])];
+    let uneven = ListArray::from_iter_primitive::<Int64Type, _, _>(uneven);
+    let columns = [("boxes", list(Arc::new(boxes), [1, 3, 0])), ("uneven", list(Arc::new(uneven), [2, 1, 1]))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = folder.path().join("boxes.parquet");
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let out = folder.path().join("out");
+    Pack::new(source(&path), PackInto::Tar).run(&out).unwrap();
+    let tar = fs::read(out.join("shard-000000.tar")).unwrap();
+    let place = |text: &str| memchr::memmem::find(&tar, text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+    assert!(place("'shape': (1, 4,)") < place("'shape': (3, 4,)"));
+    place("'shape': (0, 4,)");
+    assert!(place("{\"uneven\":[[1,2],[3]]}") < place("{\"uneven\":[[]]}"));
+    place("{\"uneven\":[[4]]}");
+}
+
+#[test]
+fn rows_of_libsvm_keep_their_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.libsvm");
+    fs::write(&path, "1 2:0.5\n0 1:3 4:4\n").unwrap();
+    let mut source = SourceConfig::new(Libsvm, &path, Default::default());
+    source.options_mut::<Libsvm>().unwrap().features = Some(4);
+    let out = folder.path().join("out");
+    Pack::new(source.clone(), PackInto::Tar).fields(["features"]).run(&out).unwrap();
+    let wanted = tensors(&mut *Loader::new(source).field("features", Numbers::f32().shape(&[2, 2])).build().unwrap());
+    assert_eq!(wanted["features"], [0.0f32, 0.5, 0.0, 0.0, 3.0, 0.0, 0.0, 4.0].map(f32::to_ne_bytes).concat());
+    let fields = [("features", Numbers::f32().shape(&[2, 2]).from("json:/features"))];
+    assert!(wanted == loaded(&out, &fields));
+}
+
 #[test]
 fn no_number_of_a_table_becomes_another_one() {
     let folder = tempfile::tempdir().unwrap();

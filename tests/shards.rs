@@ -10,9 +10,10 @@ use ringfeed::field::{Image, Numbers, Text, Tokens};
 use ringfeed::formats::{Format, Formats, LitData, Mds, Open, Opened, ShardedOptions};
 use ringfeed::inspect::verify;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::pack::{Pack, PackInto};
 use ringfeed::read::{Container, FieldKind, Scratch, Value};
 use ringfeed::storage::Files;
-use ringfeed::{Error, ErrorKind, Loader, Result};
+use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, Loader, Result};
 use serde_json::Value as Json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -56,12 +57,13 @@ fn is_same(value: &Value<'_>, wanted: &Json) -> bool {
         Value::Bytes(bytes) if wanted.get("pixels").is_some() => bytes.starts_with(b"\x89PNG"),
         Value::Bytes(bytes) => wanted["bytes"] == bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
         Value::Numbers(numbers) => {
-            let dtype =
-                wanted["dtype"].as_str().unwrap().replace("uint", "u").replace("int", "i").replace("float", "f");
-            let values = wanted["values"].as_array().unwrap();
-            numbers.dtype().as_str() == dtype
-                && numbers.len() == values.len()
-                && values.iter().enumerate().all(|(nth, value)| value.as_f64() == Some(numbers.at(nth)))
+            // A single number is one in any shape.
+            let rank = wanted["shape"].as_array().unwrap().len();
+            (rank < 2 || numbers.len() == 1) && is_array(*numbers, wanted)
+        }
+        Value::List(list) => {
+            let shape = list.shape().map(|shape| Json::from(shape.to_vec()));
+            shape.as_ref() == Some(&wanted["shape"]) && is_array(list.numbers().unwrap(), wanted)
         }
         Value::I64(number) => wanted.as_i64() == Some(*number),
         Value::U64(number) => wanted.as_u64() == Some(*number),
@@ -69,6 +71,14 @@ fn is_same(value: &Value<'_>, wanted: &Json) -> bool {
         Value::Bool(flag) => wanted.as_bool() == Some(*flag),
         _ => false,
     }
+}
+
+fn is_array(numbers: ringfeed::tensor::Numbers<'_>, wanted: &Json) -> bool {
+    let dtype = wanted["dtype"].as_str().unwrap().replace("uint", "u").replace("int", "i").replace("float", "f");
+    let values = wanted["values"].as_array().unwrap();
+    numbers.dtype().as_str() == dtype
+        && numbers.len() == values.len()
+        && values.iter().enumerate().all(|(nth, value)| value.as_f64() == Some(numbers.at(nth)))
 }
 
 /// What Python read of a field: a member, by its path, or the whole.
@@ -162,6 +172,54 @@ fn a_folder_of_shards_is_recognised_and_becomes_tensors() {
         assert_eq!(Formats::new().inspect(path).unwrap().records, 9);
         let report = verify(path, 2, |_| std::ops::ControlFlow::Continue(())).unwrap();
         assert!(report.is_ok() && report.samples == 9);
+    }
+}
+
+#[test]
+fn an_array_of_a_shard_keeps_its_shape() {
+    let open = |shape: &[usize]| {
+        let loader = Loader::open(fixture("mds/plain")).unwrap().field("fixed", Numbers::i64().shape(shape));
+        loader.batch_size(9).build().map(|mut batches| batches.next().unwrap().unwrap())
+    };
+    let wanted: Vec<i64> = (0..9).flat_map(|n| (0..6).map(move |at| at * n)).collect();
+    for shape in [&[2, 3][..], &[6], &[1, 2, 3]] {
+        let batch = open(shape).unwrap();
+        assert_eq!(batch.tensor("fixed").unwrap().as_slice::<i64>().unwrap(), wanted);
+    }
+    let error = open(&[3, 2]).err().unwrap();
+    assert!(error.kind() == ErrorKind::Config && error.message().contains("arrays of shape [2, 3]"), "{error}");
+    // Of what only the records say, by each record.
+    let shape = &[2, 1];
+    let loader = Loader::open(fixture("mds/plain")).unwrap().field("any", Numbers::f64().shape(shape));
+    let batch = loader.batch_size(1).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("any").unwrap().as_slice::<f64>().unwrap(), [0.0; 2]);
+    let taken = |shape: &[usize]| -> Vec<u64> {
+        let loader = Loader::open(fixture("mds/plain")).unwrap().field("any", Numbers::f64().shape(shape));
+        let batches = loader.batch_size(1).bad_records(BadRecords::Skip(BadLimits::default())).build().unwrap();
+        batches.flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect()
+    };
+    assert_eq!((taken(&[3, 2]), taken(&[2, 3])), (vec![2, 5, 8], vec![]));
+}
+
+#[test]
+fn arrays_of_shards_are_packed_with_their_shapes() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = || Formats::new().whole(fixture("mds/plain")).unwrap();
+    let pack = |into, name: &str| {
+        let pack = Pack::new(source(), into).fields(["fixed", "any", "flat"]);
+        pack.run(folder.path().join(name)).map(|_| std::fs::read(folder.path().join(name).join("shard-000000.tar")))
+    };
+    let tar = pack(PackInto::Tar, "tar").unwrap().unwrap();
+    let count = |shape: &str| memchr::memmem::find_iter(&tar, &format!("'shape': ({shape},)")).count();
+    assert_eq!([count("2, 3"), count("1, 2"), count("2, 2"), count("3, 2"), count("4")], [9, 3, 3, 3, 1]);
+    #[cfg(feature = "parquet")]
+    {
+        let error = pack(PackInto::Parquet, "parquet").err().unwrap();
+        assert_eq!(
+            (error.kind(), error.location().column.as_deref()),
+            (ErrorKind::Unsupported, Some("any")),
+            "{error}"
+        );
     }
 }
 

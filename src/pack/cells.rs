@@ -1,5 +1,7 @@
 //! The values of one record, owned, and what the fields of all records are.
 
+use half::{bf16, f16};
+
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Container, FieldInfo, FieldKind, List, Value};
@@ -16,8 +18,8 @@ pub(super) enum Cell {
     Decimal(String),
     Text(String),
     Bytes(Vec<u8>),
-    /// Numbers in the machine's byte order.
-    Numbers(DType, Vec<u8>),
+    /// Numbers in the machine's byte order, and their shape where it is of several dimensions.
+    Numbers(DType, Vec<u8>, Option<Box<[u64]>>),
     List(Vec<Cell>),
 }
 
@@ -40,8 +42,15 @@ impl Cell {
             Value::Decimal(text) => Self::Decimal(text.to_owned()),
             Value::Text(text) => Self::Text(text.to_owned()),
             Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
-            Value::Numbers(numbers) => Self::Numbers(numbers.dtype(), bytes_of(numbers).to_vec()),
-            Value::List(list) => Self::List(items(list, depth)?),
+            Value::Numbers(numbers) => Self::Numbers(numbers.dtype(), bytes_of(numbers).to_vec(), None),
+            Value::List(list) => match (list.shape(), list.numbers()) {
+                (Some(shape), Some(numbers)) => {
+                    Self::Numbers(numbers.dtype(), bytes_of(numbers).to_vec(), Some(shape.into()))
+                }
+                // The pieces of a row, which are no lists within a list.
+                (Some([_]), None) => Self::List(flattened(items(list, depth)?)),
+                _ => Self::List(items(list, depth)?),
+            },
         })
     }
 
@@ -57,7 +66,8 @@ impl Cell {
             Self::Decimal(text) => Value::Decimal(text).describe(),
             Self::Text(text) => Value::Text(text).describe(),
             Self::Bytes(bytes) => Value::Bytes(bytes).describe(),
-            Self::Numbers(dtype, bytes) => format!("a list of {} numbers", bytes.len() / dtype.bytes()),
+            Self::Numbers(dtype, bytes, None) => format!("a list of {} numbers", bytes.len() / dtype.bytes()),
+            Self::Numbers(_, _, Some(shape)) => format!("an array of shape {shape:?}"),
             Self::List(_) => "a list".to_owned(),
         }
     }
@@ -68,7 +78,7 @@ impl Cell {
             Self::Missing | Self::Bool(_) => 1,
             Self::I64(_) | Self::U64(_) | Self::F64(_) => 8,
             Self::Decimal(text) | Self::Text(text) => text.len() as u64,
-            Self::Bytes(bytes) | Self::Numbers(_, bytes) => bytes.len() as u64,
+            Self::Bytes(bytes) | Self::Numbers(_, bytes, _) => bytes.len() as u64,
             Self::List(items) => items.iter().map(Self::bytes).sum(),
         }
     }
@@ -84,6 +94,39 @@ fn items(list: &dyn List, depth: usize) -> Result<Vec<Cell>> {
         Ok(())
     })?;
     Ok(items)
+}
+
+fn flattened(items: Vec<Cell>) -> Vec<Cell> {
+    let mut flat = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Cell::Numbers(dtype, bytes, _) => each_number(dtype, &bytes, |number| flat.push(number)),
+            item => flat.push(item),
+        }
+    }
+    flat
+}
+
+/// Gives each of the numbers in `bytes`.
+pub(super) fn each_number(dtype: DType, bytes: &[u8], mut visit: impl FnMut(Cell)) {
+    macro_rules! each {
+        ($type:ty, $cell:expr) => {
+            bytes.as_chunks().0.iter().for_each(|bytes| visit($cell(<$type>::from_ne_bytes(*bytes))))
+        };
+    }
+    match dtype {
+        DType::U8 => each!(u8, |number| Cell::I64(i64::from(number))),
+        DType::I8 => each!(i8, |number| Cell::I64(i64::from(number))),
+        DType::U16 => each!(u16, |number| Cell::I64(i64::from(number))),
+        DType::I16 => each!(i16, |number| Cell::I64(i64::from(number))),
+        DType::U32 => each!(u32, |number| Cell::I64(i64::from(number))),
+        DType::I32 => each!(i32, |number| Cell::I64(i64::from(number))),
+        DType::I64 => each!(i64, Cell::I64),
+        DType::F16 => each!(f16, |number| Cell::F64(f64::from(number))),
+        DType::Bf16 => each!(bf16, |number| Cell::F64(f64::from(number))),
+        DType::F32 => each!(f32, |number| Cell::F64(f64::from(number))),
+        DType::F64 => each!(f64, Cell::F64),
+    }
 }
 
 fn bytes_of(numbers: Numbers<'_>) -> &[u8] {

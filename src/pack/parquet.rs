@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
-use half::{bf16, f16};
+use half::f16;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -21,7 +21,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldKind;
 
-use super::cells::{Cell, Column, float_of, integer_of, is_exact, is_held};
+use super::cells::{Cell, Column, each_number, float_of, integer_of, is_exact, is_held};
 use super::output::Output;
 
 /// Bytes of values in a row group, before they are encoded: what a reader holds of it at a time.
@@ -237,6 +237,23 @@ impl Leaf {
 
     fn push(&mut self, cell: &Cell) -> Result<()> {
         let is_there = !matches!(cell, Cell::Missing);
+        if let Cell::Numbers(_, _, Some(shape)) = cell {
+            let is_fixed = |fixed: &[usize]| fixed.iter().map(|dim| *dim as u64).eq(shape.iter().copied());
+            match &self.form {
+                Form::Fixed(fixed) if is_fixed(fixed) => {}
+                Form::Fixed(fixed) => {
+                    let message = format!("an array of shape {shape:?}; the field has {fixed:?} in each record");
+                    return Err(Error::new(ErrorKind::Data, message));
+                }
+                _ => {
+                    let message = format!(
+                        "an array of shape {shape:?}, which is not told of the field as a whole: a column would lose it; \
+                         pack into tar"
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, message));
+                }
+            }
+        }
         match &self.form {
             Form::One => self.values.push(cell)?,
             Form::Any if is_there => {
@@ -335,12 +352,15 @@ impl Values {
     fn push_all(&mut self, cell: &Cell) -> Result<()> {
         match cell {
             Cell::List(items) => items.iter().try_for_each(|item| self.push_all(item)),
-            Cell::Numbers(dtype, bytes) => each_number(*dtype, bytes, &mut |number| {
-                each_type!(self,
-                    numbers => { numbers.push(Some(converted(number).ok_or_else(|| unexpected("a number", cell))?)); Ok(()) },
-                    _texts => Err(unexpected("text", cell)),
-                    _bytes => Err(unexpected("bytes", cell)))
-            }),
+            Cell::Numbers(dtype, bytes, _) => {
+                let mut pushed = Ok(());
+                each_number(*dtype, bytes, |number| {
+                    if pushed.is_ok() {
+                        pushed = self.push(&number);
+                    }
+                });
+                pushed
+            }
             cell => self.push(cell),
         }
     }
@@ -351,7 +371,7 @@ impl Values {
             return Ok(());
         }
         // A single number may come as an array of one.
-        if let Cell::Numbers(dtype, bytes) = cell
+        if let Cell::Numbers(dtype, bytes, _) = cell
             && bytes.len() == dtype.bytes()
         {
             return self.push_all(cell);
@@ -409,28 +429,6 @@ impl Values {
 fn unexpected(wanted: &str, found: &Cell) -> Error {
     let message = format!("expected {wanted}, as the field holds it elsewhere, found {}", found.describe());
     Error::new(ErrorKind::Data, message)
-}
-
-/// Gives each of the numbers in `bytes`.
-fn each_number(dtype: DType, bytes: &[u8], visit: &mut dyn FnMut(Number<'_>) -> Result<()>) -> Result<()> {
-    macro_rules! each {
-        ($type:ty, $number:expr) => {
-            bytes.as_chunks().0.iter().try_for_each(|bytes| visit($number(<$type>::from_ne_bytes(*bytes))))
-        };
-    }
-    match dtype {
-        DType::U8 => each!(u8, |number| Number::Integer(i128::from(number))),
-        DType::I8 => each!(i8, |number| Number::Integer(i128::from(number))),
-        DType::U16 => each!(u16, |number| Number::Integer(i128::from(number))),
-        DType::I16 => each!(i16, |number| Number::Integer(i128::from(number))),
-        DType::U32 => each!(u32, |number| Number::Integer(i128::from(number))),
-        DType::I32 => each!(i32, |number| Number::Integer(i128::from(number))),
-        DType::I64 => each!(i64, |number| Number::Integer(i128::from(number))),
-        DType::F16 => each!(f16, |number| Number::Float(f64::from(number))),
-        DType::Bf16 => each!(bf16, |number| Number::Float(f64::from(number))),
-        DType::F32 => each!(f32, |number| Number::Float(f64::from(number))),
-        DType::F64 => each!(f64, Number::Float),
-    }
 }
 
 /// A type of numbers in a table.

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldKind;
 
-use super::cells::{Cell, Column, float_of, integer_of, is_held};
+use super::cells::{Cell, Column, each_number, float_of, integer_of, is_held};
 
 /// Bytes that everything in an archive is a multiple of.
 const BLOCK: usize = 512;
@@ -78,8 +78,9 @@ impl Samples {
                 }
                 // How image files are called below their folder says nothing that the sample does not hold.
                 Cell::Text(_) if self.class.is_some() && column.path == ["image", "path"] => {}
-                Cell::Numbers(dtype, bytes) => {
-                    let array = npy(dtype, &column.shape, &bytes)?;
+                Cell::Numbers(dtype, bytes, shape) => {
+                    let shape = shape_of(&column.shape, shape.as_deref(), bytes.len() / dtype.bytes());
+                    let array = npy(dtype, &shape.map_err(|error| error.at_column(&column.name))?, &bytes)?;
                     append(&mut out, &key, &format!("{}.npy", extension_of(&column.packed_name())), &array)?;
                 }
                 cell => {
@@ -171,7 +172,11 @@ fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
             }
         }
         Cell::List(items) => items.iter().map(|item| json_of(item, kind)).collect::<Result<Vec<_>>>()?.into(),
-        Cell::Numbers(..) => Json::Null,
+        Cell::Numbers(dtype, bytes, _) => {
+            let mut numbers = Vec::new();
+            each_number(*dtype, bytes, |number| numbers.push(json_of(&number, kind)));
+            numbers.into_iter().collect::<Result<Vec<_>>>()?.into()
+        }
     })
 }
 
@@ -187,8 +192,22 @@ fn number(text: &str) -> Option<Json> {
     }
 }
 
+/// The shape of `count` numbers: their `own`, or that of the field, in which one length may differ from record to record.
+fn shape_of(field: &[usize], own: Option<&[u64]>, count: usize) -> Result<Vec<u64>> {
+    if let Some(own) = own {
+        return Ok(own.to_vec());
+    }
+    let known = field.iter().filter(|dim| **dim > 0).product::<usize>();
+    let (unknown, rest) = (field.iter().filter(|dim| **dim == 0).count(), count.checked_rem(known));
+    if (unknown == 0 && count == known) || (unknown == 1 && rest == Some(0)) {
+        return Ok(field.iter().map(|dim| if *dim == 0 { (count / known) as u64 } else { *dim as u64 }).collect());
+    }
+    let message = format!("{count} numbers are no array of shape {field:?}, which the field has");
+    Err(Error::new(ErrorKind::Data, message))
+}
+
 /// An NPY file, version 1.
-fn npy(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Vec<u8>> {
+fn npy(dtype: DType, shape: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
     let (descr, widened);
     let mut bytes = bytes;
     (descr, widened) = match dtype {
@@ -213,12 +232,6 @@ fn npy(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Vec<u8>> {
     }
     let order = if cfg!(target_endian = "big") { ">" } else { "<" };
     let descr = if descr.starts_with('|') { descr.to_owned() } else { format!("{order}{descr}") };
-    let element = descr[2..].parse::<usize>().unwrap_or(1);
-    let count = bytes.len() / element;
-    let shape = match shape.iter().product::<usize>() {
-        product if product == count => shape.to_vec(),
-        _ => vec![count],
-    };
     let dims: String = shape.iter().map(|dim| format!("{dim}, ")).collect();
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}", dims.trim_end());
     let len = (10 + header.len() + 1).next_multiple_of(64);

@@ -234,9 +234,9 @@ pub enum Value<'a> {
     Text(&'a str),
     /// Bytes: a file, or what is written there and means text or a number by its codec.
     Bytes(&'a [u8]),
-    /// Numbers of one type, row-major.
+    /// Numbers of one type, in one row.
     Numbers(Numbers<'a>),
-    /// Several values.
+    /// Several values; also an array of more dimensions, as [`Shaped`](super::Shaped).
     List(&'a dyn List),
 }
 
@@ -248,6 +248,18 @@ pub trait List {
     ///
     /// [`ErrorKind::Data`] for what can't be read.
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()>;
+
+    /// The shape, where these are the numbers of an array, whatever lists [`each`](Self::each) gives them in: see
+    /// [`Shaped`](super::Shaped). An array of several dimensions becomes no tensor of several others: its numbers would be taken in
+    /// another order than they were meant in.
+    fn shape(&self) -> Option<&[u64]> {
+        None
+    }
+
+    /// All numbers of an array, row-major, where they lie together.
+    fn numbers(&self) -> Option<Numbers<'_>> {
+        None
+    }
 }
 
 impl Value<'_> {

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 
-use super::container::{List, Value};
+use super::container::Value;
+use super::shaped::Shaped;
 
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +54,7 @@ impl Elements {
     }
 }
 
-struct Large<'a>(&'a [u8]);
-
-impl List for Large<'_> {
-    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        self.0.as_chunks().0.iter().try_for_each(|bytes| visit(Value::U64(u64::from_le_bytes(*bytes))))
-    }
-}
-
-/// Gives the numbers in `bytes`, which are little-endian.
+/// Gives the numbers in `bytes`, which are little-endian, with their shape where they are of several dimensions.
 ///
 /// # Errors
 ///
@@ -79,16 +72,23 @@ pub(super) fn give(
         let message = format!("an array of shape {:?} in {} bytes", shape.unwrap_or_default(), bytes.len());
         return Err(Error::new(ErrorKind::Data, message));
     }
+    let row = [count];
+    // A single number is one in any shape, and a row has none of its own.
+    let shape = shape.filter(|shape| shape.len() > 1 && count != 1);
+    let mut give = |numbers: Numbers<'_>| match shape {
+        Some(shape) => visit(Value::List(&Shaped::new(numbers, shape)?)),
+        None => visit(Value::Numbers(numbers)),
+    };
     match elements {
-        Elements::U64 => visit(Value::List(&Large(bytes))),
-        Elements::Bool => visit(Value::Numbers(Numbers::U8(bytes))),
+        Elements::U64 => visit(Value::List(&Shaped::of_u64(bytes.as_chunks().0, shape.unwrap_or(&row)))),
+        Elements::Bool => give(Numbers::U8(bytes)),
         Elements::Of(dtype) if cfg!(target_endian = "little") => {
             // Records lie anywhere, and numbers are read where they are aligned.
             let mut own = aligned.borrow_mut();
             own.resize(bytes.len().div_ceil(8), 0);
             let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut own)[..bytes.len()];
             into.copy_from_slice(bytes);
-            visit(Value::Numbers(Numbers::of(dtype, into)))
+            give(Numbers::of(dtype, into))
         }
         Elements::Of(_) => Err(Error::new(ErrorKind::Unsupported, "arrays of this format on a big-endian machine")),
     }

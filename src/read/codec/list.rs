@@ -52,6 +52,15 @@ pub(super) fn make(
     };
     let mut codec =
         ListCodec { missing: numbers.missing, elements: None, longer: numbers.longer, extent: None, pad: numbers.pad };
+    if let (Some(asked), Some(info)) = (&numbers.shape, infos.first().copied().flatten())
+        && !may_become(&info.shape, asked)
+    {
+        let message = format!(
+            "shape {asked:?}, but the values are arrays of shape {:?}; ask for that one, or for a single dimension",
+            info.shape
+        );
+        return Err(Error::new(ErrorKind::Config, message));
+    }
     if let Some(shape) = fixed {
         codec.elements = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
         if codec.elements.is_none() {
@@ -75,10 +84,81 @@ pub(super) fn make(
     Ok(Made { codec: Box::new(codec), tensors })
 }
 
+/// Whether arrays of the shape that a container says, with 0 for a length that differs, may become tensors of the shape `asked`.
+fn may_become(known: &[usize], asked: &[usize]) -> bool {
+    let many = |shape: &[usize]| shape.iter().copied().filter(|dim| *dim != 1).collect::<Vec<_>>();
+    let (known, asked) = (many(known), many(asked));
+    let has_one_length = known.len() < 2 || asked.len() < 2;
+    // What differs from record to record may be 1, too.
+    has_one_length
+        || (known.len() != asked.len() && known.contains(&0))
+        || (known.len() == asked.len() && known.iter().zip(&asked).all(|(known, asked)| *known == 0 || known == asked))
+}
+
 /// Gives the numbers of a list one after another, lists of lists row-major.
 pub(super) fn each(value: Value<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+    walk(value, 0, &mut Dims::default(), visit)
+}
+
+/// How deep lists lie within lists at most, where a tensor's shape is compared with them.
+const MOST_DEEP: usize = 12;
+
+/// How long lists are within lists: the shape of an array, if those of each depth are equally long.
+#[derive(Default)]
+struct Dims {
+    lens: [Option<u64>; MOST_DEEP],
+    is_uneven: bool,
+}
+
+impl Dims {
+    fn see(&mut self, depth: usize, len: u64) {
+        match self.lens.get_mut(depth) {
+            Some(known) => self.is_uneven |= *known.get_or_insert(len) != len,
+            None => self.is_uneven = true,
+        }
+    }
+
+    /// Whether such lists are rows of a tensor of this shape; those of a single dimension are of any.
+    fn fit(&self, shape: &[usize]) -> bool {
+        let found = self.lens.iter().flatten().copied().filter(|len| *len != 1);
+        let wanted = shape.iter().map(|dim| *dim as u64).filter(|dim| *dim != 1);
+        let is_row = found.clone().count() < 2 || found.eq(wanted.clone());
+        wanted.count() < 2 || (is_row && !self.is_uneven)
+    }
+}
+
+impl std::fmt::Display for Dims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.is_uneven {
+            true => f.write_str("lists of different lengths"),
+            false => write!(f, "an array of shape {:?}", self.lens.iter().flatten().collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// Gives the numbers of a list at this depth, and sees how long it is.
+fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match value {
-        Value::List(list) => list.each(&mut |value| each(value, visit)),
+        Value::List(list) => {
+            if let Some(shape) = list.shape() {
+                shape.iter().zip(depth..).for_each(|(len, depth)| dims.see(depth, *len));
+                return match list.numbers() {
+                    Some(numbers) => visit(Value::Numbers(numbers)),
+                    None => list.each(&mut |value| walk(value, 0, &mut Dims::default(), visit)),
+                };
+            }
+            let mut len = 0;
+            list.each(&mut |value| {
+                len += 1;
+                walk(value, depth + 1, dims, visit)
+            })?;
+            dims.see(depth, len);
+            Ok(())
+        }
+        Value::Numbers(numbers) => {
+            dims.see(depth, numbers.len() as u64);
+            visit(value)
+        }
         value => visit(value),
     }
 }
@@ -105,8 +185,9 @@ impl Decode for ListCodec {
             (0..elements).try_for_each(|at| write_number(&mut tensor, at, Value::Missing, self.missing))?;
             return Ok(());
         }
+        let mut dims = Dims::default();
         if !matches!(value, Value::Missing) {
-            each(value, &mut |value| {
+            walk(value, 0, &mut dims, &mut |value| {
                 if let Value::Numbers(numbers) = value {
                     let left = room.saturating_sub(at).min(numbers.len());
                     write_array(&mut tensor, at, numbers.range(0..left))?;
@@ -122,6 +203,10 @@ impl Decode for ListCodec {
         }
         if self.elements.is_some_and(|elements| elements != at) {
             let message = format!("a list of {at} numbers; the tensor has {room} elements");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        if self.elements.is_some() && !dims.fit(tensor.shape()) {
+            let message = format!("{dims}, where {:?} was expected", tensor.shape());
             return Err(Error::new(ErrorKind::Data, message));
         }
         if at > room && self.longer == Longer::Error {

@@ -6,7 +6,7 @@ use super::super::container::{Container, FieldInfo, FieldKind, List, Value, Visi
 use super::super::fields::{Array, Category, Class, Field, Numbers, Text, Tokens};
 use super::super::{FieldReader, Job, Missing, RecordReader, Scratch};
 use crate::dtype::DType;
-use crate::error::{Location, Result};
+use crate::error::{ErrorKind, Location, Result};
 use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
@@ -25,7 +25,26 @@ enum Own {
     Text(&'static str),
     Bytes(Vec<u8>),
     F32s(Vec<f32>),
+    Shaped(Rows),
     List(Vec<Own>),
+}
+
+/// An array of several dimensions.
+#[derive(Clone, Debug)]
+struct Rows(Vec<f32>, Vec<u64>);
+
+impl List for Rows {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        super::super::Shaped::new(crate::dtype::Numbers::F32(&self.0), &self.1)?.each(visit)
+    }
+
+    fn shape(&self) -> Option<&[u64]> {
+        Some(&self.1)
+    }
+
+    fn numbers(&self) -> Option<crate::dtype::Numbers<'_>> {
+        Some(crate::dtype::Numbers::F32(&self.0))
+    }
 }
 
 impl List for Vec<Own> {
@@ -46,6 +65,7 @@ impl Own {
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
             Self::F32s(numbers) => Value::Numbers(crate::dtype::Numbers::F32(numbers)),
+            Self::Shaped(rows) => Value::List(rows),
             Self::List(list) => Value::List(list),
         }
     }
@@ -244,4 +264,43 @@ fn text_and_arrays_are_what_they_are() {
     let place = fortran.windows(5).position(|word| word == b"False").unwrap();
     fortran[place..place + 5].copy_from_slice(b"True ");
     assert_eq!(numbers::<f32>(Own::Bytes(fortran), Array::new()).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn an_array_becomes_no_tensor_of_another_shape() {
+    let values: Vec<f32> = (0..6u8).map(f32::from).collect();
+    let nested = |rows: usize| {
+        let rows = values.chunks(6 / rows).map(|row| Own::List(row.iter().map(|x| Own::F64((*x).into())).collect()));
+        Own::List(rows.collect())
+    };
+    let whole = || Own::Shaped(Rows(values.clone(), vec![2, 3]));
+    for value in [whole(), nested(2)] {
+        for shape in [&[2, 3][..], &[6], &[1, 2, 3], &[2, 1, 3]] {
+            assert_eq!(numbers::<f32>(value.clone(), Numbers::f32().shape(shape)).unwrap(), values, "{shape:?}");
+        }
+        for shape in [&[3, 2][..], &[3, 1, 2]] {
+            let error = numbers::<f32>(value.clone(), Numbers::f32().shape(shape)).unwrap_err();
+            assert!(error.kind() == ErrorKind::Data && error.message().contains("shape [2, 3], where"), "{error}");
+        }
+        let lens = numbers::<f32>(value.clone(), Numbers::f32().max_len(7)).unwrap();
+        assert_eq!(lens, [&values[..], &[0.0]].concat());
+    }
+    // A row has no order of its own to be kept.
+    assert_eq!(numbers::<f32>(Own::F32s(values.clone()), Numbers::f32().shape(&[3, 2])).unwrap(), values);
+    let uneven = Own::List(vec![Own::F32s(vec![1.0]), Own::F32s(vec![2.0, 3.0, 4.0])]);
+    let error = numbers::<f32>(uneven.clone(), Numbers::f32().shape(&[2, 2])).unwrap_err();
+    assert!(error.message().contains("lists of different lengths, where [2, 2] was expected"), "{error}");
+    assert_eq!(numbers::<f32>(uneven, Numbers::f32().shape(&[4])).unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    // What the container says of all records is a fault before any is read.
+    let known = |shape: &[usize], asked: &[usize]| {
+        let info = FieldInfo::new("x", FieldKind::Numbers(DType::F32)).shape(shape);
+        let records = Records(vec![whole()], [info, FieldInfo::new("y", FieldKind::Other)]);
+        let fields = [("x".to_owned(), Numbers::f32().shape(asked).into())];
+        FieldReader::new(records, &fields, &MemoryBudget::unlimited()).err().map(|error| error.kind())
+    };
+    assert_eq!(
+        [known(&[2, 3], &[2, 3]), known(&[2, 3], &[6]), known(&[0, 3], &[2, 3]), known(&[0], &[2, 3])],
+        [None; 4]
+    );
+    assert_eq!([known(&[2, 3], &[3, 2]), known(&[0, 3], &[3, 2])], [Some(ErrorKind::Config); 2]);
 }

@@ -251,7 +251,7 @@ impl SparseLines {
                 }
                 Part::Query => query.map_or(Ok(()), |query| visit(number, Value::I64(query))),
                 Part::Features => {
-                    let row = Dense { line, indices, values, features: self.dense.unwrap_or(0) };
+                    let row = Dense { line, indices, values, shape: [self.dense.unwrap_or(0) as u64] };
                     visit(number, Value::List(&row))
                 }
                 Part::Indices => visit(number, Value::Numbers(Numbers::I64(indices))),
@@ -361,7 +361,8 @@ struct Dense<'a> {
     line: &'a str,
     indices: &'a [i64],
     values: &'a [std::ops::Range<usize>],
-    features: usize,
+    /// How many features it has.
+    shape: [u64; 1],
 }
 
 /// As many zeros as are given at a time.
@@ -384,6 +385,10 @@ impl List for Dense<'_> {
             visit(Value::Decimal(&self.line[value.clone()]))?;
             at = index + 1;
         }
-        zeros(self.features - at, visit)
+        zeros(self.shape[0] as usize - at, visit)
+    }
+
+    fn shape(&self) -> Option<&[u64]> {
+        Some(&self.shape)
     }
 }

@@ -1,0 +1,124 @@
+//! Arrays of several dimensions as values.
+
+use crate::dtype::Numbers;
+use crate::error::{Error, ErrorKind, Result};
+
+use super::container::{List, Value};
+
+/// Numbers with a shape, row-major: an array as a [`List`] of its rows.
+///
+/// ```
+/// use ringfeed::read::{List, Shaped};
+/// use ringfeed::tensor::Numbers;
+///
+/// let array = Shaped::new(Numbers::U8(&[1, 2, 3, 4, 5, 6]), &[2, 3])?;
+/// assert_eq!(array.shape(), Some(&[2, 3][..]));
+/// assert!(Shaped::new(Numbers::U8(&[1, 2, 3]), &[2, 3]).is_err());
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Shaped<'a> {
+    elements: Elements<'a>,
+    shape: &'a [u64],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Elements<'a> {
+    Numbers(Numbers<'a>),
+    /// What no tensor holds, little-endian.
+    U64(&'a [[u8; 8]]),
+}
+
+impl<'a> Shaped<'a> {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for numbers that are not as many as the shape has.
+    pub fn new(numbers: Numbers<'a>, shape: &'a [u64]) -> Result<Self> {
+        let count = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
+        if count != Some(numbers.len() as u64) {
+            let message = format!("an array of shape {shape:?} of {} numbers", numbers.len());
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        Ok(Self { elements: Elements::Numbers(numbers), shape })
+    }
+
+    /// Of integers that no tensor holds, which are as many as the shape has.
+    pub(super) fn of_u64(integers: &'a [[u8; 8]], shape: &'a [u64]) -> Self {
+        Self { elements: Elements::U64(integers), shape }
+    }
+}
+
+impl Elements<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::U64(integers) => integers.len(),
+        }
+    }
+}
+
+impl List for Shaped<'_> {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        let (count, rows) = (self.elements.len(), self.shape.first().copied().unwrap_or(1) as usize);
+        // Of an empty array a file may say that it has any number of rows.
+        if count == 0 || rows == 0 {
+            return Ok(());
+        }
+        let (inner, each) = (self.shape.get(1..).unwrap_or_default(), count / rows);
+        (0..rows).map(|row| row * each..(row + 1) * each).try_for_each(|range| match self.elements {
+            Elements::U64(integers) if inner.is_empty() => visit(Value::U64(u64::from_le_bytes(integers[range.start]))),
+            Elements::Numbers(numbers) if inner.len() < 2 => visit(Value::Numbers(numbers.range(range))),
+            Elements::Numbers(numbers) => {
+                visit(Value::List(&Shaped { elements: Elements::Numbers(numbers.range(range)), shape: inner }))
+            }
+            Elements::U64(integers) => {
+                visit(Value::List(&Shaped { elements: Elements::U64(&integers[range]), shape: inner }))
+            }
+        })
+    }
+
+    fn shape(&self) -> Option<&[u64]> {
+        Some(self.shape)
+    }
+
+    fn numbers(&self) -> Option<Numbers<'_>> {
+        match self.elements {
+            Elements::Numbers(numbers) => Some(numbers),
+            Elements::U64(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: Value<'_>) -> String {
+        match value {
+            Value::List(list) => {
+                let mut all = Vec::new();
+                list.each(&mut |value| {
+                    all.push(shown(value));
+                    Ok(())
+                })
+                .unwrap();
+                format!("[{}]", all.join(" "))
+            }
+            Value::Numbers(numbers) => format!("{:?}", (0..numbers.len()).map(|at| numbers.at(at)).collect::<Vec<_>>()),
+            value => value.describe(),
+        }
+    }
+
+    #[test]
+    fn an_array_is_a_list_of_its_rows() {
+        let numbers: Vec<i32> = (0..6).collect();
+        let of = |shape: &[u64]| shown(Value::List(&Shaped::new(Numbers::I32(&numbers), shape).unwrap()));
+        assert_eq!(of(&[2, 3]), "[[0.0, 1.0, 2.0] [3.0, 4.0, 5.0]]");
+        assert_eq!(of(&[1, 3, 2]), "[[[0.0, 1.0] [2.0, 3.0] [4.0, 5.0]]]");
+        let large = [u64::MAX, 1, 2, 3].map(u64::to_le_bytes);
+        assert_eq!(shown(Value::List(&Shaped::of_u64(&large, &[2, 2]))), "[[18446744073709551615 1] [2 3]]");
+        // Nothing is done as often as a file says of nothing.
+        assert_eq!(shown(Value::List(&Shaped::new(Numbers::U8(&[]), &[u64::MAX, 0]).unwrap())), "[]");
+        assert!(Shaped::new(Numbers::U8(&[]), &[u64::MAX, u64::MAX]).is_err());
+    }
+}
