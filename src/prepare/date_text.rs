@@ -1,5 +1,7 @@
 //! Dates and times: from text to seconds.
 
+use crate::read::in_second;
+
 use super::date::{days_in, days_to};
 
 /// What is read of a date, so far.
@@ -26,7 +28,7 @@ impl Parsed {
         }
         let of_day = 3600 * i64::from(self.hour) + 60 * i64::from(self.minute) + i64::from(self.second);
         let whole = days_to(self.year, self.month, self.day) * 86_400 + of_day - self.offset;
-        Some(whole as f64 + self.fraction)
+        Some(in_second(whole, self.fraction))
     }
 }
 
@@ -169,6 +171,8 @@ mod tests {
             ("2024-05-01T13:45-0330", 1_714_583_700.0),
             ("0000-01-01", FIRST),
             ("9999-12-31T23:59:59", END - 1.0),
+            ("9999-12-31T23:59:59.99999999999999999999", END.next_down()),
+            ("2024-12-31T23:59:59.999999999", 1_735_689_600f64.next_down()),
         ];
         for (text, seconds) in cases {
             assert_eq!(iso(text), Some(seconds), "{text}");

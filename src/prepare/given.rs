@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
 
@@ -50,6 +50,17 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
         true => Ok(Some(number)),
         false if number.is_nan() => Ok(None),
         false => Err(unexpected("a finite number", value)),
+    }
+}
+
+/// The integer that a value is, or that its text says: what f64 need not hold.
+fn integer(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::I64(number) => Some(*number),
+        Value::U64(number) => i64::try_from(*number).ok(),
+        Value::Numbers(Numbers::I64([number])) => Some(*number),
+        Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
+        _ => None,
     }
 }
 
@@ -137,10 +148,11 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
     match (unit, value, format) {
         (_, Value::Missing, _) => Ok(None),
         // The file knows better than any settings.
-        (_, Value::Time(number, unit), _) => Ok(Some(unit.seconds(*number as f64))),
-        (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => {
-            Ok(number(value)?.map(|number| unit.seconds(number)))
-        }
+        (_, Value::Time(number, unit), _) => Ok(Some(unit.seconds_of(*number))),
+        (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => match integer(value) {
+            Some(number) => Ok(Some(unit.seconds_of(number))),
+            None => Ok(number(value)?.map(|number| unit.seconds(number))),
+        },
         (_, value, Some(format)) => Err(unexpected(&format!("a date written as {format}"), value)),
         (_, Value::F64(number), None) if number.is_nan() => Ok(None),
         (_, value, None) => Err(unexpected(WANTED, value)),
@@ -150,7 +162,6 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::Numbers;
 
     #[test]
     fn a_number_is_the_same_however_it_comes() {
@@ -212,6 +223,18 @@ mod tests {
             assert_eq!(of(Value::Time(1, DateUnit::Days), unit), Some(86_400.0));
         }
         assert_eq!(of(Value::Bytes(b"1"), Some(DateUnit::Days)), Some(86_400.0));
+        // The last nanosecond of 2024 is none of 2025.
+        let last = "1735689599999999999";
+        for value in [
+            Value::Time(1_735_689_599_999_999_999, DateUnit::Nanoseconds),
+            Value::I64(1_735_689_599_999_999_999),
+            Value::Numbers(Numbers::I64(&[1_735_689_599_999_999_999])),
+            Value::Bytes(last.as_bytes()),
+            Value::Decimal(last),
+            Value::Text("2024-12-31T23:59:59.999999999"),
+        ] {
+            assert_eq!(of(value, Some(DateUnit::Nanoseconds)), Some(1_735_689_600f64.next_down()), "{value:?}");
+        }
         assert_eq!(of(Value::Decimal("1500"), Some(DateUnit::Milliseconds)), Some(1.5));
         for value in [Value::Text(""), Value::Missing, Value::F64(f64::NAN)] {
             assert_eq!((of(value, Some(DateUnit::Days)), of(value, None)), (None, None));

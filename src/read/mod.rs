@@ -83,6 +83,7 @@ pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
 pub use date_unit::DateUnit;
+pub(crate) use date_unit::in_second;
 pub use field_reader::FieldReader;
 pub(crate) use fields::named_geometries;
 pub(crate) use fixed::ArraySummary;
