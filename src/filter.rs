@@ -1,5 +1,6 @@
 //! Which records are wanted, by comparisons on their fields.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +38,7 @@ enum Comparison {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Literal {
+    Integer(i128),
     Number(f64),
     Text(String),
 }
@@ -45,8 +47,18 @@ enum Literal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known<'a> {
     Missing,
+    /// What f64 need not hold.
+    Integer(i128),
     Number(f64),
     Text(&'a str),
+}
+
+/// How an integer compares with a number, exactly.
+fn order(integer: i128, number: f64) -> Option<Ordering> {
+    let whole = number.trunc();
+    // What is beyond the integers becomes the last of them.
+    let by_fraction = if whole.is_finite() { 0.0.partial_cmp(&(number - whole)) } else { Some(Ordering::Equal) };
+    (!number.is_nan()).then(|| integer.cmp(&(whole as i128)).then(by_fraction.unwrap_or(Ordering::Equal)))
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -84,9 +96,10 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
             }
             let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
             let begins_a_number = first.is_ascii_digit() || matches!(first, '-' | '+' | '.');
-            let token = match number.filter(|_| begins_a_number) {
-                Some(number) => Token::Literal(Literal::Number(number)),
-                None => Token::Name(word.to_owned()),
+            let token = match (number.filter(|_| begins_a_number), word.parse()) {
+                (Some(_), Ok(integer)) => Token::Literal(Literal::Integer(integer)),
+                (Some(number), Err(_)) => Token::Literal(Literal::Number(number)),
+                (None, _) => Token::Name(word.to_owned()),
             };
             (token, word.len())
         };
@@ -272,6 +285,9 @@ impl Condition {
             Self::Compare(field, comparison, literals) => {
                 let value = value(*field);
                 let compared = |literal: &Literal| match (value, literal) {
+                    (Known::Integer(number), Literal::Integer(other)) => Some(number.cmp(other)),
+                    (Known::Integer(number), Literal::Number(other)) => order(number, *other),
+                    (Known::Number(number), Literal::Integer(other)) => order(*other, number).map(Ordering::reverse),
                     (Known::Number(number), Literal::Number(other)) => number.partial_cmp(other),
                     (Known::Text(text), Literal::Text(other)) => Some(text.cmp(other)),
                     _ => None,
@@ -331,6 +347,39 @@ mod tests {
             ("not b == 1", true),
         ] {
             assert_eq!(keeps(text, &fields), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_compared_exactly() {
+        let large = (1i128 << 53) + 1;
+        for (text, expected) in [
+            ("a == 9007199254740993", true),
+            ("a == 9007199254740992", false),
+            ("a != 9007199254740993.0", true),
+            ("a > 9007199254740992.0", true),
+            ("a in [9007199254740992, 9007199254740993]", true),
+            ("a < 1e300 and a > -1e300", true),
+        ] {
+            assert_eq!(keeps(text, &[("a", Known::Integer(large))]), expected, "{text}");
+        }
+        for (text, expected) in
+            [("a == 9007199254740993", false), ("a < 9007199254740993", true), ("a >= 9007199254740992", true)]
+        {
+            assert_eq!(keeps(text, &[("a", Known::Number(9_007_199_254_740_992.0))]), expected, "{text}");
+        }
+        for (integer, number, expected) in [
+            (2, 2.5, Some(Ordering::Less)),
+            (3, 2.5, Some(Ordering::Greater)),
+            (-2, -2.5, Some(Ordering::Greater)),
+            (-3, -2.5, Some(Ordering::Less)),
+            (2, 2.0, Some(Ordering::Equal)),
+            (0, -0.0, Some(Ordering::Equal)),
+            (5, f64::INFINITY, Some(Ordering::Less)),
+            (5, f64::NEG_INFINITY, Some(Ordering::Greater)),
+            (5, f64::NAN, None),
+        ] {
+            assert_eq!(order(integer, number), expected, "{integer} {number}");
         }
     }
 

@@ -9,6 +9,7 @@ use common::{Seen, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::field::Numbers;
 use ringfeed::order::{RandomKey, Subset};
+use ringfeed::prepare::{Recipe, number};
 use ringfeed::read::MemoryReader;
 use ringfeed::{
     AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, Part, ReaderSource, Role, Shard, Split,
@@ -118,6 +119,51 @@ fn what_a_filter_can_not_be_is_said_before_anything_is_read_or_with_its_record()
     }
     let error = open(&csv, r#""group": "kind""#);
     assert!(error.message().contains("neither split nor folds"), "{error}");
+}
+
+/// Three records of each of two people, whose numbers are one as f64.
+fn people(folder: &std::path::Path) -> std::path::PathBuf {
+    const FIRST: i64 = 1 << 53;
+    let columns = [[FIRST, FIRST, FIRST, FIRST + 1, FIRST + 1, FIRST + 1], [0, 1, 2, 3, 4, 5]];
+    let tensor =
+        |nth: usize| serde_json::json!({ "dtype": "I64", "shape": [6], "data_offsets": [48 * nth, 48 * nth + 48] });
+    let header = serde_json::json!({ "id": tensor(0), "n": tensor(1) }).to_string();
+    let values = columns.concat().into_iter().flat_map(i64::to_le_bytes);
+    let bytes = (header.len() as u64).to_le_bytes().into_iter().chain(header.bytes()).chain(values);
+    let path = folder.join("people.safetensors");
+    std::fs::write(&path, bytes.collect::<Vec<u8>>()).unwrap();
+    path
+}
+
+#[test]
+fn integers_of_64_bits_are_never_taken_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = people(folder.path());
+    let loader = || Loader::open(&path).unwrap().field("n", Numbers::i64()).batch_size(2);
+    let of_loader = |loader: &Loader| samples(&see_all(&mut *loader.build().unwrap()));
+    assert_eq!(of_loader(&loader().filter("id == 9007199254740993")), [3, 4, 5]);
+    assert_eq!(of_loader(&loader().filter("id != 9007199254740993 and n > 0")), [1, 2]);
+    assert_eq!(of_loader(&loader().filter("id < 9007199254740993")), [0, 1, 2]);
+    let by_code = loader().filter_by(["id"], |chosen| chosen.integer("id") == Some((1 << 53) + 1));
+    assert_eq!(of_loader(&by_code), [3, 4, 5]);
+    // Two groups, one of which is trained on.
+    let train = of_loader(&loader().split(Split::train(0.5)).group("id"));
+    assert!(train == [0, 1, 2] || train == [3, 4, 5], "{train:?}");
+    // Two classes, half of each.
+    let train = of_loader(&loader().split(Split::train(0.34)).stratify("id"));
+    assert_eq!(train.iter().map(|id| id / 3).collect::<Vec<_>>(), [0, 1], "{train:?}");
+    // Two series, over whose border no window reaches.
+    let windows = loader().windows(ringfeed::read::Windows::new(2, 0).series("id"));
+    assert_eq!(windows.plan().unwrap().samples, Some(4));
+    let recipe = Recipe::new().filter("id == 9007199254740993").column("n", number());
+    assert_eq!(recipe.fit(&loader()).unwrap().records(), 3);
+    let recipe = Recipe::new().filter("`/id` >= 18446744073709551614").column("/n", number());
+    let lines: String = (0..4u64).map(|n| format!("{{\"id\": {}, \"n\": {n}}}\n", u64::MAX - n)).collect();
+    std::fs::write(folder.path().join("t.jsonl"), lines).unwrap();
+    let lines = Loader::open(folder.path().join("t.jsonl")).unwrap();
+    assert_eq!(recipe.fit(&lines).unwrap().records(), 2);
+    let some = lines.field("n", Numbers::i64().from("/n")).filter("`/id` in [18446744073709551614, 3]");
+    assert_eq!(of_loader(&some), [1]);
 }
 
 #[test]

@@ -11,13 +11,14 @@ use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::order::Subset;
 use crate::random::{RandomKey, hash_bytes};
-use crate::read::fields::{Field, Numbers, Text};
-use crate::read::{Csv, FieldReader, Missing, RecordReader, Sample, Scratch, Windowed, parallel};
+use crate::read::fields::{Field, Text};
+use crate::read::{Csv, FieldReader, RecordReader, Sample, Scratch, Windowed, parallel};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
 use super::Loader;
 use super::keep::{Chosen, Keep};
+use super::number::{self, Number};
 use super::own::Own;
 
 /// Longest text that is compared, in bytes.
@@ -28,7 +29,7 @@ const RECORDS_AT_ONCE: u64 = 512;
 
 /// A field's value in every record.
 enum Values {
-    Numbers(Vec<f64>),
+    Numbers(Vec<Number>),
     /// Texts by their numbers; an empty one is missing.
     Texts {
         codes: Vec<u32>,
@@ -39,10 +40,7 @@ enum Values {
 impl Values {
     fn at(&self, sample: u64) -> Known<'_> {
         match self {
-            Self::Numbers(numbers) => match numbers[sample as usize] {
-                number if number.is_nan() => Known::Missing,
-                number => Known::Number(number),
-            },
+            Self::Numbers(numbers) => numbers[sample as usize].known(),
             Self::Texts { codes, texts } => match texts[codes[sample as usize] as usize].as_str() {
                 "" => Known::Missing,
                 text => Known::Text(text),
@@ -53,7 +51,7 @@ impl Values {
     /// A number for each value: the same for the same value, whatever the others are.
     fn groups(&self) -> Vec<u64> {
         match self {
-            Self::Numbers(numbers) => numbers.iter().map(|number| number.to_bits()).collect(),
+            Self::Numbers(numbers) => numbers.iter().map(|number| number.group()).collect(),
             Self::Texts { codes, texts } => {
                 let hashes: Vec<u64> = texts.iter().map(|text| hash_bytes(text.as_bytes())).collect();
                 codes.iter().map(|code| hashes[*code as usize]).collect()
@@ -68,13 +66,8 @@ impl Values {
         }
         match self {
             Self::Numbers(numbers) => {
-                // As integers in the order of the numbers.
-                let key = |number: &f64| {
-                    let bits = number.to_bits();
-                    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
-                };
-                let ranks = ranks(numbers.iter().map(key));
-                numbers.iter().map(|number| ranks[&key(number)]).collect()
+                let ranks = ranks(numbers.iter().map(|number| number.rank()));
+                numbers.iter().map(|number| ranks[&number.rank()]).collect()
             }
             Self::Texts { codes, texts } => {
                 let ranks = ranks(texts.iter().map(String::as_str));
@@ -211,10 +204,8 @@ impl Loader {
             }
         };
         let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))], None);
-        let numbers = || {
-            let numbers: Field = Numbers::of(DType::F64).missing(Missing::Nan).into();
-            self.read_values(&[(name.to_owned(), Field { from: vec![column.clone()], ..numbers })], None)
-        };
+        let numbers =
+            || self.read_values(&[(name.to_owned(), Field::outside(number::codec(name), [column.clone()]))], None);
         match is_text {
             Some(true) => text(),
             Some(false) => numbers(),
@@ -264,7 +255,7 @@ impl Loader {
                 if let (Err(error), Some(bad), false) = (&decoded, bad, is_text)
                     && error.kind() == ErrorKind::Data
                 {
-                    numbers.push(bad);
+                    numbers.push(Number::of(&[bad]));
                     continue;
                 }
                 decoded.map_err(|error| match (error.path(), reader.place(*id).path) {
@@ -276,7 +267,7 @@ impl Loader {
                     let mut tensor = row.tensor(0);
                     texts.push(String::from_utf8_lossy(&tensor.bytes_mut()[..len]).into_owned());
                 } else {
-                    numbers.push(row.tensor(0).as_mut_slice::<f64>()?[0]);
+                    numbers.push(Number::of(row.tensor(0).as_mut_slice()?));
                 }
             }
             Ok((texts, numbers))
@@ -310,6 +301,6 @@ fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -
             Some(Values::Texts { codes: labels, texts: names.to_vec() })
         }
         (_, Some(true)) => None,
-        _ => Some(Values::Numbers(labels.into_iter().map(f64::from).collect())),
+        _ => Some(Values::Numbers(labels.into_iter().map(|label| Number::of(&[label.into()])).collect())),
     }
 }

@@ -21,7 +21,7 @@ impl fmt::Debug for Chosen<'_> {
 }
 
 impl<'a> Chosen<'a> {
-    /// The number that a field is, or that its text says; `None` if it is none or missing.
+    /// The number that a field is, or that its text says, of a large integer the nearest one; `None` if it is none or missing.
     ///
     /// # Panics
     ///
@@ -29,8 +29,23 @@ impl<'a> Chosen<'a> {
     pub fn number(&self, field: &str) -> Option<f64> {
         match self.value(field) {
             Known::Missing => None,
+            Known::Integer(number) => Some(number as f64),
             Known::Number(number) => Some(number),
             Known::Text(text) => text.trim().parse().ok().filter(|number: &f64| !number.is_nan()),
+        }
+    }
+
+    /// The integer that a field is, or that its text says, exactly; `None` if it is none, does not fit or is missing.
+    ///
+    /// # Panics
+    ///
+    /// As [`number`](Self::number).
+    pub fn integer(&self, field: &str) -> Option<i64> {
+        match self.value(field) {
+            Known::Missing => None,
+            Known::Integer(number) => number.try_into().ok(),
+            Known::Number(number) => (number.fract() == 0.0).then_some(number as i128)?.try_into().ok(),
+            Known::Text(text) => text.trim().parse().ok(),
         }
     }
 

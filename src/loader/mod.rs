@@ -5,6 +5,7 @@ mod config;
 mod container;
 mod keep;
 mod mix;
+mod number;
 mod own;
 mod plan;
 mod prepare;

@@ -56,11 +56,29 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
 /// The integer that a value is, or that its text says: what f64 need not hold.
 fn integer(value: &Value<'_>) -> Option<i64> {
     match value {
-        Value::I64(number) => Some(*number),
+        Value::I64(number) | Value::Time(number, _) => Some(*number),
         Value::U64(number) => i64::try_from(*number).ok(),
         Value::Numbers(Numbers::I64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
+    }
+}
+
+/// A finite number as I64, U64 or F64, or none: an integer of 64 bits is exact.
+///
+/// # Errors
+///
+/// As [`number`].
+pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Value<'static>>> {
+    let large = || match value {
+        Value::U64(number) => Some(*number),
+        Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
+        _ => None,
+    };
+    match (integer(value), large()) {
+        (Some(number), _) => Ok(Some(Value::I64(number))),
+        (None, Some(number)) => Ok(Some(Value::U64(number))),
+        (None, None) => Ok(number(value)?.map(Value::F64)),
     }
 }
 

@@ -356,7 +356,7 @@ impl Inputs {
                     }))
                 })
             } else {
-                given::number(&value).map(|number| number.map(Value::F64))
+                given::exact_number(&value)
             };
             match known {
                 Ok(Some(Value::Text(_))) => values.keep(first + nth, &Value::Text(&text)),
@@ -370,6 +370,8 @@ impl Inputs {
         values.keep_spare(text);
         let values = &*values;
         Ok(filter.keeps(&|field| match values.get(first + field) {
+            Value::I64(number) => Known::Integer(number.into()),
+            Value::U64(number) => Known::Integer(number.into()),
             Value::F64(number) => Known::Number(number),
             Value::Text(text) => Known::Text(text),
             _ => Known::Missing,
