@@ -268,6 +268,16 @@ impl Filter {
         Ok(Self { condition, fields })
     }
 
+    /// The same with each text that it compares with as `named` has it.
+    pub(crate) fn with_texts(mut self, named: impl Fn(&str) -> &str) -> Self {
+        self.condition.each_literal(&mut |literal| {
+            if let Literal::Text(text) = literal {
+                *text = named(text).to_owned();
+            }
+        });
+        self
+    }
+
     /// Whether a record is wanted whose fields have these values, in the order of [`fields`](Self::fields). What is missing is
     /// nothing that it is compared with, and not different from it either.
     pub(crate) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
@@ -276,6 +286,15 @@ impl Filter {
 }
 
 impl Condition {
+    fn each_literal(&mut self, visit: &mut dyn FnMut(&mut Literal)) {
+        match self {
+            Self::Any(all) | Self::All(all) => all.iter_mut().for_each(|one| one.each_literal(visit)),
+            Self::Not(one) => one.each_literal(visit),
+            Self::Compare(_, _, literals) => literals.iter_mut().for_each(visit),
+            Self::Missing(_) => {}
+        }
+    }
+
     fn holds<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
         match self {
             Self::Any(all) => all.iter().any(|one| one.holds(value)),

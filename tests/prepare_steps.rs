@@ -296,6 +296,35 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
 }
 
 #[test]
+fn names_in_a_recipe_are_those_that_values_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "version,x\n1.0,1\n2.0,2\n 1 ,3\n,4\n2.5,5\n").unwrap();
+    let table = ringfeed::Loader::open(&path).unwrap();
+    for (filter, expected) in [
+        ("version == '1.0'", 2),
+        ("version == ' 1'", 2),
+        ("version != '1.0'", 2),
+        ("version in ['2.0', '2.50', 'x'] and not (version == '3')", 1),
+        ("not version == '2.0' and x > 1.0", 3),
+    ] {
+        let recipe = Recipe::new().filter(filter).column("x", number());
+        assert_eq!(recipe.fit(&table).unwrap().records(), expected, "{filter}");
+    }
+    let recipe = Recipe::new().column("version", category().impute(" 2.0 "));
+    let prepared = recipe.fit(&table).unwrap();
+    let mut row = prepared.row();
+    let mut code = |record: &str| {
+        prepared.apply_json(record, &mut row).unwrap();
+        row.i64("categories").unwrap()[0]
+    };
+    assert_eq!(
+        ["{}", r#"{"version": 2}"#, r#"{"version": 1.0}"#, r#"{"version": "2.5"}"#].map(&mut code),
+        [1, 1, 0, 2]
+    );
+}
+
+#[test]
 fn files_that_lie_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     houses(folder.path(), 50);

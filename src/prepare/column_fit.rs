@@ -85,7 +85,7 @@ impl Category {
         let impute = match &self.impute {
             None => None,
             Some(Impute::MostFrequent) => Some(counts.first().ok_or_else(nothing)?.0.clone()),
-            Some(Impute::Text(text)) => Some(text.trim().to_owned()),
+            Some(Impute::Text(text)) => Some(given::named(text).to_owned()),
             Some(_) => return Err(Error::new(ErrorKind::Config, "names have no mean")),
         };
         if let Some(impute) = &impute {

@@ -82,6 +82,11 @@ pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Value<'static>>> 
     }
 }
 
+/// The name that a text is.
+pub(super) fn named(text: &str) -> &str {
+    without_zeros(text.trim())
+}
+
 /// Gives to `take` a name that is not empty, or none.
 ///
 /// # Errors

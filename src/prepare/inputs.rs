@@ -162,6 +162,8 @@ impl Inputs {
             inputs.derived.push((derive, sources));
         }
         if let Some(filter) = filter {
+            // Values are compared as names.
+            let filter = filter.with_texts(given::named);
             let slots = filter.fields.iter().map(|(name, _)| inputs.slot(name, all)).collect::<Result<_>>()?;
             inputs.filter = Some((filter, slots));
         }

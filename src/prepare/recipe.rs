@@ -160,7 +160,8 @@ impl Recipe {
 
     /// Leaves all records out that do not fulfil a condition, in the language of [`Loader::filter`](crate::Loader::filter), which
     /// may name joined and derived columns too. Nothing is fitted to them, a loader with the fitted recipe does not have
-    /// them, and in a server such a record is an error that says so. One whose fields can't be compared is bad.
+    /// them, and in a server such a record is an error that says so. One whose fields can't be compared is bad. Texts are
+    /// compared as the names of a [`category`](super::category): `'3'` and `'3.0'` are one.
     #[must_use]
     pub fn filter(mut self, condition: impl Into<String>) -> Self {
         self.filter = Some(condition.into());
