@@ -269,6 +269,22 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     table("k,y\na,1\n");
     let error = wrong(&joined());
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    // Two towns that differ in a letter of Latin-1 would be one.
+    for (text, column) in [(&b"k,x\na,1\nM\xfcnchen,2\n"[..], "k"), (b"k,x\na,1\nb,\xe9\n", "x")] {
+        std::fs::write(&path, text).unwrap();
+        let error = wrong(&joined());
+        let place = error.location();
+        assert_eq!(
+            (error.kind(), place.line, place.column.as_deref()),
+            (ErrorKind::Data, Some(3), Some(column)),
+            "{error}"
+        );
+        assert!(error.path().is_some_and(|path| path.ends_with("t.csv")), "{error}");
+        assert!(error.message().contains("not valid UTF-8"), "{error}");
+    }
+    // What the recipe does not use may be anything.
+    std::fs::write(&path, b"k,x,z\na,1,\xff\n").unwrap();
+    RecipeFit::new(&joined()).unwrap();
 
     let derived = Recipe::new().derive("x", product(["a", "b"])).column("x", number().impute(0.5));
     let prepared = fitted(&derived, &[Value::F64(2.0), Value::F64(3.0)]).unwrap();

@@ -10,6 +10,7 @@ use crate::storage::Files;
 
 use super::container::CsvTable;
 use super::options::{ColumnRef, CsvOptions};
+use super::value::shown;
 
 /// Most bytes of the cells of a table, and most records.
 const MAX_BYTES: usize = 64 << 20;
@@ -19,8 +20,8 @@ const MAX_RECORDS: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Those of opening and reading it, [`ErrorKind::NotFound`] for a column that it does not have, and [`ErrorKind::Limit`] for a table
-/// that is not small.
+/// Those of opening and reading it, [`ErrorKind::NotFound`] for a column that it does not have, [`ErrorKind::Data`] for what is not
+/// UTF-8, and [`ErrorKind::Limit`] for a table that is not small.
 pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<String>>>> {
     let mut table = CsvTable::open(&Files::local(), path, &CsvOptions::default(), &MemoryBudget::unlimited())?;
     let found = columns.iter().map(|name| table.find(&ColumnRef::Name((*name).to_owned())));
@@ -40,11 +41,16 @@ pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<
         table.fetch(&[record], 0, &mut scratch)?;
         table.read(record, 0, &mut scratch, &mut |number, value| {
             let Value::Bytes(field) = value else { return Ok(()) };
-            let text = String::from_utf8_lossy(field.trim_ascii());
+            let text = std::str::from_utf8(field).map_err(|_| {
+                let column = numbers.iter().position(|own| *own == number).map_or("", |at| columns[at]);
+                let message = format!("expected text, found {}, which is not valid UTF-8; write it so", shown(field));
+                Error::new(ErrorKind::Data, message).at_column(column)
+            })?;
+            let text = text.trim_ascii();
             for (cell, own) in cells.iter_mut().zip(&numbers) {
                 if *own == number && !text.is_empty() {
                     bytes += text.len();
-                    *cell = Some(text.clone().into_owned());
+                    *cell = Some(text.to_owned());
                 }
             }
             Ok(())
