@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
 
@@ -106,7 +106,9 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
         Value::F64(number) if number.is_nan() => return take(None),
         // -0 is 0.
         Value::F64(number) if number.is_finite() => write!(own, "{}", number + 0.0),
-        Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype() != DType::I64 && numbers.at(0).is_finite() => {
+        Value::Numbers(Numbers::I64([number])) => write!(own, "{number}"),
+        Value::Numbers(numbers) if numbers.len() == 1 && numbers.at(0).is_nan() => return take(None),
+        Value::Numbers(numbers) if numbers.len() == 1 && numbers.at(0).is_finite() => {
             write!(own, "{}", numbers.at(0) + 0.0)
         }
         Value::Bytes(_) => return Err(unexpected("a name in UTF-8", value)),
@@ -221,16 +223,21 @@ mod tests {
             Value::Decimal("3.0"),
             Value::Bytes(b" 3 "),
             Value::Text("3.00"),
+            Value::Numbers(Numbers::I64(&[3])),
+            Value::Numbers(Numbers::F32(&[3.0])),
         ] {
             assert_eq!(of(value).unwrap().as_deref(), Some("3"), "{value:?}");
         }
+        let large = Value::Numbers(Numbers::I64(&[i64::MAX]));
+        assert_eq!(of(large).unwrap(), Some(i64::MAX.to_string()));
         assert_eq!(of(Value::F64(-0.0)).unwrap().as_deref(), Some("0"));
         assert_eq!(of(Value::Text("-0.0")).unwrap().as_deref(), Some("0"));
         assert_eq!(of(Value::F64(2.5)).unwrap().as_deref(), Some("2.5"));
         for verbatim in ["007", "1.", ".0", "-.0", "a.0", "1.50", "v1.10", "10"] {
             assert_eq!(of(Value::Text(verbatim)).unwrap().as_deref(), Some(verbatim));
         }
-        for value in [Value::Missing, Value::F64(f64::NAN), Value::Text("  "), Value::Bytes(b"")] {
+        let none = Value::Numbers(Numbers::F64(&[f64::NAN]));
+        for value in [Value::Missing, Value::F64(f64::NAN), Value::Text("  "), Value::Bytes(b""), none] {
             assert_eq!(of(value).unwrap(), None, "{value:?}");
         }
         assert!(of(Value::Bytes(b"\xff")).is_err() && of(Value::F64(f64::INFINITY)).is_err());

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::dtype::Numbers;
 use crate::error::Result;
 
 use super::container::{List, Value};
@@ -59,6 +60,7 @@ impl Staged {
             Value::U64(number) => Kept::U64(number),
             Value::F64(number) => Kept::F64(number),
             Value::Time(number, unit) => Kept::Time(number, unit),
+            Value::Numbers(Numbers::I64([number])) => Kept::I64(*number),
             Value::Numbers(numbers) if numbers.len() == 1 => Kept::F64(numbers.at(0)),
             Value::Decimal(text) => Kept::Decimal(self.text_of(text)),
             Value::Text(text) => Kept::Text(self.text_of(text)),
@@ -112,7 +114,6 @@ impl Staged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::Numbers;
 
     #[test]
     fn what_is_kept_is_given_back() {
@@ -141,6 +142,8 @@ mod tests {
             staged.keep(1, &Value::Numbers(Numbers::F32(&[0.5])));
             staged.keep(2, &Value::Numbers(Numbers::F32(&[0.5, 1.0])));
             assert_eq!([staged.get(1).describe(), staged.get(2).describe()], ["0.5", "a list"]);
+            staged.keep(1, &Value::Numbers(Numbers::I64(&[i64::MAX])));
+            assert_eq!(staged.get(1).describe(), i64::MAX.to_string());
         }
     }
 }
