@@ -12,8 +12,8 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     condition: Condition,
-    /// The fields that it looks at, in the order of their numbers, and whether each is text.
-    pub(crate) fields: Vec<(String, bool)>,
+    /// The fields that it looks at, in the order of their numbers, and whether each is text; `None` of one that is only missing or not.
+    pub(crate) fields: Vec<(String, Option<bool>)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -264,8 +264,7 @@ impl Filter {
         if parser.peek().is_some() {
             return Err(fault(parser.at(), "`and` or `or` is missing"));
         }
-        let fields = parser.fields.into_iter().map(|(name, is_text)| (name, is_text.unwrap_or(true))).collect();
-        Ok(Self { condition, fields })
+        Ok(Self { condition, fields: parser.fields })
     }
 
     /// The same with each text that it compares with as `named` has it.

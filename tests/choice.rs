@@ -146,6 +146,8 @@ fn integers_of_64_bits_are_never_taken_for_each_other() {
     assert_eq!(of_loader(&loader().filter("id < 9007199254740993")), [0, 1, 2]);
     let by_code = loader().filter_by(["id"], |chosen| chosen.integer("id") == Some((1 << 53) + 1));
     assert_eq!(of_loader(&by_code), [3, 4, 5]);
+    assert_eq!(of_loader(&loader().filter("id != missing")), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(of_loader(&loader().filter("id == missing")), [0; 0]);
     // Two groups, one of which is trained on.
     let train = of_loader(&loader().split(Split::train(0.5)).group("id"));
     assert!(train == [0, 1, 2] || train == [3, 4, 5], "{train:?}");

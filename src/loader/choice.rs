@@ -148,7 +148,7 @@ impl Loader {
     fn filtered_by_text(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let Some(text) = &self.config.filter else { return Ok(None) };
         let filter = Filter::parse(text)?;
-        let values = filter.fields.iter().map(|(name, is_text)| self.values(first, name, Some(*is_text)));
+        let values = filter.fields.iter().map(|(name, is_text)| self.values(first, name, *is_text));
         let values = values.collect::<Result<Vec<_>>>()?;
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
         tracing::info!(filter = text, kept = kept.len(), of = shortest, "samples are filtered");
@@ -210,7 +210,14 @@ impl Loader {
             Some(true) => text(),
             Some(false) => numbers(),
             // What is no text may be a number.
-            None => text().or_else(|error| if error.kind() == ErrorKind::Data { numbers() } else { Err(error) }),
+            None => text().or_else(|of_text| match of_text.kind() {
+                // Of two errors, that of the record further on is of the right kind.
+                ErrorKind::Data => numbers().map_err(|of_number| {
+                    let is_text = of_text.location().record > of_number.location().record;
+                    if is_text { of_text } else { of_number }
+                }),
+                _ => Err(of_text),
+            }),
         }
     }
 

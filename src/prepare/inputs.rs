@@ -350,7 +350,7 @@ impl Inputs {
         for (nth, (slot, (name, is_text))) in slots.iter().zip(&filter.fields).enumerate() {
             let value = self.get(*slot, values);
             text.clear();
-            let known = if *is_text {
+            let known = if is_text.unwrap_or(true) {
                 given::name(&value, |name| {
                     Ok(name.map(|name| {
                         text.push_str(name);
