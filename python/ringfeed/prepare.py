@@ -58,7 +58,7 @@ def number(
 def category(
     *,
     unknown: bool = False,
-    impute: str | None = None,
+    impute: str | Mapping[str, str] | None = None,
     mask: bool = False,
     one_hot: bool = False,
     by_frequency: bool = False,
@@ -68,7 +68,8 @@ def category(
     """A column of names: a code each in the order of the sorted names, or features with a single 1 (``one_hot``).
 
     ``unknown``: names that training has not seen have a code of their own; otherwise they are errors. ``most``,
-    ``at_least``: how many names are told apart, and how often one must occur.
+    ``at_least``: how many names are told apart, and how often one must occur. ``impute``: a name, or
+    ``"most_frequent"``; a name that is called as a word of these recipes is ``{"text": "most_frequent"}``.
     """
     return _column(
         "category",

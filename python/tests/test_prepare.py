@@ -196,3 +196,11 @@ def test_open_may_be_told_the_format(tmp_path: Path) -> None:
     assert next(iter(told))["features"].numpy().tolist() == [[1, 2], [3, 4]]
     with pytest.raises(ringfeed.ConfigError, match="source.options.headr.*did you mean"):
         ringfeed.open(numbers, format="csv", options={"headr": "no"})
+
+
+def test_a_name_that_is_called_as_a_word_is_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("kind,x\nb,1\nb,2\nmean,3\n")
+    for impute, code in [("most_frequent", 0), ({"text": "mean"}, 1), ("b", 0)]:
+        prepared = Recipe(kind=category(impute=impute)).fit(ringfeed.open(path))
+        assert prepared.apply({})["categories"].tolist() == [code]

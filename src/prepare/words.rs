@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{Unexpected, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Unexpected, Visitor};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What stands for a missing value.
@@ -17,7 +19,7 @@ pub enum Impute {
     MostFrequent,
     /// This number.
     Number(f64),
-    /// This name or date.
+    /// This name or date. In settings, one that is called as one of those above is `{ text = "mean" }`.
     Text(String),
 }
 
@@ -85,10 +87,25 @@ impl From<&str> for Impute {
 const IMPUTES: [(&str, Impute); 3] =
     [("mean", Impute::Mean), ("median", Impute::Median), ("most_frequent", Impute::MostFrequent)];
 
+/// A name that may be one of the words: `{ text = "mean" }`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    text: String,
+}
+
+const TEXT: &str = "text";
+
 impl Serialize for Impute {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(number) => serializer.serialize_f64(*number),
+            // A name that is one of the words says that it is a name.
+            Self::Text(text) if IMPUTES.iter().any(|(word, _)| word == text) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry(TEXT, text)?;
+                map.end()
+            }
             Self::Text(text) => serializer.serialize_str(text),
             word => {
                 serializer.serialize_str(IMPUTES.iter().find(|(_, other)| other == word).map_or("", |(name, _)| name))
@@ -101,11 +118,16 @@ impl<'de> Deserialize<'de> for Impute {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Imputes;
 
-        impl Visitor<'_> for Imputes {
+        impl<'de> Visitor<'de> for Imputes {
             type Value = Impute;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"mean\", \"median\", \"most_frequent\", a number, or a name or date")
+                f.write_str("\"mean\", \"median\", \"most_frequent\", a number, or a name or date; { text = \"mean\" } is a name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Impute, A::Error> {
+                let Named { text } = Named::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Impute::Text(text))
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Impute, E> {
@@ -130,5 +152,31 @@ impl<'de> Deserialize<'de> for Impute {
         }
 
         deserializer.deserialize_any(Imputes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let texts = ["Oslo", "mean", "median", "most_frequent", "2024-05-01"].map(Impute::from);
+        let all = [Impute::Mean, Impute::Median, Impute::MostFrequent, Impute::Number(-1.5)];
+        for impute in texts.into_iter().chain(all) {
+            let text = serde_json::to_string(&impute).unwrap();
+            assert_eq!(serde_json::from_str::<Impute>(&text).unwrap(), impute, "{text}");
+        }
+        // As it always was, where nothing else could be meant.
+        let of = |text: &str| serde_json::from_str::<Impute>(text).ok();
+        assert_eq!((of("\"mean\""), of("\"Oslo\"")), (Some(Impute::Mean), Some("Oslo".into())));
+        assert_eq!(serde_json::to_string(&Impute::from("Oslo")).unwrap(), "\"Oslo\"");
+        assert_eq!([of("\"\""), of("{}"), of("{\"name\": \"x\"}"), of("true")], [const { None }; 4]);
+        #[derive(Deserialize)]
+        struct Settings {
+            impute: Impute,
+        }
+        let settings: Settings = toml::from_str("impute = { text = \"median\" }").unwrap();
+        assert_eq!(settings.impute, "median".into());
     }
 }
