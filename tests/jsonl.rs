@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use records::{place, tensors, values};
+use ringfeed::csv::{Longer, Missing};
 use ringfeed::field::{Class, Field, Numbers, Text, Tokens};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, FieldInfo, FieldKind, FieldReader, JsonLines, LineOptions, RecordReader};
@@ -176,6 +177,43 @@ fn lists_become_tensors_of_one_shape_or_padded_ones_with_masks() {
     assert_eq!(rows[0].as_deref(), Some(first.as_slice()));
     let second = [f32s([0.0, 3.0]), i64s(&[-1; 4]), vec![0; 4], vec![5, 6, 7, 8], i64s(&[0]), vec![0; 4], i64s(&[0])];
     assert_eq!(rows[1].as_deref(), Some(second.as_slice()));
+}
+
+#[test]
+fn a_null_in_a_list_is_one_of_its_numbers_whatever_else_is_in_the_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    std::fs::write(&path, "{\"x\": [1, null, 3]}\n{\"x\": [4, 5]}\n{\"x\": null}\n{\"x\": [null, null, null, null]}\n")
+        .unwrap();
+    let expected = [(vec![1.0, -7.0, 3.0], 3), (vec![4.0, 5.0], 2), (vec![], 0), (vec![-7.0; 4], 4)];
+    for longer in [Longer::Error, Longer::Cut] {
+        for batch_size in 1..=4 {
+            let mut numbers = Numbers::f32().missing(Missing::Value(-7.0)).pad(9.0);
+            if longer == Longer::Cut {
+                numbers = numbers.cut();
+            }
+            let loader = Loader::open(&path).unwrap().field("x", numbers).batch_size(batch_size);
+            let mut record = 0;
+            for batch in loader.build().unwrap() {
+                let batch = batch.unwrap();
+                let (x, mask) = (batch.tensor("x").unwrap(), batch.tensor("x_mask").unwrap());
+                let width = x.shape()[1];
+                for row in 0..batch.len() {
+                    let (list, len) = &expected[record];
+                    let own = &x.as_slice::<f32>().unwrap()[row * width..][..width];
+                    assert_eq!((&own[..*len], &own[*len..]), (&list[..], &vec![9.0; width - len][..]), "{batch_size}");
+                    assert!(
+                        mask.bytes()[row * width..][..width]
+                            .iter()
+                            .enumerate()
+                            .all(|(at, one)| (at < *len) == (*one == 1))
+                    );
+                    record += 1;
+                }
+            }
+            assert_eq!(record, expected.len());
+        }
+    }
 }
 
 #[test]

@@ -163,16 +163,15 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
     }
 }
 
+/// How many numbers a list has, those included of which it says that they are missing; a list that is missing has none.
 fn len_of(value: Value<'_>) -> Result<usize> {
     let mut len = 0;
-    each(value, &mut |value| {
-        len += match value {
-            Value::Numbers(numbers) => numbers.len(),
-            Value::Missing => 0,
-            _ => 1,
-        };
-        Ok(())
-    })?;
+    if !matches!(value, Value::Missing) {
+        each(value, &mut |value| {
+            len += if let Value::Numbers(numbers) = value { numbers.len() } else { 1 };
+            Ok(())
+        })?;
+    }
     Ok(len)
 }
 
