@@ -164,6 +164,38 @@ fn windows_in_order_read_what_they_share_once() {
 }
 
 #[test]
+fn a_mask_is_made_of_the_records_of_its_tensor() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    // As many numbers as the record's number says, in one list; one more in the other.
+    let list = |len: usize| format!("{:?}", vec![7; len]);
+    let lines = (0..12).map(|n| format!("{{\"x\": {}, \"y\": {}}}\n", list(n % 4), list((n + 1) % 4)));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    for horizon in [0, 2] {
+        let loader = Loader::open(&path)
+            .unwrap()
+            .field("x", Tokens::new(4))
+            .field("y", Tokens::new(4).from("y").role(Role::Label))
+            .windows(Windows::new(8, horizon).stride(2))
+            .batch_size(1);
+        let windows: Vec<_> = loader.build().unwrap().map(|batch| batch.unwrap()).collect();
+        assert_eq!(windows.len(), (12 - 8 - horizon) / 2 + 1);
+        for (nth, batch) in windows.iter().enumerate() {
+            for (name, more, records) in [("x", 0, 0..8), ("y", 1, if horizon == 0 { 0..8 } else { 8..8 + horizon })] {
+                let (tensor, mask) = (batch.tensor(name).unwrap(), batch.tensor(&format!("{name}_mask")).unwrap());
+                assert_eq!((tensor.shape(), mask.shape()), (&[1, records.len(), 4][..], &[1, records.len(), 4][..]));
+                let present = tensor.as_slice::<i64>().unwrap().iter().map(|token| u8::from(*token == 7));
+                assert_eq!(mask.bytes(), present.collect::<Vec<_>>());
+                let counts: Vec<usize> =
+                    mask.bytes().chunks(4).map(|one| one.iter().filter(|x| **x == 1).count()).collect();
+                let expected = records.map(|record| (2 * nth + record + more) % 4);
+                assert_eq!(counts, expected.collect::<Vec<_>>(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_epoch_of_windows_is_resumed_and_normalised_as_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = sensors(folder.path());

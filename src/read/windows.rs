@@ -179,9 +179,11 @@ impl Placed {
         start..start + self.span() as u64
     }
 
-    /// The records of a window of which a tensor of this role is made.
-    fn of(&self, role: Role) -> Range<usize> {
-        match role {
+    /// The records of a window of which one of these tensors is made; a mask is made of those of its tensor.
+    fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> Range<usize> {
+        let masked = spec.name.strip_suffix("_mask").filter(|_| spec.role == Role::Mask);
+        let masked = masked.and_then(|name| tensors.iter().find(|spec| spec.name == name));
+        match masked.unwrap_or(spec).role {
             Role::Label if self.windows.horizon > 0 => self.windows.length..self.span(),
             _ => 0..self.windows.length,
         }
@@ -193,6 +195,8 @@ pub(crate) struct Windowed {
     reader: Arc<dyn RecordReader>,
     placed: Arc<Placed>,
     tensors: Vec<TensorSpec>,
+    /// The records of a window that each tensor is made of.
+    parts: Vec<Range<usize>>,
     /// One record's tensors.
     layout: Layout,
     /// Whether a record is another one in each window.
@@ -257,12 +261,13 @@ impl Windowed {
     /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
     pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>) -> Result<Self> {
         let mut tensors = reader.tensors().to_vec();
-        for spec in &mut tensors {
+        let parts: Vec<_> = tensors.iter().map(|spec| placed.of(spec, &tensors)).collect();
+        for (spec, records) in tensors.iter_mut().zip(&parts) {
             if spec.is_variable() {
                 let message = "its length differs from record to record, and windows have one; give it a max_len";
                 return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
             }
-            spec.shape.insert(0, Dim::Fixed(placed.of(spec.role).len()));
+            spec.shape.insert(0, Dim::Fixed(records.len()));
             // It is applied to each record.
             spec.affine = None;
         }
@@ -270,7 +275,7 @@ impl Windowed {
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default())?;
         let is_random = reader.is_random();
-        Ok(Self { reader, placed, tensors, layout, is_random })
+        Ok(Self { reader, placed, tensors, parts, layout, is_random })
     }
 }
 
@@ -324,8 +329,7 @@ impl RecordReader for Windowed {
                 self.reader.decode(Sample { id, ..sample }, place, own, &mut one)?;
                 held[kept] = place;
             }
-            for (tensor, spec) in specs.iter().enumerate() {
-                let records = self.placed.of(spec.role);
+            for (tensor, records) in self.parts.iter().enumerate() {
                 if records.contains(&at) {
                     let from = one.tensor(tensor);
                     let numbers = from.numbers();
