@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt64Array};
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt64Array,
+};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::Field;
@@ -19,7 +21,10 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
 use ringfeed::storage::{Access, Files, Mapping, Storage};
-use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, ReaderSource, Result, State, Workspace, shield, wrap};
+use ringfeed::{
+    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, ReaderSource, Result, State, Workspace, shield,
+    wrap,
+};
 use serde_json::{Map, Value as Json, json};
 
 fn fixtures(folder: &str) -> PathBuf {
@@ -438,6 +443,36 @@ fn whole_columns_become_what_their_values_become_one_by_one() {
     let mut batches = wrap(ReaderSource::new(reader).batch_size(100), &Workspace::default()).unwrap();
     let error = batches.find_map(Result::err).unwrap();
     assert!(error.to_string().contains("record 256: column \"id\": expected u8, found 256"), "{error}");
+}
+
+#[test]
+fn a_number_that_is_too_large_for_its_tensor_is_a_bad_record_in_a_column_too() {
+    common::watchdog::watch();
+    let wide: ArrayRef = Arc::new(Float64Array::from(vec![1.5, 1e300, f64::NEG_INFINITY, f64::NAN, -4e38, 65_520.0]));
+    let whole: ArrayRef = Arc::new(Int64Array::from(vec![70_000, 1, -65_519, 2, 3, i64::MAX]));
+    let batch = RecordBatch::try_from_iter([("wide", wide), ("whole", whole)]).unwrap();
+    let schema = batch.schema();
+    let table = table(Box::new(RecordBatchIterator::new([Ok(batch)], schema))).unwrap();
+    let good = |wanted: &str, batch_size: usize| -> Vec<u64> {
+        let reader = FieldReader::new(of_table(&table), &fields(wanted), &MemoryBudget::unlimited()).unwrap();
+        let source = ReaderSource::new(reader).batch_size(batch_size);
+        let source = source.bad_records(BadRecords::skip(BadLimits::default()));
+        let batches = wrap(source, &Workspace::default()).unwrap();
+        batches.flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect()
+    };
+    for batch_size in [1, 2, 6] {
+        assert_eq!(good("wide = { numbers = \"f64\" }", batch_size), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(good("wide = { numbers = \"f32\" }", batch_size), [0, 2, 3, 5]);
+        assert_eq!(good("wide = { numbers = \"bf16\" }", batch_size), [0, 2, 3, 5]);
+        assert_eq!(good("wide = { numbers = \"f16\" }", batch_size), [0, 2, 3]);
+        assert_eq!(good("whole = { numbers = \"f32\" }", batch_size), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(good("whole = { numbers = \"f16\" }", batch_size), [1, 2, 3, 4]);
+    }
+    let reader =
+        FieldReader::new(of_table(&table), &fields("wide = { numbers = \"f32\" }"), &MemoryBudget::unlimited());
+    let mut batches = wrap(ReaderSource::new(reader.unwrap()).batch_size(6), &Workspace::default()).unwrap();
+    let error = batches.find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("record 1: column \"wide\": 1e300 is too large for f32"), "{error}");
 }
 
 #[test]

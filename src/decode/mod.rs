@@ -18,6 +18,6 @@ pub use image::{
     AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
     LearnedPolicy, PixelOrder, ResizeFilter,
 };
-pub(crate) use numbers::converts;
 pub use numbers::write_numbers;
+pub(crate) use numbers::{converts, write_finite};
 pub(crate) use tokenizer::Tokenizer;

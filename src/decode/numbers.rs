@@ -20,7 +20,8 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
 /// Writes `values` to the elements of `tensor` from `at` on, converting to its type and applying its transformation.
 ///
 /// The transformation is computed in f32 as `fma(x, scale, bias)`. Numbers that the type does not have are rounded to the
-/// nearest, ties to even; f16 and bf16 are rounded once more after a transformation.
+/// nearest, ties to even, which is infinity for those beyond its largest; f16 and bf16 are rounded once more after a
+/// transformation.
 ///
 /// # Errors
 ///
@@ -43,6 +44,59 @@ pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>)
         Numbers::F32(values) => write(tensor, at, values),
         Numbers::F64(values) => write(tensor, at, values),
     }
+}
+
+/// As [`write_numbers`], but refuses what is too large for the tensor's type: what is finite stays so.
+///
+/// # Errors
+///
+/// As [`write_numbers`], and [`ErrorKind::Data`] for such a number.
+pub(crate) fn write_finite(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
+    write_numbers(tensor, at, values)?;
+    if !may_be_too_large(values.dtype(), tensor.dtype()) {
+        return Ok(());
+    }
+    let written = tensor.numbers().range(at..at + values.len());
+    if is_finite(written) {
+        return Ok(());
+    }
+    let is_lost = |nth: &usize| values.at(*nth).is_finite() && !written.at(*nth).is_finite();
+    match (0..values.len()).find(is_lost) {
+        Some(nth) => Err(too_large(values, nth, at, tensor)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the largest numbers of one type round to infinity in the other.
+fn may_be_too_large(from: DType, to: DType) -> bool {
+    match to {
+        DType::F32 => from == DType::F64,
+        DType::Bf16 => matches!(from, DType::F32 | DType::F64),
+        DType::F16 => !matches!(from, DType::U8 | DType::I8 | DType::I16 | DType::F16),
+        _ => false,
+    }
+}
+
+/// Looks at all of them without a branch, many at once.
+fn is_finite(numbers: Numbers<'_>) -> bool {
+    match numbers {
+        Numbers::F16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        Numbers::Bf16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        Numbers::F32(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        Numbers::F64(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        _ => true,
+    }
+}
+
+#[cold]
+fn too_large(values: Numbers<'_>, nth: usize, at: usize, tensor: &TensorMut<'_>) -> Error {
+    let number = match values {
+        Numbers::I64(values) => values[nth].to_string(),
+        values if values.dtype().is_float() => format!("{:?}", values.at(nth)),
+        values => values.at(nth).to_string(),
+    };
+    let place = if tensor.shape().is_empty() { String::new() } else { format!("element {}: ", at + nth) };
+    Error::new(ErrorKind::Data, format!("{place}{number} is too large for {}", tensor.dtype()))
 }
 
 /// A number as other types have it.

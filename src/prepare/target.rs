@@ -1,6 +1,6 @@
 //! Where the features and the code of one column go, in the row of a batch or in one that serves.
 
-use crate::decode::write_numbers;
+use crate::decode::write_finite;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::RowMut;
@@ -36,7 +36,7 @@ impl<'a, 'r> Target<'a, 'r> {
                 }
                 tensor.as_mut_slice::<f32>()?[self.feature] = rounded;
             }
-            _ => write_numbers(&mut tensor, self.feature, Numbers::F64(&[number]))?,
+            _ => write_finite(&mut tensor, self.feature, Numbers::F64(&[number]))?,
         }
         self.feature += 1;
         Ok(())

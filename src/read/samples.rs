@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use half::{bf16, f16};
 
-use crate::decode::write_numbers;
+use crate::decode::write_finite;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, TensorMut};
@@ -226,7 +226,7 @@ fn write_padded<T: Element>(tensor: &mut TensorMut<'_>, shape: &[usize], bytes: 
     let values: &[T] = bytemuck::cast_slice(bytes);
     let target_shape = tensor.shape();
     if shape == target_shape {
-        return write_numbers(tensor, 0, T::numbers(values));
+        return write_finite(tensor, 0, T::numbers(values));
     }
     tensor.bytes_mut().fill(0);
     let run = shape.last().copied().unwrap_or(1);
@@ -240,7 +240,7 @@ fn write_padded<T: Element>(tensor: &mut TensorMut<'_>, shape: &[usize], bytes: 
             rest /= shape[dim];
             step *= target_shape[dim];
         }
-        write_numbers(tensor, at, T::numbers(values))?;
+        write_finite(tensor, at, T::numbers(values))?;
     }
     Ok(())
 }

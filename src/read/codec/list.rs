@@ -40,6 +40,7 @@ pub(super) fn make(
     varying: &mut Varying,
 ) -> Result<Made> {
     check_missing(numbers)?;
+    check_padding(numbers)?;
     let known = infos.first().copied().flatten().map(|info| info.shape.as_slice()).unwrap_or_default();
     let known = Some(known).filter(|shape| !shape.is_empty() && !shape.contains(&0));
     let fixed = match (&numbers.shape, numbers.max_len) {
@@ -233,6 +234,16 @@ impl Decode for ListCodec {
         }
         Ok(())
     }
+}
+
+/// Whether what stands behind a list is one of the tensor's numbers.
+fn check_padding(numbers: &Numbers) -> Result<()> {
+    use crate::read::csv::{FieldNumber, with_element};
+    let (pad, dtype) = (numbers.pad, numbers.dtype);
+    if with_element!(dtype, T => <T as FieldNumber>::from_f64(pad).is_some()) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Config, format!("padding is {pad}, which is no {dtype}")))
 }
 
 /// Padding is what it is, whatever the values are transformed by.

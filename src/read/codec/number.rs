@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::decode::{compare_decimals, write_numbers};
+use crate::decode::{compare_decimals, write_finite};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Missing;
@@ -134,7 +134,7 @@ pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Number
         Numbers::F32(_) | Numbers::F64(_) | Numbers::F16(_) | Numbers::Bf16(_) if !tensor.dtype().is_float() => {
             (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index)))
         }
-        numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_numbers(tensor, at, numbers),
+        numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_finite(tensor, at, numbers),
         // Every type but f64 and i64 (see above) is exact as f64.
         numbers => (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index))),
     }
@@ -144,7 +144,7 @@ pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Number
 fn write_integer(tensor: &mut TensorMut<'_>, at: usize, number: i64) -> Result<()> {
     let dtype = tensor.dtype();
     if dtype.is_float() || dtype == DType::I64 {
-        return write_numbers(tensor, at, Numbers::I64(&[number]));
+        return write_finite(tensor, at, Numbers::I64(&[number]));
     }
     with_element!(dtype, T => {
         match <T as FieldElement>::from_i64(number) {
@@ -158,7 +158,7 @@ fn write_integer(tensor: &mut TensorMut<'_>, at: usize, number: i64) -> Result<(
 fn write_float(tensor: &mut TensorMut<'_>, at: usize, number: f64) -> Result<()> {
     let dtype = tensor.dtype();
     if dtype.is_float() {
-        return write_numbers(tensor, at, Numbers::F64(&[number]));
+        return write_finite(tensor, at, Numbers::F64(&[number]));
     }
     with_element!(dtype, T => {
         match <T as FieldNumber>::from_f64(number) {
@@ -179,15 +179,15 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
     let refused = || unexpected(tensor_type(text), &Value::Decimal(text));
     match tensor.dtype() {
         DType::F32 => match parsed::<f32>(text).filter(|number| number.is_finite()) {
-            Some(number) => write_numbers(tensor, at, Numbers::F32(&[number])),
+            Some(number) => write_finite(tensor, at, Numbers::F32(&[number])),
             None => Err(refused()),
         },
         DType::F64 => match parsed::<f64>(text).filter(|number| number.is_finite()) {
-            Some(number) => write_numbers(tensor, at, Numbers::F64(&[number])),
+            Some(number) => write_finite(tensor, at, Numbers::F64(&[number])),
             None => Err(refused()),
         },
         DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
-            Some(number) if number.is_finite() => write_numbers(tensor, at, Numbers::F32(&[number])),
+            Some(number) if number.is_finite() => write_finite(tensor, at, Numbers::F32(&[number])),
             _ => Err(refused()),
         },
         dtype => match whole(text) {

@@ -67,7 +67,8 @@ fn number_of(value: Value<'_>) -> Result<f64> {
         Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
         other => return Err(unexpected("a number", &other)),
     };
-    match number.is_finite() {
+    // They are kept as f32.
+    match (number as f32).is_finite() {
         true => Ok(number),
         false => Err(unexpected("a finite number", &value)),
     }

@@ -26,6 +26,7 @@ enum Own {
     Bytes(Vec<u8>),
     F32s(Vec<f32>),
     Shaped(Rows),
+    F64s(Vec<f64>),
     List(Vec<Own>),
 }
 
@@ -66,6 +67,7 @@ impl Own {
             Self::Bytes(bytes) => Value::Bytes(bytes),
             Self::F32s(numbers) => Value::Numbers(crate::dtype::Numbers::F32(numbers)),
             Self::Shaped(rows) => Value::List(rows),
+            Self::F64s(numbers) => Value::Numbers(crate::dtype::Numbers::F64(numbers)),
             Self::List(list) => Value::List(list),
         }
     }
@@ -160,6 +162,59 @@ fn numbers_are_exact_or_rounded_once_or_refused() {
     assert_eq!(halves[0].to_f32(), 734.5);
     let halves = numbers::<half::f16>(Own::F64(734.25001), Numbers::of(DType::F16)).unwrap();
     assert_eq!(halves[0].to_f32(), 734.5);
+}
+
+#[test]
+fn what_is_too_large_is_refused_in_every_form_and_what_was_infinite_stays_so() {
+    for (dtype, too_large, largest) in
+        [(DType::F16, 65_520.0, 65_519.9), (DType::Bf16, 3.4e38, 3.38e38), (DType::F32, 3.5e38, 3.4e38)]
+    {
+        let field = || Numbers::of(dtype);
+        let is_finite = |value: Own, field: Numbers| -> Option<bool> {
+            let bytes = numbers::<u8>(value, field).ok()?;
+            let mut room = [0u64; 2];
+            bytemuck::cast_slice_mut(&mut room)[..bytes.len()].copy_from_slice(&bytes);
+            let numbers = crate::dtype::Numbers::of(dtype, &bytemuck::cast_slice(&room)[..bytes.len()]);
+            Some((0..numbers.len()).all(|at| numbers.at(at).is_finite()))
+        };
+        for sign in [1.0, -1.0] {
+            let forms = |number: f64| {
+                let one =
+                    [Own::F64(number), Own::Decimal(format!("{number:e}")), Own::Bytes(format!("{number}").into())];
+                let many = [vec![1.0, number], vec![number, 1.0]];
+                let lists = many.iter().flat_map(|list| {
+                    let items = list.iter().map(|number| Own::F64(*number)).collect();
+                    [Own::List(items), Own::F64s(list.clone())]
+                });
+                one.map(|own| (own, field()))
+                    .into_iter()
+                    .chain(lists.map(|own| (own, field().shape(&[2]))))
+                    .collect::<Vec<_>>()
+            };
+            for (value, field) in forms(sign * largest) {
+                assert_eq!(is_finite(value.clone(), field), Some(true), "{dtype}: {value:?}");
+            }
+            for (value, field) in forms(sign * too_large) {
+                assert_eq!(is_finite(value.clone(), field), None, "{dtype}: {value:?}");
+            }
+            assert_eq!(is_finite(Own::F64(sign * f64::INFINITY), field()), Some(false));
+            assert!(decoded(vec![Own::F64(1.0)], field().missing(Missing::Value(sign * too_large))).is_err());
+            let list = Own::List(vec![Own::F64(1.0)]);
+            assert!(decoded(vec![list], field().max_len(2).pad(sign * too_large)).is_err());
+        }
+    }
+    let halves = |value: Own, field: Numbers| numbers::<half::f16>(value, field);
+    let field = || Numbers::of(DType::F16);
+    for value in [Own::I64(70_000), Own::U64(u64::MAX), Own::Decimal("70000".to_owned()), Own::Bytes(b"70000".to_vec())]
+    {
+        let error = halves(value, field()).unwrap_err();
+        assert!(error.message().contains("is too large for f16"), "{error}");
+    }
+    let error = halves(Own::F32s(vec![1.0, -1e5]), field().shape(&[2])).unwrap_err();
+    assert!(error.message().contains("element 1: -100000.0 is too large for f16"), "{error}");
+    assert_eq!(halves(Own::I64(-65_519), field()).unwrap()[0].to_f32(), -65_504.0);
+    let error = decoded(vec![Own::List(vec![])], Numbers::i64().max_len(2).pad(0.5)).err().unwrap();
+    assert!(error.message().contains("padding is 0.5, which is no i64"), "{error}");
 }
 
 proptest! {

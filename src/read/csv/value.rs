@@ -183,6 +183,12 @@ fn scaled_f32(x: f32, affine: &Affine, entry: usize) -> f32 {
     x.mul_add(affine.scale[entry], affine.bias[entry])
 }
 
+/// The nearest one, unless only infinity is near.
+fn nearest_f32(value: f64) -> Option<f32> {
+    let near = value as f32;
+    (near.is_finite() || !value.is_finite()).then_some(near)
+}
+
 /// An integer type holds what survives the way there and back, below 2^63 (which saturates to i64's largest, and that
 /// rounds to 2^63 again).
 macro_rules! whole {
@@ -199,7 +205,7 @@ field_numbers! {
     u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u32);
     i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i32);
     i64: Decimal::to_i64, leading_integer, |_| false, |x, _, _| x, whole!(i64);
-    f32: Decimal::to_f32, leading_float, f32::is_nan, scaled_f32, |value| Some(value as f32);
+    f32: Decimal::to_f32, leading_float, f32::is_nan, scaled_f32, nearest_f32;
     f64: Decimal::to_f64, leading_float, f64::is_nan, |x, affine, entry| affine.steps[entry].apply(x), Some;
 }
 
@@ -256,7 +262,8 @@ macro_rules! field_halves {
             /// Fractions are rounded; a whole number, which may be a class, must survive.
             fn from_f64(value: f64) -> Option<Self> {
                 let number = <$type>::from_f32(odd_f32(value));
-                (value.fract() != 0.0 || f64::from(number) == value).then_some(number)
+                let is_in_reach = number.is_finite() || !value.is_finite();
+                (is_in_reach && value.fract() != 0.0 || f64::from(number) == value).then_some(number)
             }
 
             fn is_nan(self) -> bool {

@@ -5,7 +5,7 @@ use bytemuck::{Zeroable, cast_slice_mut, try_cast_slice};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::decode::write_numbers;
+use crate::decode::{write_finite, write_numbers};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
@@ -154,7 +154,7 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a number that the tensor can't hold, with its byte in the file.
+    /// [`ErrorKind::Data`] for a number that the tensor can't hold, one of `u64` with its byte in the file.
     pub(crate) fn write(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
         if self.is_plain(tensor) {
             tensor.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -233,7 +233,7 @@ impl Stored {
         bytes: &[u8],
         tensor: &mut TensorMut<'_>,
     ) -> Result<()> {
-        self.chunks::<T, N, _>(bytes, |at, values| write_numbers(tensor, at, T::numbers(values)))
+        self.chunks::<T, N, _>(bytes, |at, values| write_finite(tensor, at, T::numbers(values)))
     }
 
     fn write_long(self, bytes: &[u8], offset: u64, tensor: &mut TensorMut<'_>) -> Result<()> {
@@ -241,7 +241,7 @@ impl Stored {
             if let Some(nth) = values.iter().position(|value| *value < 0) {
                 return Err(too_large(values[nth] as u64, offset, at + nth));
             }
-            write_numbers(tensor, at, i64::numbers(values))
+            write_finite(tensor, at, i64::numbers(values))
         })
     }
 

@@ -27,7 +27,8 @@ pub struct NpyOptions {
     pub name: Option<String>,
     /// What the tensor is to the trainer.
     pub role: Role,
-    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`.
+    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`. A number that is too large
+    /// for it makes its record a bad one.
     pub dtype: Option<DType>,
     /// Names of the classes that a label's numbers stand for.
     pub classes: Option<Vec<String>>,

@@ -59,8 +59,8 @@ use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Another element type. Fractions are rounded to the nearest; a number that a type of whole numbers does not have makes
-    /// its sample a bad record.
+    /// Another element type. Fractions are rounded to the nearest; a number that is too large for the type, or that a type of
+    /// whole numbers does not have, makes its sample a bad record.
     Cast {
         /// Which tensor.
         tensor: String,

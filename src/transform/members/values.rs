@@ -1,4 +1,4 @@
-use crate::decode::{converts, write_numbers};
+use crate::decode::{converts, write_finite};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
@@ -153,7 +153,8 @@ impl Transform for Cast {
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
         let (from, mut tensor) = (row.tensor(&self.0.name)?, out.tensor(0));
         if converts(from.dtype(), tensor.dtype()) {
-            return write_numbers(&mut tensor, 0, from.numbers());
+            let written = write_finite(&mut tensor, 0, from.numbers());
+            return written.map_err(|error| error.at_column(&tensor.spec().name));
         }
         match tensor.dtype() {
             DType::U8 => to_whole::<u8>(from.numbers(), &mut tensor),
