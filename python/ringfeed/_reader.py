@@ -13,7 +13,7 @@ class Source:
 
     A record is a dict of values by name; or a tuple of them, or a single one, for which ``names`` has the names.
     Values are bytes (of a file, for ``Image`` and ``Array``), text, numbers, ``None`` for a missing one, and arrays
-    or lists of numbers.
+    or lists of numbers; those of ``uint64`` become ``i64``, and what that does not hold makes a bad record.
     """
 
     def __init__(self, reader: Any, names: Sequence[str] | None = None) -> None:
@@ -67,8 +67,19 @@ def read(source: Source, record: int) -> list[Any]:
     return [_plain(values.get(name)) for name, _, _ in source.fields]
 
 
+# What stands for a value that is none of one.
+_SEVERAL = object()
+
+_MOST = 2**63 - 1
+
+
 def _plain(value: Any) -> Any:
     """A value that the compiled part knows: bytes, text, a number, `None`, or element type and bytes of an array."""
+    single = _single(value)
+    return _array(value)[:2] if single is _SEVERAL else single
+
+
+def _single(value: Any) -> Any:
     if value is None or isinstance(value, (bytes, str, bool, int, float)):
         return value
     if isinstance(value, (bytearray, memoryview)):
@@ -77,31 +88,43 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    return _array(value)[:2]
+    return _SEVERAL
 
 
-def _array(value: Any) -> tuple[str, memoryview, list[int]]:
+def _numbers(value: Any) -> tuple[Any, str]:
+    """An array, and the element type that its numbers get."""
     import numpy
 
     array = numpy.asarray(value)
     if array.dtype == bool:
         array = array.astype(numpy.uint8)
-    if array.dtype == numpy.uint64:
-        array = array.astype(numpy.int64)
     if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
         raise TypeError(f"expected numbers, found {type(value).__name__} of {array.dtype}")
-    whole = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     dtype = f"{array.dtype.kind}{8 * array.dtype.itemsize}"
+    return array, "i64" if dtype == "u64" else dtype
+
+
+def _array(value: Any) -> tuple[str, memoryview, list[int]]:
+    import numpy
+
+    array, dtype = _numbers(value)
+    native = array.dtype.newbyteorder("=")
+    if native == numpy.uint64:
+        most = int(array.max(initial=0))
+        if most > _MOST:
+            raise ValueError(f"{most} is more than i64 holds, which uint64 numbers become")
+        native = numpy.dtype(numpy.int64)
+    whole = numpy.ascontiguousarray(array, dtype=native)
     return dtype, whole.reshape(-1).view(numpy.uint8).data, list(array.shape)
 
 
 def _field(name: str, value: Any) -> tuple[str, str, list[int]]:
-    plain = _plain(value)
-    if isinstance(plain, tuple):
-        dtype, _, shape = _array(value)
-        return name, dtype, shape
+    single = _single(value)
+    if single is _SEVERAL:
+        array, dtype = _numbers(value)
+        return name, dtype, list(array.shape)
     for kind, of in (("bytes", bytes), ("text", str), ("i64", int), ("f64", float)):
-        if isinstance(plain, of):
+        if isinstance(single, of):
             return name, kind, []
     return name, "other", []
 
@@ -124,7 +147,8 @@ class Samples:
             self._left = source
         named = self._named(self._first[0])
         self.names = list(named)
-        self.fields = [(name, *_array(value)[::2]) for name, value in named.items()]
+        arrays = {name: _numbers(value) for name, value in named.items()}
+        self.fields = [(name, dtype, list(array.shape)) for name, (array, dtype) in arrays.items()]
 
     def _named(self, sample: Any) -> Mapping[str, Any]:
         return _by_name(sample, self.names)
