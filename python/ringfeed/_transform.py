@@ -21,7 +21,8 @@ class Map:
 
     With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one
     that has the name already. Without, it changes the arrays where they are, or gives a dict of those that it
-    replaces, with the shapes and types that they have. An exception makes the sample a bad record.
+    replaces, with the shapes and types that they have. An exception makes the sample a bad record, and so does a
+    number that the tensor's type does not reach.
     """
 
     def __init__(
@@ -116,5 +117,23 @@ def _bytes(made: Any, name: str, dtype: Any, shape: list[int]) -> memoryview:
         raise ValueError(f"{name}: expected an array of shape {shape}, found {list(made.shape)}")
     if made.dtype != dtype and not numpy.can_cast(made.dtype, dtype, "same_kind"):
         raise TypeError(f"{name}: expected {dtype}, found {made.dtype}, which would lose more than digits; convert it")
-    whole = numpy.ascontiguousarray(made, dtype=dtype).reshape(-1)
-    return whole.view(numpy.uint8).data
+    with numpy.errstate(over="ignore"):
+        whole = numpy.ascontiguousarray(made, dtype=dtype)
+    if not numpy.can_cast(made.dtype, dtype, "safe"):
+        _check_range(made, whole, name)
+    return whole.reshape(-1).view(numpy.uint8).data
+
+
+def _check_range(made: Any, whole: Any, name: str) -> None:
+    """Whole numbers stay what they are in another type, and finite numbers finite."""
+    import numpy
+
+    if whole.dtype.kind in "iu":
+        bounds = numpy.iinfo(whole.dtype)
+        # As Python's integers, so that two types of NumPy's are not compared as a third.
+        ends = [made.min(), made.max()] if made.size else []
+        lost = [end for end in ends if not bounds.min <= int(end) <= bounds.max]
+    else:
+        lost = made[numpy.isfinite(made) & ~numpy.isfinite(whole).reshape(made.shape)].reshape(-1).tolist()
+    if lost:
+        raise OverflowError(f"{name}: {lost[0]} is beyond what {whole.dtype} holds; clip it, or give another dtype")

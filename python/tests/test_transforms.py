@@ -111,6 +111,41 @@ def test_an_exception_is_that_of_its_sample(numbers: Make) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "kind", "good", "bad"),
+    [
+        ("i8", "int64", [-128, 127], [300, -129]),
+        ("i8", "uint8", [0, 127], [128]),
+        ("u8", "uint16", [0, 255], [256]),
+        ("i64", "uint64", [0, 2**63 - 1], [2**63, 2**64 - 1]),
+        ("i32", ">i8", [-(2**31), 2**31 - 1], [2**31]),
+        ("f16", "float64", [65519.0, -65519.0, np.inf, -np.inf], [1e10, -65520.0]),
+        ("f16", "int64", [65519, -65519], [70000]),
+        ("f32", "float64", [3.4e38, np.inf], [3.5e38, -1e300]),
+        ("bf16", "float64", [3.38e38, -np.inf], [-3.4e38]),
+    ],
+)
+def test_a_number_that_the_type_does_not_reach_is_a_bad_record(
+    numbers: Make, dtype: str, kind: str, good: list[Any], bad: list[Any]
+) -> None:
+    if dtype == "bf16":
+        pytest.importorskip("ml_dtypes")
+
+    def of(value: Any) -> Callable[..., Any]:
+        return lambda sample: np.array([0, value], kind)
+
+    for value in good:
+        batch = next(iter(numbers().map("z", of(value), shape=(2,), dtype=dtype)))
+        expected = np.array(value, kind)
+        assert float(batch["z"].numpy()[9][1]) == float(expected.astype(batch["z"].numpy().dtype)), value
+    for value in bad:
+        with pytest.raises(ringfeed.DataError, match="OverflowError: z: .* is beyond what") as raised:
+            next(iter(numbers().map("z", of(value), shape=(2,), dtype=dtype)))
+        assert isinstance(raised.value.__cause__, OverflowError), value
+    nothing = numbers().map("z", lambda sample: np.zeros((0,), kind), shape=(0,), dtype=dtype)
+    assert next(iter(nothing))["z"].shape == (10, 0)
+
+
+@pytest.mark.parametrize(
     ("fn", "says"),
     [
         (lambda s: {"x": s["x"][:1]}, r"x: expected an array of shape \[2\], found \[1\]"),
