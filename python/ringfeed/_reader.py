@@ -74,9 +74,9 @@ _MOST = 2**63 - 1
 
 
 def _plain(value: Any) -> Any:
-    """A value that the compiled part knows: bytes, text, a number, `None`, or element type and bytes of an array."""
+    """What the compiled part knows: bytes, text, a number, `None`, or the element type, bytes and shape of an array."""
     single = _single(value)
-    return _array(value)[:2] if single is _SEVERAL else single
+    return _array(value) if single is _SEVERAL else single
 
 
 def _single(value: Any) -> Any:

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
-use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
+use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Value, Visit};
 use ringfeed::tensor::Numbers;
 use ringfeed::{DType, Error, ErrorKind, Location, Result};
 
@@ -33,7 +33,37 @@ enum Owned {
     F64(f64),
     Text(String),
     Bytes(Vec<u8>),
-    Numbers(DType, Vec<u64>, usize),
+    Array(Array),
+}
+
+/// An array of numbers.
+struct Array {
+    dtype: DType,
+    words: Vec<u64>,
+    /// Its bytes.
+    len: usize,
+    shape: Vec<u64>,
+}
+
+impl Array {
+    fn values(&self) -> Option<Numbers<'_>> {
+        let bytes: &[u8] = &bytemuck::cast_slice(&self.words)[..self.len];
+        numbers(self.dtype, bytes)
+    }
+}
+
+impl List for Array {
+    fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.values().map_or(Ok(()), |numbers| Shaped::new(numbers, &self.shape)?.each(visit))
+    }
+
+    fn shape(&self) -> Option<&[u64]> {
+        Some(&self.shape)
+    }
+
+    fn numbers(&self) -> Option<Numbers<'_>> {
+        self.values()
+    }
 }
 
 impl Owned {
@@ -52,12 +82,12 @@ impl Owned {
             value.extract().map(Self::F64)
         } else {
             let array = value.cast::<PyTuple>().map_err(|_| PyTypeError::new_err("no value"))?;
-            let (dtype, bytes): (String, PyBuffer<u8>) = array.extract()?;
+            let (dtype, bytes, shape): (String, PyBuffer<u8>, Vec<u64>) = array.extract()?;
             let dtype = dtype.parse::<DType>().map_err(|error| PyTypeError::new_err(error.to_string()))?;
             let len = bytes.len_bytes();
             let mut words = vec![0u64; len.div_ceil(8)];
             bytes.copy_to_slice(value.py(), &mut bytemuck::cast_slice_mut(&mut words)[..len])?;
-            Ok(Self::Numbers(dtype, words, len))
+            Ok(Self::Array(Array { dtype, words, len, shape }))
         }
     }
 
@@ -70,10 +100,11 @@ impl Owned {
             Self::F64(value) => Value::F64(*value),
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::Numbers(dtype, words, len) => {
-                let bytes: &[u8] = &bytemuck::cast_slice(words)[..*len];
-                numbers(*dtype, bytes).map_or(Value::Missing, Value::Numbers)
-            }
+            // A single number is one in any shape, and a row has none of its own.
+            Self::Array(array) => match array.values() {
+                Some(numbers) if array.shape.len() > 1 && numbers.len() != 1 => Value::List(array),
+                numbers => numbers.map_or(Value::Missing, Value::Numbers),
+            },
         }
     }
 }

@@ -50,6 +50,18 @@ def test_arrays_and_numbers_become_tensors() -> None:
     assert sorted(seen) == list(range(100)) and len(loader) == 10
 
 
+def test_an_array_becomes_no_tensor_of_another_shape() -> None:
+    class Pictures(Rows):
+        def read(self, i: int) -> dict[str, Any]:
+            return {"x": np.arange(6).reshape((2, 3) if i < 2 else (3, 2))}
+
+    batches = iter(ringfeed.from_reader(Pictures(3), batch_size=1))
+    for _ in range(2):
+        np.testing.assert_array_equal(next(batches)["x"].numpy(), [[[0, 1, 2], [3, 4, 5]]])
+    with pytest.raises(ringfeed.DataError, match=r"shape \[3, 2\], where \[2, 3\]"):
+        next(batches)
+
+
 def test_all_settings_hold() -> None:
     def order(**settings: Any) -> list[int]:
         return [y for batch in ringfeed.from_reader(Rows(), batch_size=10, **settings) for y in batch["y"].tolist()]
