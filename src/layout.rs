@@ -1,6 +1,8 @@
+use std::ops::Range;
+
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::{Extents, Schema, Shape};
+use crate::schema::{Extents, MAX_EXTENTS, Rows, Schema, Shape};
 
 /// Tensors start at multiples of this many bytes in a slot, as DLPack asks.
 pub const TENSOR_ALIGNMENT: usize = 256;
@@ -12,15 +14,43 @@ pub struct Layout {
     bytes: usize,
     extents: Extents,
     tensors: Vec<TensorLayout>,
+    /// Of each row, if a tensor is ragged.
+    runs: Vec<Run>,
 }
 
-/// Where one tensor of a batch lies: `rows` samples one after another, each of `row_shape`, without gaps.
+/// Where one sample lies in ragged tensors, in elements, by extent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) start: [usize; MAX_EXTENTS],
+    pub(crate) len: [usize; MAX_EXTENTS],
+}
+
+impl Run {
+    fn new(start: [usize; MAX_EXTENTS], lengths: Extents) -> Self {
+        Self { start, len: lengths.0.map(|length| length as usize) }
+    }
+
+    /// Where the next sample begins; `None` beyond all memory.
+    fn end(&self) -> Option<[usize; MAX_EXTENTS]> {
+        let mut end = self.start;
+        for (end, len) in end.iter_mut().zip(self.len) {
+            *end = end.checked_add(len)?;
+        }
+        Some(end)
+    }
+}
+
+/// Where one tensor of a batch lies: its samples one after another, without gaps. Each is of `row_shape`, unless they are
+/// [ragged](Rows::Ragged): [`Layout::shape`] and [`Layout::range`] are right for all.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorLayout {
     pub(crate) offset: usize,
     pub(crate) row_bytes: usize,
     pub(crate) row_shape: Shape,
     pub(crate) dtype: DType,
+    pub(crate) rows: Rows,
+    /// The extent that it goes by, if its samples do not take as much room each.
+    pub(crate) extent: usize,
     /// Whether it lies beside the slot, in the memory of whoever fills it: see `row/wide.rs`.
     pub(crate) is_aside: bool,
 }
@@ -31,12 +61,12 @@ impl TensorLayout {
         self.offset
     }
 
-    /// Bytes of one sample.
+    /// Bytes of one sample; of a ragged tensor, those of the longest.
     pub fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// Shape of one sample, padding included.
+    /// Shape of one sample, padding included; of a ragged tensor, that of the longest.
     pub fn row_shape(&self) -> &Shape {
         &self.row_shape
     }
@@ -45,25 +75,54 @@ impl TensorLayout {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
+
+    /// How its samples lie.
+    pub fn rows(&self) -> Rows {
+        self.rows
+    }
 }
 
 impl Layout {
-    /// Lays `rows` samples of `schema` out, reusing this layout's memory.
+    /// Lays `rows` samples of `schema` out, all of these extents, reusing this layout's memory.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Limit`] if the batch's size in bytes overflows.
     pub fn compute(&mut self, schema: &Schema, rows: usize, extents: Extents) -> Result<()> {
+        self.compute_each(schema, rows, extents, &[])
+    }
+
+    /// The same with the extents of each sample, none of which is beyond `extents`: what ragged tensors go by. Where there are
+    /// none, all have `extents`.
+    ///
+    /// # Errors
+    ///
+    /// As [`compute`](Self::compute).
+    pub(crate) fn compute_each(
+        &mut self,
+        schema: &Schema,
+        rows: usize,
+        extents: Extents,
+        each: &[Extents],
+    ) -> Result<()> {
         self.tensors.clear();
+        self.runs.clear();
         self.rows = rows;
         self.extents = extents;
         self.bytes = 0;
+        let sums = if schema.is_ragged() { self.lay_out_runs(rows, extents, each)? } else { [0; MAX_EXTENTS] };
         for tensor in schema.tensors() {
             let row_shape = tensor.row_shape(&extents);
+            let extent = tensor.ragged_extent().unwrap_or_default();
             let sizes = row_shape.elements().and_then(|elements| {
                 let row_bytes = elements.checked_mul(tensor.dtype.bytes())?;
                 let offset = self.bytes.checked_next_multiple_of(TENSOR_ALIGNMENT)?;
-                let end = offset.checked_add(row_bytes.checked_mul(rows)?)?;
+                let bytes = match tensor.rows {
+                    Rows::Even => row_bytes.checked_mul(rows)?,
+                    Rows::Ragged => sums[extent].checked_mul(tensor.dtype.bytes())?,
+                    Rows::Offsets => rows.checked_add(1)?.checked_mul(tensor.dtype.bytes())?,
+                };
+                let end = offset.checked_add(bytes)?;
                 (end <= isize::MAX as usize).then_some((row_bytes, offset, end))
             });
             let Some((row_bytes, offset, end)) = sizes else {
@@ -72,9 +131,28 @@ impl Layout {
             };
             self.bytes = end;
             let dtype = tensor.dtype;
-            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype, is_aside: false });
+            let rows = tensor.rows;
+            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype, rows, extent, is_aside: false });
         }
         Ok(())
+    }
+
+    /// Where each sample begins, and how many elements all have.
+    fn lay_out_runs(&mut self, rows: usize, extents: Extents, each: &[Extents]) -> Result<[usize; MAX_EXTENTS]> {
+        self.runs.try_reserve(rows).map_err(|error| {
+            let message = format!("no memory to lay out a batch of {rows} samples; lower the batch size");
+            Error::new(ErrorKind::Limit, message).with_source(error)
+        })?;
+        let mut start = [0; MAX_EXTENTS];
+        for row in 0..rows {
+            let run = Run::new(start, each.get(row).copied().unwrap_or(extents));
+            self.runs.push(run);
+            start = run.end().ok_or_else(|| {
+                let message = format!("a batch of {rows} samples has more elements than memory");
+                Error::new(ErrorKind::Limit, message)
+            })?;
+        }
+        Ok(start)
     }
 
     /// Samples in the batch.
@@ -97,22 +175,110 @@ impl Layout {
         &self.tensors
     }
 
+    /// Dimensions of the batch's tensor `index`: `[samples, ...]`, of a ragged one `[elements]`, of offsets `[samples + 1]`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tensor.
+    pub fn shape(&self, index: usize) -> Shape {
+        let tensor = &self.tensors[index];
+        match tensor.rows {
+            Rows::Ragged => Shape::new(&[self.elements(tensor.extent)]),
+            Rows::Offsets => Shape::new(&[self.rows + 1]),
+            Rows::Even => {
+                let mut shape = Shape::new(&[self.rows]);
+                tensor.row_shape.iter().for_each(|dim| shape.push(*dim));
+                shape
+            }
+        }
+    }
+
+    /// The bytes of the slot that the batch's tensor `index` takes.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tensor.
+    pub fn range(&self, index: usize) -> Range<usize> {
+        let tensor = &self.tensors[index];
+        let bytes = match tensor.rows {
+            Rows::Even => self.rows * tensor.row_bytes,
+            Rows::Ragged => self.elements(tensor.extent) * tensor.dtype.bytes(),
+            Rows::Offsets => (self.rows + 1) * tensor.dtype.bytes(),
+        };
+        tensor.offset..tensor.offset + bytes
+    }
+
+    /// Which of the elements of the batch's tensor `index` are those of a sample; of offsets, where it begins.
+    pub(crate) fn row_elements(&self, index: usize, row: usize) -> Range<usize> {
+        let tensor = &self.tensors[index];
+        let each = tensor.row_bytes / tensor.dtype.bytes();
+        match tensor.rows {
+            Rows::Even => row * each..(row + 1) * each,
+            Rows::Ragged => {
+                let run = &self.runs[row];
+                run.start[tensor.extent]..run.start[tensor.extent] + run.len[tensor.extent]
+            }
+            Rows::Offsets => row..row + 1,
+        }
+    }
+
+    /// How many elements the samples have together in the ragged tensors of an extent.
+    fn elements(&self, extent: usize) -> usize {
+        self.runs.last().map_or(0, |last| last.start[extent] + last.len[extent])
+    }
+
+    /// Where the samples lie in ragged tensors; empty if there are none.
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
     /// Bytes of tensor data, without the gaps between tensors.
     pub fn tensor_bytes(&self) -> usize {
-        self.tensors.iter().map(|tensor| tensor.row_bytes * self.rows).sum()
+        (0..self.tensors.len()).map(|index| self.range(index).len()).sum()
+    }
+
+    /// Writes where the samples of ragged tensors begin and end into `bytes`, the slot's memory.
+    pub(crate) fn write_offsets(&self, bytes: &mut [u8]) {
+        for (index, tensor) in self.tensors.iter().enumerate().filter(|(_, tensor)| tensor.rows == Rows::Offsets) {
+            let ends = self.runs.iter().map(|run| run.start[tensor.extent] + run.len[tensor.extent]);
+            let offsets: &mut [i64] = bytemuck::cast_slice_mut(&mut bytes[self.range(index)]);
+            for (offset, at) in offsets.iter_mut().zip(std::iter::once(0).chain(ends)) {
+                *offset = at as i64;
+            }
+        }
     }
 
     /// Keeps the first `rows` samples: the others were bad and are left out.
     pub(crate) fn truncate(&mut self, rows: usize) {
         debug_assert!(rows <= self.rows);
         self.rows = rows;
+        self.runs.truncate(rows);
     }
 
-    /// Moves sample `from` to `to` in `bytes`, the slot's memory.
-    pub(crate) fn move_row(&self, bytes: &mut [u8], from: usize, to: usize) {
+    /// Moves sample `from` to `to` in `bytes`, the slot's memory, behind the samples before that.
+    pub(crate) fn move_row(&mut self, bytes: &mut [u8], from: usize, to: usize) {
+        debug_assert!(to < from);
+        let moved = self.runs.get(from).map(|run| {
+            let start = to.checked_sub(1).and_then(|before| self.runs[before].end()).unwrap_or_default();
+            (*run, Run { start, ..*run })
+        });
         for tensor in &self.tensors {
-            let start = tensor.offset + from * tensor.row_bytes;
-            bytes.copy_within(start..start + tensor.row_bytes, tensor.offset + to * tensor.row_bytes);
+            match (tensor.rows, moved) {
+                (Rows::Even, _) => {
+                    let start = tensor.offset + from * tensor.row_bytes;
+                    bytes.copy_within(start..start + tensor.row_bytes, tensor.offset + to * tensor.row_bytes);
+                }
+                (Rows::Ragged, Some((from, to))) => {
+                    let (extent, width) = (tensor.extent, tensor.dtype.bytes());
+                    let start = tensor.offset + from.start[extent] * width;
+                    let len = from.len[extent] * width;
+                    bytes.copy_within(start..start + len, tensor.offset + to.start[extent] * width);
+                }
+                _ => {}
+            }
+        }
+        if let Some((_, run)) = moved {
+            self.runs[to] = run;
         }
     }
 }
@@ -134,6 +300,38 @@ mod tests {
         assert_eq!(layout.tensors()[0].row_bytes(), 7 * 3 * 4);
         assert_eq!(layout.tensors()[1].offset(), 512);
         assert_eq!(layout.bytes(), 512 + 5 * 8);
+    }
+
+    #[test]
+    fn ragged_samples_lie_one_behind_another_also_when_some_are_taken_out() {
+        let schema = Schema::new(vec![
+            TensorSpec::ragged("values", Role::Feature, DType::U16, 0),
+            TensorSpec::offsets("values_offsets", 0),
+            TensorSpec::new("y", Role::Label, DType::U8, &[]),
+        ])
+        .unwrap();
+        let mut layout = Layout::default();
+        let each = [3, 0, 2, 4].map(Extents::of_length);
+        layout.compute_each(&schema, 4, Extents::of_length(4), &each).unwrap();
+        assert_eq!((layout.shape(0).to_vec(), layout.shape(1).to_vec()), (vec![9], vec![5]));
+        assert_eq!((layout.bytes(), layout.tensor_bytes()), (516, 18 + 40 + 4));
+        let mut slot = [0u64; 65];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut slot);
+        for (row, at) in [(0, 0..3), (2, 3..5), (3, 5..9)] {
+            bytemuck::cast_slice_mut::<u8, u16>(&mut bytes[..18])[at].fill(row);
+        }
+        layout.move_row(bytes, 2, 0);
+        layout.move_row(bytes, 3, 1);
+        layout.truncate(2);
+        layout.write_offsets(bytes);
+        assert_eq!(bytemuck::cast_slice::<u8, u16>(&bytes[layout.range(0)]), [2, 2, 3, 3, 3, 3]);
+        assert_eq!(bytemuck::cast_slice::<u8, i64>(&bytes[layout.range(1)]), [0, 2, 6]);
+        layout.truncate(0);
+        layout.write_offsets(bytes);
+        assert_eq!((layout.range(0).len(), bytemuck::cast_slice::<u8, i64>(&bytes[layout.range(1)])), (0, &[0][..]));
+        let all_alike = |layout: &mut Layout| layout.compute(&schema, 2, Extents::of_length(3));
+        all_alike(&mut layout).unwrap();
+        assert_eq!(layout.shape(0).to_vec(), [6]);
     }
 
     #[test]

@@ -212,7 +212,7 @@ pub mod tensor {
     pub use crate::decode::write_numbers;
     pub use crate::dtype::{Element, Numbers};
     pub use crate::layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
-    pub use crate::schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Schema, Shape};
+    pub use crate::schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Rows, Schema, Shape};
 }
 
 /// How a [`Workspace`] is built.

@@ -21,7 +21,8 @@ pub enum Role {
     Feature,
     /// What the model should answer.
     Label,
-    /// 1 where another tensor holds data, 0 where it holds padding.
+    /// Where another tensor holds data: 1 there and 0 where it holds padding, or where each sample of a [ragged](Rows::Ragged)
+    /// one begins.
     Mask,
 }
 
@@ -33,6 +34,22 @@ pub enum Dim {
     Fixed(usize),
     /// The sample's extent of this index; a batch takes the longest and pads the others with zeros.
     Extent(usize),
+}
+
+/// How the samples of a batch lie in a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Rows {
+    /// Each takes as much room: `[samples, ...]`. The default.
+    #[default]
+    Even,
+    /// One behind another, each as long as it is, without padding: `[elements of all samples]`. The shape of one sample is its
+    /// extent alone.
+    Ragged,
+    /// Where each sample begins in the ragged tensors of its extent, and where the last one ends: `i64 [samples + 1]`. It is
+    /// written by the loader, not by who decodes a sample.
+    Offsets,
 }
 
 /// The lengths of one sample that vary from sample to sample, by extent index. Unused ones are 0.
@@ -184,6 +201,8 @@ pub struct TensorSpec {
     pub categories: Option<Arc<[Vec<String>]>>,
     /// The transformation that its values went through while decoding.
     pub affine: Option<Arc<Affine>>,
+    /// How the samples of a batch lie in it.
+    pub rows: Rows,
 }
 
 impl TensorSpec {
@@ -211,7 +230,25 @@ impl TensorSpec {
 
     /// A tensor some of whose dimensions vary from sample to sample.
     pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
-        Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None }
+        Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None, rows: Rows::Even }
+    }
+
+    /// A tensor of samples one behind another, each as long as its extent `extent` says.
+    pub fn ragged(name: impl Into<String>, role: Role, dtype: DType, extent: usize) -> Self {
+        Self { rows: Rows::Ragged, ..Self::with_dims(name, role, dtype, vec![Dim::Extent(extent)]) }
+    }
+
+    /// Where the samples of the ragged tensors of this extent begin, and where the last one ends.
+    pub fn offsets(name: impl Into<String>, extent: usize) -> Self {
+        Self { rows: Rows::Offsets, ..Self::with_dims(name, Role::Mask, DType::I64, vec![Dim::Extent(extent)]) }
+    }
+
+    /// The extent that a tensor goes by whose samples do not take as much room each.
+    pub(crate) fn ragged_extent(&self) -> Option<usize> {
+        match (self.rows, self.shape.as_slice()) {
+            (Rows::Ragged | Rows::Offsets, [Dim::Extent(extent)]) => Some(*extent),
+            _ => None,
+        }
     }
 
     /// The shape of one sample in a batch whose longest extents are `extents`.
@@ -256,6 +293,10 @@ impl Schema {
                 format!("{} dimensions; there may be {MAX_RANK}", tensor.shape.len())
             } else if tensor.shape.iter().any(|dim| matches!(dim, Dim::Extent(e) if *e >= MAX_EXTENTS)) {
                 format!("extent index out of range; there may be {MAX_EXTENTS} extents")
+            } else if tensor.rows != Rows::Even && tensor.ragged_extent().is_none() {
+                "ragged samples have one dimension, which varies".to_owned()
+            } else if tensor.rows == Rows::Offsets && (tensor.dtype != DType::I64 || tensor.affine.is_some()) {
+                "offsets are plain numbers of i64".to_owned()
             } else if let Some(fault) = tensor.affine.as_ref().and_then(|affine| affine.fault(&tensor.shape)) {
                 fault
             } else {
@@ -274,6 +315,11 @@ impl Schema {
     /// Whether samples must be measured before a batch can be laid out.
     pub fn is_variable(&self) -> bool {
         self.tensors.iter().any(TensorSpec::is_variable)
+    }
+
+    /// Whether a tensor's samples lie one behind another, each as long as it is.
+    pub fn is_ragged(&self) -> bool {
+        self.tensors.iter().any(|tensor| tensor.rows != Rows::Even)
     }
 
     /// The index of the tensor with this name.

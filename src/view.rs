@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::TensorLayout;
+use crate::layout::Layout;
 use crate::schema::{MAX_RANK, Shape, TensorSpec};
 
 /// One tensor of a batch, borrowed from it: it can't outlive the batch. Row-major, without gaps.
@@ -24,10 +24,9 @@ impl fmt::Debug for TensorView<'_> {
 }
 
 impl<'a> TensorView<'a> {
-    pub(crate) fn new(spec: &'a TensorSpec, layout: &TensorLayout, rows: usize, slot: &'a [u8]) -> Self {
-        let mut shape = Shape::new(&[rows]);
-        layout.row_shape.iter().for_each(|dim| shape.push(*dim));
-        Self { spec, shape, bytes: &slot[layout.offset..layout.offset + rows * layout.row_bytes] }
+    /// Tensor `index` of a batch that is laid out by `layout` in `slot`.
+    pub(crate) fn new(spec: &'a TensorSpec, layout: &Layout, index: usize, slot: &'a [u8]) -> Self {
+        Self { spec, shape: layout.shape(index), bytes: &slot[layout.range(index)] }
     }
 
     /// One sample of a tensor, whose shape then has no dimension for the batch.
@@ -50,7 +49,8 @@ impl<'a> TensorView<'a> {
         self.spec.dtype
     }
 
-    /// Dimensions. A batch's tensor begins with its number of samples: `[samples, ...]`.
+    /// Dimensions. A batch's tensor begins with its number of samples: `[samples, ...]`; a ragged one has a single dimension, the
+    /// elements of all samples.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

@@ -439,7 +439,11 @@ fn sparse_rows_allocate_nothing_per_batch() {
         [("features".into(), field::Numbers::f32().into()), ("label".into(), field::Class.into())];
     let sparse: [(String, Field); 2] =
         [("indices".into(), field::Tokens::new(4).into()), ("values".into(), field::Numbers::f32().max_len(4).into())];
-    for (fields, features) in [(dense, Some(100)), (sparse, None)] {
+    let ragged: [(String, Field); 2] = [
+        ("indices".into(), field::Numbers::i64().ragged().into()),
+        ("values".into(), field::Numbers::f32().ragged().into()),
+    ];
+    for (fields, features) in [(dense, Some(100)), (sparse, None), (ragged, None)] {
         for access in [Access::Read, MAPPED] {
             assert_none("sparse rows", || {
                 let options = LibsvmOptions { features, access, ..LibsvmOptions::default() };

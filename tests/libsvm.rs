@@ -10,7 +10,7 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, LibsvmOptions, Scratch, SparseLines, Value};
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
-use ringfeed::{DataSet, ErrorKind, Loader, Result};
+use ringfeed::{DataSet, DataSetIterator, ErrorKind, Loader, Result, Shard};
 use serde_json::Value as Json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -73,9 +73,73 @@ fn dense_rows_are_those_of_scikit_learn_to_the_last_bit() {
     }
 }
 
+/// Offsets, indices and values of a batch.
+type Csr = (Vec<i64>, Vec<i64>, Vec<f64>);
+
+fn csr(batch: &DataSet) -> Csr {
+    let integers = |name: &str| batch.tensor(name).unwrap().as_slice::<i64>().unwrap().to_vec();
+    assert_eq!(integers("indices_offsets"), integers("values_offsets"));
+    (integers("values_offsets"), integers("indices"), batch.tensor("values").unwrap().as_slice().unwrap().to_vec())
+}
+
+fn expected_csr(name: &str) -> Csr {
+    let expected = expected(name);
+    let integers = |key: &str| serde_json::from_value::<Vec<i64>>(expected[key].clone()).unwrap();
+    let values = expected["values"].as_array().unwrap().iter().map(|value| of_hex(value.as_str().unwrap()));
+    (integers("indptr"), integers("indices"), values.collect())
+}
+
 #[test]
-fn sparse_rows_are_padded_lists_with_indices_from_0() {
-    let batch = batch(Loader::open(fixture("by-hand")).unwrap());
+fn sparse_batches_are_the_compressed_rows_of_scikit_learn() {
+    for (name, zero_based) in [("base-0.svm", true), ("base-1.svm", false), ("by-hand", false), ("odd", false)] {
+        let options = LibsvmOptions { zero_based, ..LibsvmOptions::default() };
+        let rows = batch(loader(&fixture(name), options.clone()));
+        assert_eq!(csr(&rows), expected_csr(name), "{name}");
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&csr(&rows).2), bits(&expected_csr(name).2), "{name}: signs of zeros, too");
+        let labels: Vec<f64> = serde_json::from_value(expected(name)["labels"].clone()).unwrap();
+        assert_eq!(rows.tensor("label").unwrap().as_slice::<f64>().unwrap(), labels);
+        // Any batches, shards and threads put together are the same rows.
+        let whole = rows.sample_ids().iter().zip(csr_rows(&csr(&rows))).map(|(id, row)| (*id, row)).collect::<Vec<_>>();
+        for shielded in [false, true] {
+            let mut parts = Vec::new();
+            for shard in 0..3 {
+                let loader = loader(&fixture(name), options.clone()).shuffle(7).shard(Shard::new(shard, 3).unwrap());
+                let loader = if shielded { loader.shield() } else { loader };
+                let mut batches = loader.batch_size(2).build().unwrap();
+                let first = batches.next().unwrap().unwrap();
+                let state = first.state_after();
+                parts.extend(first.sample_ids().iter().copied().zip(csr_rows(&csr(&first))));
+                let rest = |batches: &mut dyn DataSetIterator| {
+                    let rows = |batch: Result<DataSet>| {
+                        let batch = batch.unwrap();
+                        let real = batch.len() - batch.padding();
+                        batch.sample_ids()[..real].iter().copied().zip(csr_rows(&csr(&batch))).collect::<Vec<_>>()
+                    };
+                    batches.flat_map(rows).collect::<Vec<_>>()
+                };
+                let left = rest(&mut *batches);
+                batches.seek(&state).unwrap();
+                assert_eq!(rest(&mut *batches), left);
+                parts.extend(left);
+            }
+            parts.sort_by_key(|(id, _)| *id);
+            parts.dedup_by_key(|(id, _)| *id);
+            assert_eq!(parts, whole, "{name}");
+        }
+    }
+}
+
+/// Indices and values of each row.
+fn csr_rows((offsets, indices, values): &Csr) -> Vec<(Vec<i64>, Vec<f64>)> {
+    let range = |pair: &[i64]| pair[0] as usize..pair[1] as usize;
+    offsets.windows(2).map(|pair| (indices[range(pair)].to_vec(), values[range(pair)].to_vec())).collect()
+}
+
+#[test]
+fn sparse_rows_are_padded_lists_where_they_are_named_as_numbers() {
+    let loader = Loader::open(fixture("by-hand")).unwrap().field("label", Numbers::f64());
+    let batch = batch(loader.field("indices", Numbers::i64()).field("values", Numbers::f64()));
     let names: Vec<&str> = batch.tensors().map(|tensor| tensor.name()).collect();
     assert_eq!(names, ["label", "indices", "indices_mask", "values", "values_mask"]);
     assert_eq!(batch.tensor("indices").unwrap().shape(), [4, 3]);

@@ -99,6 +99,29 @@ fn tokens_are_those_of_the_python_package() {
 }
 
 #[test]
+fn texts_may_lie_one_behind_another_without_padding() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = lines(folder.path());
+    for (what, field) in [
+        ("whole", Tokenizer::new(fixture("wordpiece.json")).ragged()),
+        ("cut_to_8", Tokenizer::new(fixture("wordpiece.json")).ragged().max_len(8).cut()),
+    ] {
+        let mut wanted = ids("wordpiece", what).into_iter();
+        for batch in loaded(&path, field.from("text")) {
+            let batch = batch.unwrap();
+            let rows: Vec<Vec<i64>> = wanted.by_ref().take(batch.len()).collect();
+            let ends = rows.iter().scan(0, |end, row| {
+                *end += row.len() as i64;
+                Some(*end)
+            });
+            assert_eq!(i64s(&batch, "ids_offsets"), std::iter::once(0).chain(ends).collect::<Vec<_>>(), "{what}");
+            assert_eq!(i64s(&batch, "ids"), rows.concat(), "{what}");
+        }
+        assert!(wanted.next().is_none());
+    }
+}
+
+#[test]
 fn a_text_that_is_too_long_or_none_is_a_bad_record_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("texts.jsonl");

@@ -210,6 +210,8 @@ class Numbers(Field):
     """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and
     lists of numbers, of one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
 
+    ``ragged``: lists lie one behind another without padding, ``[all numbers]``; where each begins and the last one
+    ends is i64 ``[samples + 1]``, called the same with ``_offsets`` behind. ``max_len`` then bounds one list.
     ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record.
     ``longer``: what becomes of longer lists, ``"error"`` or ``"cut"``.
     """
@@ -222,13 +224,14 @@ class Numbers(Field):
         missing: float | str | None = None,
         max_len: int | None = None,
         pad: float | None = None,
+        ragged: bool | None = None,
         longer: str | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
         self.table = {"numbers": dtype, "shape": shape, "missing": missing, "max_len": max_len, "pad": pad}
-        self.table |= {"longer": longer, "from": from_, "file": file, "role": role}
+        self.table |= {"ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}
 
 
 @dataclass(init=False)
@@ -291,7 +294,7 @@ class Tokenizer(Field):
     same with ``_mask`` behind; without ``max_len`` as long as the longest text of the batch.
 
     ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``special_tokens=False``
-    leaves out those that the tokenizer puts around a text.
+    leaves out those that the tokenizer puts around a text. ``ragged``: as :class:`Numbers` have it.
     """
 
     def __init__(
@@ -301,10 +304,11 @@ class Tokenizer(Field):
         max_len: int | None = None,
         special_tokens: bool | None = None,
         pad: int | None = None,
+        ragged: bool | None = None,
         longer: str | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
         self.table = {"tokenizer": fspath(path), "max_len": max_len, "special_tokens": special_tokens, "pad": pad}
-        self.table |= {"longer": longer, "from": from_, "file": file, "role": role}
+        self.table |= {"ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}

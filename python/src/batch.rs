@@ -151,7 +151,7 @@ impl Shared {
                 let data = lock(data);
                 let layout = data.layout();
                 let place = &layout.tensors()[nth];
-                measure(&mut std::iter::once(layout.rows()).chain(place.row_shape().iter().copied()));
+                measure(&mut layout.shape(nth).iter().copied());
                 (place.offset(), place.dtype())
             }
             Memory::Device(batch) => {
@@ -270,7 +270,7 @@ impl Batch {
         }
     }
 
-    /// Number of samples: the first dimension of every tensor.
+    /// Number of samples: the first dimension of every tensor that is not ragged.
     #[getter]
     fn size(&self) -> usize {
         self.shared.facts(|facts| facts.positions.len())

@@ -559,6 +559,7 @@ impl Engine {
                     "role": spec.role,
                     "dtype": spec.dtype,
                     "shape": shape,
+                    "rows": spec.rows,
                     "classes": spec.classes.as_deref(),
                     "categories": spec.categories.as_deref(),
                 })

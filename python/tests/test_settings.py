@@ -159,6 +159,7 @@ def test_fields_are_short_for_tables() -> None:
         (Numbers("f64", shape=(), from_=[0, "b"]), {"from": [0, "b"], "numbers": "f64", "shape": []}),
         (Text(9, longer="cut"), {"text": 9, "longer": "cut"}),
         (Numbers("i64", max_len=4, pad=-1, longer="cut"), {"numbers": "i64", "max_len": 4, "pad": -1, "longer": "cut"}),
+        (Numbers("f32", ragged=True, max_len=9), {"numbers": "f32", "max_len": 9, "ragged": True}),
         (Numbers(missing="nan"), {"numbers": "f32", "missing": "nan"}),
         (Tokens(8, pad=0), {"tokens": 8, "pad": 0}),
         (Array(), {"array": []}),
@@ -170,6 +171,26 @@ def test_fields_are_short_for_tables() -> None:
     other = ringfeed.open(IRIS, fields={"species": "class", "size": {"from": [0, 1], "numbers": "f32"}}, batch_size=150)
     for name in ("species", "size"):
         np.testing.assert_array_equal(next(iter(loader))[name], next(iter(other))[name])
+
+
+def test_lists_may_lie_one_behind_another(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"x": [1, 2, 3]}\n{"x": []}\n{"x": [4]}\n')
+    loader = ringfeed.open(tmp_path / "t.jsonl", fields={"x": Numbers("f32", ragged=True)}, batch_size=3)
+    batch = next(iter(loader))
+    assert batch["x"].tolist() == [1, 2, 3, 4] and batch["x_offsets"].tolist() == [0, 3, 3, 4]
+    assert [(tensor["rows"], tensor["shape"]) for tensor in loader.tensors] == [("ragged", [None]), ("offsets", [None])]
+    assert [tensor["shape"] for tensor in loader.plan()["tensors"]] == [[None], [4]]
+    kept = batch.detach()
+    np.testing.assert_array_equal(kept["x"].numpy(), batch.numpy()["x"])
+
+
+def test_sparse_rows_are_a_matrix_of_compressed_rows() -> None:
+    expected = json.loads((FIXTURES / "libsvm" / "expected.json").read_text())["base-1.svm"]
+    for settings in ({}, {"shield": True}):
+        batch = next(iter(ringfeed.open(FIXTURES / "libsvm" / "base-1.svm", batch_size=20, **settings)))
+        assert batch["values_offsets"].tolist() == expected["indptr"]
+        assert batch["indices"].tolist() == expected["indices"]
+        assert batch["values"].tolist() == [float.fromhex(value) for value in expected["values"]]
 
 
 def test_texts_become_tokens(tmp_path: Path) -> None:

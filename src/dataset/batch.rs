@@ -225,7 +225,7 @@ impl DataSet {
         self.tensor(name)?.as_slice()
     }
 
-    /// The elements of a tensor, sample by sample.
+    /// The elements of a tensor, sample by sample; of a ragged one, as many as each has.
     ///
     /// ```
     /// # use ringfeed::{Loader, Role, field::{Class, Numbers}};
@@ -244,9 +244,9 @@ impl DataSet {
     ///
     /// As [`f32`](Self::f32).
     pub fn rows<T: Element>(&self, name: &str) -> Result<impl ExactSizeIterator<Item = &[T]>> {
-        let elements = self.tensor(name)?.as_slice::<T>()?;
-        let each = elements.len() / self.len().max(1);
-        Ok((0..self.len()).map(move |row| &elements[row * each..][..each]))
+        let index = self.schema.index_of(name)?;
+        let (elements, layout) = (self.view(index).as_slice::<T>()?, self.layout());
+        Ok((0..self.len()).map(move |row| &elements[layout.row_elements(index, row)]))
     }
 
     /// The one tensor that is a feature.
@@ -283,7 +283,7 @@ impl DataSet {
 
     fn view(&self, index: usize) -> TensorView<'_> {
         let layout = &self.batch().layout;
-        TensorView::new(&self.schema.tensors()[index], &layout.tensors()[index], layout.rows(), self.bytes())
+        TensorView::new(&self.schema.tensors()[index], layout, index, self.bytes())
     }
 
     /// The epoch, from 0.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
-use crate::schema::{Dim, TensorSpec};
+use crate::schema::{Dim, Rows, TensorSpec};
 
 use super::contract::{BatchPlan, LastBatch, Planner, batches};
 use super::state::State;
@@ -91,6 +91,8 @@ impl Buckets {
 pub(super) struct BucketLength {
     pub(super) reader: usize,
     extent: usize,
+    /// Whether its samples are not padded.
+    is_ragged: bool,
     buckets: Buckets,
 }
 
@@ -111,7 +113,10 @@ impl BucketLength {
             return Err(config(format!("bucket: there is no tensor {:?}; there are {names:?}", buckets.by)));
         };
         match extent_of(&spec) {
-            Some(extent) => Ok(Self { reader, extent, buckets: buckets.clone() }),
+            Some(extent) => {
+                let is_ragged = spec.rows != Rows::Even;
+                Ok(Self { reader, extent, is_ragged, buckets: buckets.clone() })
+            }
             None => Err(config(format!(
                 "bucket: tensor {:?} has the same length in every sample; leave out its max_len or shape",
                 buckets.by
@@ -119,9 +124,10 @@ impl BucketLength {
         }
     }
 
-    /// What a length becomes: its bucket's bound.
+    /// What a length becomes: its bucket's bound, unless samples are not padded.
     pub(super) fn pad(&self, lengths: &mut [u32]) {
-        if let Some(length) = lengths.get_mut(self.extent)
+        if !self.is_ragged
+            && let Some(length) = lengths.get_mut(self.extent)
             && let Some(bucket) = self.buckets.bound(*length)
         {
             *length = self.buckets.bounds[bucket];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::layout::Layout;
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, Job, Record, Scratch};
 use crate::row::{RowMut, RowsMut};
@@ -236,6 +237,8 @@ pub struct BatchPlan {
     /// The longest extents of its rows, once they are measured: a batch that is filled again is laid out as it was, also if
     /// rows turned out to be bad meanwhile.
     pub(crate) measured: Option<Extents>,
+    /// Those of each row, where tensors are ragged.
+    pub(crate) lengths: Vec<Extents>,
     /// Most rows that there is memory for; `None` where nobody has set a bound.
     pub(crate) most_rows: Option<u64>,
 }
@@ -254,6 +257,7 @@ impl BatchPlan {
         self.requested = None;
         self.padding = 0;
         self.measured = None;
+        self.lengths.clear();
         self.release_records();
     }
 
@@ -304,6 +308,15 @@ impl BatchPlan {
             samples: vec![self.samples[row]],
             ..Self::default()
         }
+    }
+
+    /// Lays the batch out, whose rows were measured.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::compute`].
+    pub(crate) fn lay_out(&self, layout: &mut Layout, schema: &Schema, extents: Extents) -> Result<()> {
+        layout.compute_each(schema, self.rows(), extents, &self.lengths)
     }
 
     /// Whether the plan is one that can be filled: planners are the user's own, and what follows counts on this.

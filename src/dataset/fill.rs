@@ -134,25 +134,21 @@ pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>))
     }
 }
 
-/// The longest extents among some rows of a plan; bad rows are returned instead of measured.
+/// Measures some rows of a plan, and gives `each` what was found; those that are known to be bad are left out.
 pub(crate) fn measure_rows(
     filler: &dyn Filler,
     plan: &BatchPlan,
     rows: Range<usize>,
     scratch: &mut Scratch,
-    mut fault: impl FnMut(usize, Error),
-) -> Extents {
-    let mut longest = Extents::default();
+    mut each: impl FnMut(usize, Result<Extents>),
+) {
     for row in rows {
         if plan.faults.iter().any(|(bad, _)| *bad == row) {
             continue;
         }
-        match caught(|| filler.measure(plan, row, scratch)) {
-            Ok(extents) => longest = longest.max(extents),
-            Err(error) => fault(row, located(filler, plan, row, error)),
-        }
+        let measured = caught(|| filler.measure(plan, row, scratch));
+        each(row, measured.map_err(|error| located(filler, plan, row, error)));
     }
-    longest
 }
 
 #[cold]
@@ -184,8 +180,22 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
     let mut extents = Extents::default();
     if filler.is_measured() {
         let mut faults = Vec::new();
-        extents = measure_rows(filler, plan, 0..plan.rows(), scratch, |row, error| faults.push((row, error)));
+        let mut lengths = std::mem::take(&mut plan.lengths);
+        lengths.clear();
+        if filler.schema().is_ragged() {
+            lengths.resize(plan.rows(), Extents::default());
+        }
+        measure_rows(filler, plan, 0..plan.rows(), scratch, |row, measured| match measured {
+            Ok(measured) => {
+                extents = extents.max(measured);
+                if let Some(length) = lengths.get_mut(row) {
+                    *length = measured;
+                }
+            }
+            Err(error) => faults.push((row, error)),
+        });
         plan.faults.append(&mut faults);
+        plan.lengths = lengths;
     }
     plan.measured = Some(extents);
     extents

@@ -41,6 +41,10 @@ pub(crate) fn settle_batch(
         counters.settle.busy(settled, 0);
         counters.settle.times.record(settled.wall, 1);
     }
+    if filler.schema().is_ragged() {
+        let (batch, bytes) = draft.both_mut();
+        batch.layout.write_offsets(bytes);
+    }
     if filler.finishes() {
         let begin = Lap::now(scratch.is_cpu_due());
         if let Err(error) = caught(|| finish(draft, filler, scratch)) {
@@ -94,8 +98,8 @@ fn settle_rows(
     }
 }
 
-/// Fills every bad row with another sample. If one is longer than the batch was laid out for, the whole batch is laid out
-/// and filled again (counted).
+/// Fills every bad row with another sample. If one is longer than the batch was laid out for, or of another length in a ragged
+/// tensor, the whole batch is laid out and filled again (counted).
 fn replace(
     draft: &mut Draft<Batch>,
     filler: &dyn Filler,
@@ -110,18 +114,22 @@ fn replace(
         padding: batch.plan.padding,
     };
     batch.bad = std::mem::take(&mut *batch.faults.lock());
+    let mut lengths = batch.plan.lengths.clone();
     let mut waiting: Vec<(usize, u64)> = batch.bad.iter().map(|(row, _)| (*row, 0)).collect();
     while !waiting.is_empty() {
         let batch = draft.payload_mut();
-        let mut extents = batch.layout.extents();
+        let (mut extents, mut is_other) = (batch.layout.extents(), false);
         for (row, attempt) in &mut waiting {
             let (chosen, candidate, measured) = choose(&batch.plan, *row, *attempt, filler, scratch)?;
             (*attempt, kept.samples[*row]) = (chosen, candidate);
             extents = extents.max(measured);
+            if let Some(length) = lengths.get_mut(*row) {
+                is_other |= std::mem::replace(length, measured) != measured;
+            }
         }
-        if extents != batch.layout.extents() {
+        if is_other || extents != batch.layout.extents() {
             counters.refilled.fetch_add(1, Ordering::Relaxed);
-            batch.layout.compute(filler.schema(), kept.samples.len(), extents)?;
+            batch.layout.compute_each(filler.schema(), kept.samples.len(), extents, &lengths)?;
             let bytes = batch.layout.bytes();
             draft.refit(bytes)?;
             *draft.payload_mut().damage.lock() = DamageTally::default();

@@ -1,10 +1,11 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dataset::{DataSet, State};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
-use crate::schema::{Role, Schema, Shape, TensorSpec};
+use crate::schema::{Role, Schema, TensorSpec};
 
 use super::convert::{Conversion, Prepared, Work};
 use super::place::Place;
@@ -87,7 +88,8 @@ impl Plan {
         }
         for ((planned, given), laid_out) in planned.iter().zip(given).zip(layout) {
             let is_planned = planned.name == given.name
-                && (planned.role, planned.dtype, &planned.shape) == (given.role, given.dtype, &given.shape)
+                && (planned.role, planned.dtype, &planned.shape, planned.rows)
+                    == (given.role, given.dtype, &given.shape, given.rows)
                 && planned.classes == given.classes
                 && planned.dtype == laid_out.dtype()
                 && planned.row_shape(&extents) == *laid_out.row_shape();
@@ -115,11 +117,10 @@ impl Plan {
         about.bad_records = batch.bad_records();
         about.after = Some(batch.state_after());
         about.places.clear();
-        let rows = batch.len();
-        for tensor in batch.layout().tensors() {
-            let mut shape = Shape::new(&[rows]);
-            tensor.row_shape().iter().for_each(|dim| shape.push(*dim));
-            about.places.push(Place { offset: tensor.offset(), bytes: rows * tensor.row_bytes(), shape });
+        let layout = batch.layout();
+        for index in 0..layout.tensors().len() {
+            let Range { start: offset, end } = layout.range(index);
+            about.places.push(Place { offset, bytes: end - offset, shape: layout.shape(index) });
         }
         about.copied = batch.slot_bytes().len();
         about.bytes = about.copied.next_multiple_of(TENSOR_ALIGNMENT);

@@ -11,7 +11,7 @@ use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
 use crate::prefetch::FetchLimit;
 use crate::read::{Concat, Foretold, RecordReader, SourceConfig};
-use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 
 use super::Loader;
 use super::mix::parts_of;
@@ -275,11 +275,12 @@ impl Loader {
             Dim::Fixed(len) => Some(*len),
             Dim::Extent(_) => None,
         });
-        PlannedTensor {
-            name: spec.name.clone(),
-            role: spec.role,
-            dtype: spec.dtype,
-            shape: std::iter::once(Some(self.config.batch_size)).chain(dims).collect(),
-        }
+        let batch_size = self.config.batch_size;
+        let shape = match spec.rows {
+            Rows::Even => std::iter::once(Some(batch_size)).chain(dims).collect(),
+            Rows::Ragged => vec![None],
+            Rows::Offsets => vec![batch_size.checked_add(1)],
+        };
+        PlannedTensor { name: spec.name.clone(), role: spec.role, dtype: spec.dtype, shape }
     }
 }

@@ -271,7 +271,7 @@ mod tests {
         let values: [f32; 8] = [1.0, 10.0, 3.0, 30.0, 5.0, 50.0, 0.0, 0.0];
         bytes[..32].copy_from_slice(bytemuck::cast_slice(&values));
         bytes[256..260].copy_from_slice(&[1, 1, 1, 0]);
-        let view = |index: usize| TensorView::new(&schema.tensors()[index], &layout.tensors()[index], 2, bytes);
+        let view = |index: usize| TensorView::new(&schema.tensors()[index], &layout, index, bytes);
 
         let mut fit = NormaliserFit::min_max(Some(1), (0.0, 1.0));
         fit.observe_masked(&view(0), &view(1)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
 
         let mut done = schema.tensors()[0].clone();
         done.affine = Some(std::sync::Arc::new(Normaliser::image_scale().affine(&done).unwrap()));
-        let normalised = TensorView::new(&done, &layout.tensors()[0], 2, bytes);
+        let normalised = TensorView::new(&done, &layout, 0, bytes);
         let error = fit.observe(&normalised).unwrap_err();
         assert!(error.to_string().contains("normalised already"), "{error}");
     }

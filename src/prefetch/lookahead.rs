@@ -22,6 +22,7 @@ pub(super) struct Lookahead {
     has_batches: bool,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a box would be memory taken for each batch")]
 enum Item {
     Batch(BatchPlan),
     End,

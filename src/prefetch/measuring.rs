@@ -14,6 +14,8 @@ use super::session::Session;
 pub(super) struct Measuring {
     plan: RwLock<BatchPlan>,
     progress: Mutex<Progress>,
+    /// The extents of each row, where tensors are ragged.
+    lengths: Mutex<Vec<Extents>>,
     done: Done,
 }
 
@@ -39,7 +41,11 @@ pub(super) type Measured = (Extents, Vec<(usize, Error)>);
 
 impl Measuring {
     /// Takes the plan over; `parts` parts of its rows are to report.
-    pub(super) fn begin(&self, plan: &mut BatchPlan, parts: usize) {
+    pub(super) fn begin(&self, plan: &mut BatchPlan, parts: usize, is_ragged: bool) {
+        let mut lengths = self.lengths.lock();
+        lengths.clear();
+        lengths.resize(if is_ragged { plan.rows() } else { 0 }, Extents::default());
+        drop(lengths);
         std::mem::swap(plan, &mut *self.plan.write().unwrap_or_else(PoisonError::into_inner));
         *self.progress.lock() = Progress { left: parts, ..Progress::default() };
     }
@@ -54,6 +60,7 @@ impl Measuring {
         drop(progress);
         std::mem::swap(plan, &mut *self.plan.write().unwrap_or_else(PoisonError::into_inner));
         plan.faults.extend(faults);
+        std::mem::swap(&mut plan.lengths, &mut *self.lengths.lock());
         failed.map_or(Ok(extents), Err)
     }
 
@@ -61,11 +68,19 @@ impl Measuring {
     pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) -> Result<Measured> {
         let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
         let mut faults = Vec::new();
-        let extents = if session.stop.load(Ordering::Acquire) {
-            Extents::default()
-        } else {
-            measure_rows(&*session.filler, &plan, rows, scratch, |row, error| faults.push((row, error)))
-        };
+        let mut extents = Extents::default();
+        let is_ragged = session.filler.schema().is_ragged();
+        if !session.stop.load(Ordering::Acquire) {
+            measure_rows(&*session.filler, &plan, rows, scratch, |row, measured| match measured {
+                Ok(measured) => {
+                    extents = extents.max(measured);
+                    if is_ragged && let Some(length) = self.lengths.lock().get_mut(row) {
+                        *length = measured;
+                    }
+                }
+                Err(error) => faults.push((row, error)),
+            });
+        }
         Ok((extents, faults))
     }
 

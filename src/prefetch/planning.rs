@@ -134,7 +134,7 @@ impl Planning {
             return Ok(Some(plan));
         }
         let extents = measured?;
-        self.layout.compute(session.filler.schema(), plan.rows(), extents)?;
+        plan.lay_out(&mut self.layout, session.filler.schema(), extents)?;
         let spent = begin.elapsed();
         session.counters.plan.busy(spent, 0);
         self.scratch.worked(spent.wall);
@@ -191,7 +191,7 @@ impl Planning {
         {
             let rows = plan.rows();
             let step = rows.div_ceil(2 * workers).max(1);
-            self.measuring.begin(plan, rows.div_ceil(step));
+            self.measuring.begin(plan, rows.div_ceil(step), session.filler.schema().is_ragged());
             for start in (0..rows).step_by(step) {
                 let rows = start..rows.min(start + step);
                 self.jobs.send(Job::measure(session.clone(), self.measuring.clone(), rows));

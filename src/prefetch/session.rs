@@ -80,6 +80,7 @@ enum Wanted {
 }
 
 /// What was in the window, or would have come into it.
+#[expect(clippy::large_enum_variant, reason = "a box would be memory taken for each batch")]
 enum Pending {
     Plan(BatchPlan),
     Mark(Entry),

@@ -143,7 +143,7 @@ impl AsyncShieldDataSetIterator {
             }
         };
         let extents = measure_plan(&*self.filler, &mut plan, &mut self.scratch);
-        self.layout.compute(self.filler.schema(), plan.rows(), extents)?;
+        plan.lay_out(&mut self.layout, self.filler.schema(), extents)?;
         let config = self.workspace.config();
         let never = AtomicBool::new(false);
         let deadline = Some(Instant::now() + config.lease_wait_time());

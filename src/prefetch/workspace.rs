@@ -210,7 +210,7 @@ impl Workspace {
         let mut layout = Layout::default();
         if planned {
             let extents = measure_plan(&*opened.filler, &mut plan, &mut Scratch::default());
-            layout.compute(opened.filler.schema(), plan.rows(), extents)?;
+            plan.lay_out(&mut layout, opened.filler.schema(), extents)?;
         }
         let mut ring = self.0.ring.lock();
         let ring = match &mut *ring {

@@ -120,6 +120,8 @@ pub struct FieldInfo {
     pub kind: FieldKind,
     /// Shape of one record's value: `[]` for a single one, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
+    /// Whether its lists lie one behind another where nobody says what becomes of them, as those of sparse rows should.
+    pub ragged: bool,
 }
 
 /// What a field holds.
@@ -139,7 +141,7 @@ pub enum FieldKind {
 impl FieldInfo {
     /// A field with one value in each record.
     pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
-        Self { name: name.into(), kind, shape: Vec::new() }
+        Self { name: name.into(), kind, shape: Vec::new(), ragged: false }
     }
 
     /// The same with values of this shape in each record; 0 for a length that differs.

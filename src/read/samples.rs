@@ -9,7 +9,7 @@ use crate::decode::write_finite;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, TensorMut};
-use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, Shape, TensorSpec};
+use crate::schema::{Dim, Extents, MAX_EXTENTS, Rows, Schema, Shape, TensorSpec};
 
 use super::{Record, RecordDecoder, RecordStream, Sample, Scratch};
 
@@ -96,7 +96,10 @@ impl SampleStream {
         I: IntoIterator<Item = Result<Vec<Array>>>,
         I::IntoIter: Send + 'static,
     {
-        Schema::new(tensors.to_vec())?;
+        if let Some(spec) = Schema::new(tensors.to_vec())?.tensors().iter().find(|spec| spec.rows != Rows::Even) {
+            let message = "samples of an iterator are padded: give the tensor a plain shape";
+            return Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name));
+        }
         Ok(Self { tensors: tensors.into(), samples: Box::new(samples.into_iter()), factory: None, read: 0 })
     }
 

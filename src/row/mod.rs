@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{Layout, TensorLayout};
-use crate::schema::{Affine, Extents, TensorSpec};
+use crate::layout::{Layout, Run, TensorLayout};
+use crate::schema::{Affine, Extents, Rows, Shape, TensorSpec};
 use crate::view::TensorView;
 
 pub(crate) use picked::Picked;
@@ -20,6 +20,8 @@ pub struct RowsMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
     tensors: &'a [TensorLayout],
+    /// Where the batch's samples lie in ragged tensors.
+    runs: &'a [Run],
     rows: Range<usize>,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
@@ -54,7 +56,8 @@ impl<'a> RowsMut<'a> {
         assert!(rows.start <= rows.end && rows.end <= layout.rows(), "rows {rows:?} of a batch of {}", layout.rows());
         assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
         let base = Base { slot, aside: NonNull::dangling(), first_aside: rows.start };
-        Self { base, specs, tensors: layout.tensors(), rows, extents: layout.extents(), memory: PhantomData }
+        let (tensors, runs, extents) = (layout.tensors(), layout.runs(), layout.extents());
+        Self { base, specs, tensors, runs, rows, extents, memory: PhantomData }
     }
 
     /// These rows with further tensors beside those of the batch. What they hold is not defined: the last call's.
@@ -77,6 +80,7 @@ impl<'a> RowsMut<'a> {
             base: Base { slot: self.base.slot, aside, first_aside: self.rows.start },
             specs: &wide.specs,
             tensors: &memory.tensors,
+            runs: self.runs,
             rows: self.rows.clone(),
             extents: self.extents,
             memory: PhantomData,
@@ -106,6 +110,7 @@ impl<'a> RowsMut<'a> {
             base: self.base,
             specs: self.specs,
             tensors: self.tensors,
+            runs: self.runs,
             row,
             extents: self.extents,
             memory: PhantomData,
@@ -122,6 +127,7 @@ impl<'a> RowsMut<'a> {
             base: self.base,
             specs: &self.specs[first..first + count],
             tensors: &self.tensors[first..first + count],
+            runs: self.runs,
             rows: self.rows.clone(),
             extents: self.extents,
             memory: PhantomData,
@@ -137,6 +143,7 @@ pub struct RowMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
     tensors: &'a [TensorLayout],
+    runs: &'a [Run],
     row: usize,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
@@ -163,8 +170,8 @@ impl<'a> RowMut<'a> {
         assert!(specs.iter().zip(layout.tensors()).all(is_laid_out), "a layout is of one schema");
         // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
         let rows = unsafe { RowsMut::from_raw(NonNull::from(slot).cast(), specs, layout, row..row + 1) };
-        let RowsMut { base, specs, tensors, extents, .. } = rows;
-        Self { base, specs, tensors, row, extents, memory: PhantomData }
+        let RowsMut { base, specs, tensors, runs, extents, .. } = rows;
+        Self { base, specs, tensors, runs, row, extents, memory: PhantomData }
     }
 
     /// The part of this row with the `count` tensors from `first` on: what one of several composed readers fills.
@@ -177,6 +184,7 @@ impl<'a> RowMut<'a> {
             base: self.base,
             specs: &self.specs[first..first + count],
             tensors: &self.tensors[first..first + count],
+            runs: self.runs,
             row: self.row,
             extents: self.extents,
             memory: PhantomData,
@@ -200,12 +208,35 @@ impl<'a> RowMut<'a> {
     /// If there is no such tensor.
     #[inline]
     pub fn tensor(&mut self, index: usize) -> TensorMut<'_> {
-        let layout = &self.tensors[index];
-        let start = self.base.start_of(layout, self.row);
+        let (start, len, shape) = self.place(&self.tensors[index]);
         // SAFETY: these bytes belong to this row of this tensor alone (constructor's contract), and `&mut self` is
         // borrowed for as long as the slice lives, so no second slice of this row exists.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), layout.row_bytes) };
-        TensorMut { spec: &self.specs[index], shape: &layout.row_shape, bytes }
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) };
+        TensorMut { spec: &self.specs[index], shape, bytes }
+    }
+
+    /// Where this sample's part of a tensor begins, its bytes and its dimensions.
+    #[inline]
+    fn place(&self, tensor: &'a TensorLayout) -> (NonNull<u8>, usize, &'a [usize]) {
+        if tensor.rows != Rows::Even {
+            return self.place_ragged(tensor);
+        }
+        (self.base.start_of(tensor, self.row), tensor.row_bytes, &tensor.row_shape[..])
+    }
+
+    /// The same of a tensor whose samples do not take as much room each. Of offsets, no sample has a part.
+    fn place_ragged(&self, tensor: &'a TensorLayout) -> (NonNull<u8>, usize, &'a [usize]) {
+        assert!(!tensor.is_aside, "ragged tensors lie in the slot");
+        let run = &self.runs[self.row];
+        let (len, width) = (&run.len[tensor.extent], tensor.dtype.bytes());
+        let (at, shape) = match tensor.rows {
+            Rows::Offsets => (0, NOTHING),
+            _ => (run.start[tensor.extent] * width, std::slice::from_ref(len)),
+        };
+        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, and a layout keeps the tensor, and
+        // each row's run of it, below that.
+        let start = unsafe { self.base.slot.add(tensor.offset + at) };
+        (start, shape[0] * width, shape)
     }
 
     /// The tensors `written`, to be written, beside all others, to be read.
@@ -221,6 +252,7 @@ impl<'a> RowMut<'a> {
             base: self.base,
             specs: self.specs,
             tensors: self.tensors,
+            runs: self.runs,
             rows: self.row..self.row + 1,
             extents: self.extents,
             memory: PhantomData,
@@ -234,6 +266,9 @@ impl<'a> RowMut<'a> {
         }
     }
 }
+
+/// The shape of a sample's part of what is no sample's.
+const NOTHING: &[usize] = &[0];
 
 impl Base {
     /// The first byte of row `row` of a tensor.
@@ -261,11 +296,11 @@ impl RowView<'_> {
     /// This sample's part of tensor `index`; `None` if that is written now, or is not there.
     pub(crate) fn tensor(&self, index: usize) -> Option<TensorView<'_>> {
         let layout = self.row.tensors.get(index).filter(|_| !self.written.contains(&index))?;
-        let start = self.row.base.start_of(layout, self.row.row);
+        let (start, len, shape) = self.row.place(layout);
         // SAFETY: these bytes belong to this row of this tensor alone. `split` borrows the row for as long as this view
         // lives, and the other half writes only those tensors that are refused here: tensors do not overlap.
-        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), layout.row_bytes) };
-        Some(TensorView::of_row(&self.row.specs[index], layout.row_shape, bytes))
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
+        Some(TensorView::of_row(&self.row.specs[index], Shape::new(shape), bytes))
     }
 }
 
@@ -315,7 +350,7 @@ impl<'a> TensorMut<'a> {
         self.spec.dtype
     }
 
-    /// Dimensions of one sample in this batch, padding included.
+    /// Dimensions of one sample in this batch, padding included; of a ragged tensor, this sample's own.
     pub fn shape(&self) -> &'a [usize] {
         self.shape
     }

@@ -39,6 +39,7 @@ impl RowsMut<'_> {
             base: self.base,
             specs: &picked.specs,
             tensors: room,
+            runs: self.runs,
             rows: self.rows.clone(),
             extents: self.extents,
             memory: PhantomData,

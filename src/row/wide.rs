@@ -1,6 +1,6 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TensorLayout;
-use crate::schema::{Extents, MAX_EXTENTS, TensorSpec};
+use crate::schema::{Extents, MAX_EXTENTS, Rows, TensorSpec};
 
 /// Tensors of a sample some of which lie in the batch, and the others beside it, in memory of whoever fills it: what the
 /// batch's tensors are made of and what is not delivered.
@@ -65,6 +65,10 @@ impl WideMemory {
                 self.tensors.push(slot[*place]);
                 continue;
             }
+            if spec.rows != Rows::Even {
+                let message = "a ragged tensor can't be transformed, or left out behind transforms";
+                return Err(Error::new(ErrorKind::Unsupported, message).at_column(&spec.name));
+            }
             let row_shape = spec.row_shape(&extents);
             let sizes = row_shape.elements().and_then(|elements| {
                 let row_bytes = elements.checked_mul(spec.dtype.bytes()).filter(|bytes| *bytes <= MAX_ASIDE_BYTES)?;
@@ -76,7 +80,15 @@ impl WideMemory {
                 return Err(Error::new(ErrorKind::Limit, message).at_column(&spec.name));
             };
             end = after;
-            self.tensors.push(TensorLayout { offset, row_bytes, row_shape, dtype: spec.dtype, is_aside: true });
+            self.tensors.push(TensorLayout {
+                offset,
+                row_bytes,
+                row_shape,
+                dtype: spec.dtype,
+                rows: Rows::Even,
+                extent: 0,
+                is_aside: true,
+            });
         }
         let words = end.div_ceil(size_of::<u64>());
         if self.aside.len() < words {

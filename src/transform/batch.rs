@@ -100,8 +100,7 @@ impl<'a> BatchMut<'a> {
     /// [`ErrorKind::NotFound`] with the nearest name.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         let index = self.schema.index_of(name)?;
-        let (spec, layout) = (&self.schema.tensors()[index], &self.layout.tensors()[index]);
-        Ok(TensorView::new(spec, layout, self.len(), self.bytes))
+        Ok(TensorView::new(&self.schema.tensors()[index], self.layout, index, self.bytes))
     }
 
     /// The elements of the tensor of this name, sample by sample, to be changed.
@@ -124,7 +123,6 @@ impl<'a> BatchMut<'a> {
     ///
     /// As [`tensor`](Self::tensor).
     pub fn bytes_mut(&mut self, name: &str) -> Result<&mut [u8]> {
-        let layout = &self.layout.tensors()[self.schema.index_of(name)?];
-        Ok(&mut self.bytes[layout.offset..layout.offset + self.layout.rows() * layout.row_bytes])
+        Ok(&mut self.bytes[self.layout.range(self.schema.index_of(name)?)])
     }
 }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::schema::{Affine, Dim, MAX_EXTENTS, Schema, TensorSpec};
+use crate::schema::{Affine, Dim, MAX_EXTENTS, Rows, Schema, TensorSpec};
 
 use super::lengths::{Length, Lengths};
 
@@ -115,6 +115,10 @@ impl Tensors {
             let message = "transforms: a tensor is declared once as what is changed or written";
             return Err(Error::new(ErrorKind::Config, message).at_column(name));
         }
+        if self.all[index].rows == Rows::Offsets {
+            let message = "transforms: where samples begin can't be changed";
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
+        }
         self.untouched[index] = false;
         self.declared.written.push(index);
         Ok(())
@@ -128,6 +132,7 @@ impl Tensors {
     /// [`ErrorKind::Schema`] if no sample can have it: too many dimensions, or a length that nothing else of it has.
     pub fn write(&mut self, spec: TensorSpec) -> Result<()> {
         self.check_lengths(&spec)?;
+        check_even(&spec)?;
         if self.in_place_only {
             let message = "transforms: what works on whole batches changes tensors where they are, and adds none; write \
                            the tensor in a transform of samples before it";
@@ -137,6 +142,7 @@ impl Tensors {
         match self.find(&spec.name) {
             Ok(at) => {
                 let replaced = self.current[at];
+                check_even(&self.all[replaced])?;
                 self.untouched[replaced] = false;
                 if let Some(written) = self.declared.written.iter().find(|written| **written == replaced) {
                     let message = "transforms: a tensor is declared once as what is changed or written";
@@ -166,6 +172,7 @@ impl Tensors {
             let message = "transforms: what works on whole batches changes tensors where they are, and removes none";
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
         }
+        check_even(&self.all[self.current[at]])?;
         self.current.remove(at);
         Ok(())
     }
@@ -187,6 +194,7 @@ impl Tensors {
 
     /// What becomes of a length, in all tensors that have it.
     pub(super) fn set_length(&mut self, name: &str, length: Length) -> Result<()> {
+        check_even(self.get(name)?)?;
         let varying = |dim: &Dim| if let Dim::Extent(extent) = dim { Some(*extent) } else { None };
         let Some(extent) = self.get(name)?.shape.iter().find_map(varying) else {
             let message = "has the same length in every sample; there is nothing to pad";
@@ -215,4 +223,14 @@ impl Tensors {
         let message = "transforms: its length is that of no tensor of the source";
         Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name))
     }
+}
+
+/// Ragged tensors lie in the slot as they are decoded: nothing else can take their place.
+fn check_even(spec: &TensorSpec) -> Result<()> {
+    if spec.rows == Rows::Even {
+        return Ok(());
+    }
+    let message =
+        "transforms: a ragged tensor may be read, or changed where it is; leave `ragged` out, so that it is padded";
+    Err(Error::new(ErrorKind::Unsupported, message).at_column(&spec.name))
 }

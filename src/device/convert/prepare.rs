@@ -2,7 +2,7 @@ use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::normalise::Normaliser;
-use crate::schema::{Dim, Schema, Shape, TensorSpec};
+use crate::schema::{Dim, Rows, Schema, Shape, TensorSpec};
 
 use super::super::place::Place;
 use super::{
@@ -48,6 +48,7 @@ impl Prepared {
     pub(in super::super) fn new(schema: &Schema, tensor: &str, conversion: &Conversion) -> Result<Self> {
         let index = schema.index_of(tensor)?;
         let spec = &schema.tensors()[index];
+        check_even(spec)?;
         let (to, kind) = match conversion {
             Conversion::Image(image) => (image.to, prepare_image(schema, spec, image)?),
             Conversion::Scale { to, scale, bias } => {
@@ -161,11 +162,19 @@ fn check(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
     Err(fault(spec, format!("it holds {}, and may hold {}", spec.dtype, names.join(", "))))
 }
 
+fn check_even(spec: &TensorSpec) -> Result<()> {
+    match spec.rows {
+        Rows::Even => Ok(()),
+        _ => Err(fault(spec, "its samples lie one behind another; leave `ragged` out, so that they are padded")),
+    }
+}
+
 /// The index of another tensor, which must have this element type and as many elements a sample.
 fn beside(schema: &Schema, name: &str, dtypes: &[DType], shape: &[Dim]) -> Result<usize> {
     let index = schema.index_of(name)?;
     let spec = &schema.tensors()[index];
     check(spec, dtypes)?;
+    check_even(spec)?;
     if spec.shape != shape {
         return Err(fault(spec, format!("its shape is {:?}, and must be {shape:?}", spec.shape)));
     }

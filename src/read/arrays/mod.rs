@@ -88,7 +88,7 @@ pub(super) fn open_fields(
 /// Name, role, type and origin of a tensor that is an array's row as it is.
 fn plain<'a>(name: &'a str, field: &'a Field) -> Option<(&'a str, Role, &'a Numbers, super::ColumnRef)> {
     match &field.codec {
-        Codec::Numbers(numbers @ Numbers { shape: None, max_len: None, .. })
+        Codec::Numbers(numbers @ Numbers { shape: None, max_len: None, ragged: false, .. })
             if !field.is_file && !field.is_several() =>
         {
             Some((name, field.role_or_default(), numbers, field.columns(name).remove(0)))

@@ -1,4 +1,4 @@
-//! Lists of numbers: of one shape, or padded, with a mask.
+//! Lists of numbers: of one shape, padded with a mask, or one behind another with their offsets.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +17,10 @@ pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldI
     let is_list = |info: &&FieldInfo| !info.shape.is_empty();
     let shaped = numbers.shape.as_ref().is_some_and(|shape| shape.iter().any(|dim| *dim != 1));
     !several
-        && (numbers.max_len.is_some() || infos.first().copied().flatten().is_some_and(|info| is_list(&info)) || shaped)
+        && (numbers.max_len.is_some()
+            || numbers.ragged
+            || infos.first().copied().flatten().is_some_and(|info| is_list(&info))
+            || shaped)
 }
 
 struct ListCodec {
@@ -27,11 +30,15 @@ struct ListCodec {
     longer: Longer,
     /// The extent that its length is, unless that is fixed.
     extent: Option<usize>,
+    /// Most numbers of a ragged list.
+    most: usize,
+    /// Whether lists lie one behind another, without padding.
+    ragged: bool,
     pad: f64,
 }
 
 /// Lists: of the shape that is asked for or that all have, or of any length, padded behind it: `[max_len]`, or as long as the
-/// longest in the batch; then a mask of u8 is 1 where there are numbers.
+/// longest in the batch; then a mask of u8 is 1 where there are numbers. Or one behind another, and where each begins.
 pub(super) fn make(
     name: &str,
     role: Role,
@@ -48,11 +55,18 @@ pub(super) fn make(
             return Err(Error::new(ErrorKind::Config, "either a shape or a max_len, not both"));
         }
         (Some(shape), None) => Some(shape.as_slice()),
-        (None, None) => known,
+        (None, None) => known.filter(|_| !numbers.ragged),
         (None, Some(_)) => None,
     };
-    let mut codec =
-        ListCodec { missing: numbers.missing, elements: None, longer: numbers.longer, extent: None, pad: numbers.pad };
+    let mut codec = ListCodec {
+        missing: numbers.missing,
+        elements: None,
+        longer: numbers.longer,
+        extent: None,
+        most: usize::MAX,
+        ragged: numbers.ragged,
+        pad: numbers.pad,
+    };
     if let (Some(asked), Some(info)) = (&numbers.shape, infos.first().copied().flatten())
         && !may_become(&info.shape, asked)
     {
@@ -61,6 +75,22 @@ pub(super) fn make(
             info.shape
         );
         return Err(Error::new(ErrorKind::Config, message));
+    }
+    if numbers.ragged {
+        if fixed.is_some() {
+            return Err(Error::new(ErrorKind::Config, "either a shape or ragged, not both"));
+        }
+        if numbers.pad != 0.0 {
+            return Err(Error::new(ErrorKind::Config, "pad: ragged lists have no padding"));
+        }
+        codec.most = numbers.max_len.unwrap_or(usize::MAX);
+        let extent = varying.take(name)?;
+        codec.extent = Some(extent);
+        let tensors = vec![
+            TensorSpec::ragged(name, role, numbers.dtype, extent),
+            TensorSpec::offsets(format!("{name}_offsets"), extent),
+        ];
+        return Ok(Made { codec: Box::new(codec), tensors });
     }
     if let Some(shape) = fixed {
         codec.elements = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
@@ -214,7 +244,7 @@ impl Decode for ListCodec {
                 format!("a list of {at} numbers; at most {room} fit; raise max_len, or set `longer` to \"cut\"");
             return Err(Error::new(ErrorKind::Data, message));
         }
-        if self.elements.is_none() {
+        if self.elements.is_none() && !self.ragged {
             let len = at.min(room);
             for at in len..room {
                 write_padding(&mut tensor, at, self.pad)?;
@@ -229,7 +259,7 @@ impl Decode for ListCodec {
 
     fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
         if let Some(extent) = self.extent {
-            extents.0[extent] = u32::try_from(len_of(value)?)
+            extents.0[extent] = u32::try_from(len_of(value)?.min(self.most))
                 .map_err(|_| Error::new(ErrorKind::Data, "a list of more than 4,294,967,295 numbers"))?;
         }
         Ok(())

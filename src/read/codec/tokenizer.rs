@@ -1,4 +1,4 @@
-//! Text as tokens: padded to a length that is given, or to the longest of the batch, with a mask.
+//! Text as tokens: padded to a length that is given, or to the longest of the batch, with a mask; or one text behind another.
 
 use crate::decode::Tokenizer;
 use crate::dtype::DType;
@@ -19,12 +19,15 @@ struct TokenizerCodec {
     pad: i64,
     /// The extent that its length is, unless that is fixed.
     extent: Option<usize>,
+    /// Most tokens of a text, where they lie one text behind another.
+    most: usize,
+    ragged: bool,
 }
 
 /// `i64 [max_len]`, or as long as the longest in the batch; then a mask of `u8` that is 1 where there are tokens.
 pub(super) fn make(name: &str, role: Role, options: &fields::Tokenizer, varying: &mut Varying) -> Result<Made> {
     let mut tokenizer = Tokenizer::load(&options.file)?;
-    let dim = match options.max_len {
+    let dim = match options.max_len.filter(|_| !options.ragged) {
         Some(most) => Dim::Fixed(most),
         None => varying.dim(name)?,
     };
@@ -35,12 +38,23 @@ pub(super) fn make(name: &str, role: Role, options: &fields::Tokenizer, varying:
         Dim::Extent(extent) => Some(extent),
         Dim::Fixed(_) => None,
     };
-    let tensors = vec![
-        TensorSpec::with_dims(name, role, DType::I64, vec![dim]),
-        TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![dim]),
-    ];
-    let fields::Tokenizer { longer, special_tokens, pad, .. } = *options;
-    Ok(Made { codec: Box::new(TokenizerCodec { tokenizer, special_tokens, longer, pad: pad.into(), extent }), tensors })
+    let fields::Tokenizer { longer, special_tokens, pad, ragged, .. } = *options;
+    let tensors = match extent.filter(|_| ragged) {
+        Some(extent) => {
+            let offsets = TensorSpec::offsets(format!("{name}_offsets"), extent);
+            vec![TensorSpec::ragged(name, role, DType::I64, extent), offsets]
+        }
+        None => vec![
+            TensorSpec::with_dims(name, role, DType::I64, vec![dim]),
+            TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![dim]),
+        ],
+    };
+    if ragged && pad != 0 {
+        return Err(Error::new(ErrorKind::Config, "pad: ragged lists have no padding"));
+    }
+    let most = options.max_len.unwrap_or(usize::MAX);
+    let codec = TokenizerCodec { tokenizer, special_tokens, longer, pad: pad.into(), extent, most, ragged };
+    Ok(Made { codec: Box::new(codec), tensors })
 }
 
 impl TokenizerCodec {
@@ -70,6 +84,9 @@ impl Decode for TokenizerCodec {
         let (present, absent) = room.split_at_mut(tokens.len());
         present.iter_mut().zip(&tokens).for_each(|(place, token)| *place = (*token).into());
         absent.fill(self.pad);
+        if self.ragged {
+            return Ok(());
+        }
         let mut mask = row.tensor(1);
         let (present, absent) = mask.bytes_mut().split_at_mut(tokens.len());
         present.fill(1);
@@ -79,7 +96,7 @@ impl Decode for TokenizerCodec {
 
     fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {
         if let Some(extent) = self.extent {
-            extents.0[extent] = u32::try_from(self.tokens(&value)?.len())
+            extents.0[extent] = u32::try_from(self.tokens(&value)?.len().min(self.most))
                 .map_err(|_| Error::new(ErrorKind::Data, "a text of more than 4,294,967,295 tokens"))?;
         }
         Ok(())

@@ -40,7 +40,7 @@ fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions
                 others.push((name.clone(), field.clone()));
                 continue;
             }
-            Codec::Numbers(Numbers { missing: Missing::Error, max_len: None, dtype, shape, .. }) => {
+            Codec::Numbers(Numbers { missing: Missing::Error, max_len: None, ragged: false, dtype, shape, .. }) => {
                 let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
                 (ColumnValues::Numbers, Some(*dtype), shape)
             }

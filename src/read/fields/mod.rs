@@ -127,7 +127,7 @@ pub struct Category {
 }
 
 /// Numbers: of one field `[]`, of several `[fields]`, or another [shape](Numbers::shape) of as many; and lists of numbers, of
-/// one shape or [padded](Numbers::max_len).
+/// one shape, [padded](Numbers::max_len) or [one behind another](Numbers::ragged).
 ///
 /// An integer type takes whole numbers that it holds, exactly; a floating point type rounds to the nearest, once, and refuses
 /// what is too large for it. True and false are 1 and 0.
@@ -139,6 +139,7 @@ pub struct Numbers {
     pub(crate) max_len: Option<usize>,
     pub(crate) longer: Longer,
     pub(crate) pad: f64,
+    pub(crate) ragged: bool,
 }
 
 /// Lists of tokens: `i64 [max_len]` with padding behind them, and a mask, `u8`, called the same with `_mask` behind it. Made
@@ -279,7 +280,15 @@ impl Category {
 impl Numbers {
     /// Of this element type.
     pub fn of(dtype: DType) -> Self {
-        Self { dtype, shape: None, missing: Missing::Error, max_len: None, longer: Longer::Error, pad: 0.0 }
+        Self {
+            dtype,
+            shape: None,
+            missing: Missing::Error,
+            max_len: None,
+            longer: Longer::Error,
+            pad: 0.0,
+            ragged: false,
+        }
     }
 
     /// Of `f32`.
@@ -324,6 +333,15 @@ impl Numbers {
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.longer = Longer::Cut;
+        self
+    }
+
+    /// Lists lie one behind another, without padding: a tensor of the numbers of all lists of a batch, and in place of a mask
+    /// where each list begins and the last one ends, `i64 [samples + 1]`, called the same with `_offsets` behind it. Of a sparse
+    /// matrix in compressed rows (CSR) the offsets are `indptr`.
+    #[must_use]
+    pub fn ragged(mut self) -> Self {
+        self.ragged = true;
         self
     }
 

@@ -26,12 +26,13 @@ pub struct Tokenizer {
     pub(crate) longer: Longer,
     pub(crate) special_tokens: bool,
     pub(crate) pad: u32,
+    pub(crate) ragged: bool,
 }
 
 impl Tokenizer {
     /// That of this file, with the special tokens that it puts around a text.
     pub fn new(file: impl Into<PathBuf>) -> Self {
-        Self { file: file.into(), max_len: None, longer: Longer::Error, special_tokens: true, pad: 0 }
+        Self { file: file.into(), max_len: None, longer: Longer::Error, special_tokens: true, pad: 0, ragged: false }
     }
 
     /// At most so many tokens, and padding behind fewer. A longer text makes its record bad, unless it is [cut](Self::cut).
@@ -59,6 +60,13 @@ impl Tokenizer {
     #[must_use]
     pub fn pad(mut self, token: u32) -> Self {
         self.pad = token;
+        self
+    }
+
+    /// Tokens of all texts one behind another, without padding, and where each text begins: as [`Numbers::ragged`](crate::field::Numbers::ragged).
+    #[must_use]
+    pub fn ragged(mut self) -> Self {
+        self.ragged = true;
         self
     }
 

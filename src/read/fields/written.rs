@@ -88,6 +88,8 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     pad: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    ragged: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     longer: Option<Longer>,
 }
 
@@ -213,6 +215,7 @@ impl Written {
                     pad if pad.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&pad) => pad as u32,
                     pad => return Err(format!("pad: {pad}; a token is a whole number from 0")),
                 },
+                ragged: self.ragged.unwrap_or_default(),
                 ..Tokenizer::new(self.tokenizer.unwrap_or_default())
             }),
             "boxes" | "keypoints" => {
@@ -234,6 +237,7 @@ impl Written {
                 max_len: self.tokens.or(self.max_len),
                 longer: self.longer.unwrap_or_default(),
                 pad: self.pad.unwrap_or_default(),
+                ragged: self.ragged.unwrap_or_default(),
                 ..Numbers::of(self.numbers.unwrap_or(DType::I64))
             }),
         };
@@ -245,7 +249,7 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 22] = [
+        let keys: [(&str, bool, &[&str]); 23] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -265,6 +269,7 @@ impl Written {
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
             ("max_len", self.max_len.is_some(), &["numbers", "tokenizer"]),
             ("pad", self.pad.is_some(), &["numbers", "tokens", "tokenizer"]),
+            ("ragged", self.ragged.is_some(), &["numbers", "tokens", "tokenizer"]),
             ("special_tokens", self.special_tokens.is_some(), &["tokenizer"]),
             ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "tokenizer", "boxes", "keypoints"]),
             ("file", self.file.is_some(), &[]),
@@ -305,17 +310,19 @@ impl Written {
                 written.category = Some(names.clone().unwrap_or_default());
                 written.missing = missing.map(Instead::Code);
             }
-            Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad }) => {
+            Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad, ragged }) => {
                 (written.numbers, written.shape) = (Some(*dtype), shape.clone());
                 (written.missing, written.max_len) = (Instead::of(*missing), *max_len);
                 written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
                 written.pad = Some(*pad).filter(|pad| *pad != 0.0);
+                written.ragged = ragged.then_some(true);
             }
             Codec::Text { max_len, longer } => {
                 (written.text, written.longer) =
                     (Some(*max_len), Some(*longer).filter(|longer| *longer != Longer::Error));
             }
-            Codec::Tokenizer(Tokenizer { file, max_len, longer, special_tokens, pad }) => {
+            Codec::Tokenizer(Tokenizer { file, max_len, longer, special_tokens, pad, ragged }) => {
+                written.ragged = ragged.then_some(true);
                 (written.tokenizer, written.max_len) = (Some(file.clone()), *max_len);
                 written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
                 written.special_tokens = Some(false).filter(|_| !special_tokens);

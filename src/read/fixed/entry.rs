@@ -20,7 +20,7 @@ pub(in crate::read) fn only_field(format: &str, fields: &[(String, Field)]) -> R
         }
     };
     match &field.codec {
-        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, .. }) if !field.is_file => {
+        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) if !field.is_file => {
             Ok(Some((name.clone(), *dtype, field.role_or_default())))
         }
         _ => Err(Error::new(ErrorKind::Config, format!("{format} holds numbers")).at_column(name)),

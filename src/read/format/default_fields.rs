@@ -17,7 +17,10 @@ use crate::read::fields::{Field, Numbers};
 pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, Field)>> {
     let infos = container.fields();
     let field = |info: &FieldInfo| match info.kind {
-        FieldKind::Numbers(dtype) => Some((info.name.clone(), Numbers::of(dtype).into())),
+        FieldKind::Numbers(dtype) => {
+            let numbers = Numbers { ragged: info.ragged, ..Numbers::of(dtype) };
+            Some((info.name.clone(), numbers.into()))
+        }
         _ => None,
     };
     let fields: Vec<_> = infos.iter().filter_map(field).collect();

@@ -133,9 +133,11 @@ impl Part {
 /// The rows of a libsvm (svmlight) file, plain or compressed: `LABEL [qid:ID] INDEX:VALUE ... [# COMMENT]` on each line.
 ///
 /// Fields: `label`, or with [`multilabel`](LibsvmOptions::multilabel) a list of them; `qid`, where lines have one; `indices` and
-/// `values` of the features that a line holds, as lists, padded and with masks as tensors; with
-/// [`features`](LibsvmOptions::features) the dense row `features` in their place. Indices are counted from 0, whatever the file
-/// counts from. Numbers are rounded once, to the type of their tensor; `nan` and `inf` are none. Indices must rise.
+/// `values` of the features that a line holds, as lists; with [`features`](LibsvmOptions::features) the dense row `features` in
+/// their place. Where no fields are named, the lists are [ragged](crate::field::Numbers::ragged): `indices`, `values` and
+/// `values_offsets` of a batch are a sparse matrix in compressed rows (CSR). Named as plain numbers, they are padded, with masks.
+/// Indices are counted from 0, whatever the file counts from. Numbers are rounded once, to the type of their tensor; `nan` and `inf`
+/// are none. Indices must rise. A line of blanks alone is a row without a label.
 ///
 /// ```
 /// use ringfeed::memory::MemoryBudget;
@@ -237,7 +239,9 @@ impl SparseLines {
             Part::Indices => (DType::I64, vec![0]),
             Part::Values => (DType::F64, vec![0]),
         };
-        self.fields.push(FieldInfo::new(part.name(), FieldKind::Numbers(dtype)).shape(&shape));
+        let ragged = matches!(part, Part::Indices | Part::Values);
+        let info = FieldInfo::new(part.name(), FieldKind::Numbers(dtype)).shape(&shape);
+        self.fields.push(FieldInfo { ragged, ..info });
         self.parts.push(part);
     }
 

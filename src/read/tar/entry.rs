@@ -66,7 +66,14 @@ fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions
                 max_len: *max_len,
                 longer: *longer,
             }),
-            Codec::Numbers(Numbers { dtype, shape: None, max_len: None, missing: Missing::Error, .. }) => {
+            Codec::Numbers(Numbers {
+                dtype,
+                shape: None,
+                max_len: None,
+                missing: Missing::Error,
+                ragged: false,
+                ..
+            }) => {
                 own.fields.push(TarField::Number {
                     extension: member.extension,
                     pointer: member.pointer,

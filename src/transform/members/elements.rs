@@ -4,7 +4,7 @@ use crate::decode::map_in_place;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
-use crate::schema::{Dim, Role, TensorSpec};
+use crate::schema::{Dim, Role, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 use crate::view::TensorView;
 
@@ -207,7 +207,7 @@ impl<E: Elementwise> InPlace<E> {
         let spec = tensors.get(&self.tensor)?;
         let fault = if !spec.dtype.is_float() {
             format!("holds {}; what computes with fractions needs f32 or another such type: cast it", spec.dtype)
-        } else if spec.is_variable() && self.mask.is_none() {
+        } else if spec.is_variable() && spec.rows == Rows::Even && self.mask.is_none() {
             NO_MASK.to_owned()
         } else {
             return Ok(());
