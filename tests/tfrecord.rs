@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ringfeed::field::{Class, Image, Numbers, Text, Tokens};
+use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, TfRecordOptions, TfRecords, Value};
 use ringfeed::settings::SavedIndex;
@@ -104,7 +105,7 @@ fn values(records: &mut TfRecords, field: &str) -> Vec<Result<Json>> {
 
 #[test]
 fn features_are_those_that_tensorflow_reads() {
-    for name in ["train-00000-of-00002", "train-00001-of-00002", "kinds.tfrecord"] {
+    for name in ["train-00000-of-00002", "train-00001-of-00002", "kinds.tfrecord", "zlib-00000-of-00001"] {
         let mut records = open(&fixture(name)).unwrap();
         let expected = expected(name);
         assert_eq!(records.len(), expected.len() as u64);
@@ -252,6 +253,48 @@ fn a_file_that_is_cut_off_has_one_bad_record_that_says_so() {
             assert!(is_between, "{cut}");
         }
     }
+}
+
+#[test]
+fn files_compressed_by_zlib_are_told_by_what_they_unpack_to() {
+    let whole = std::fs::read(fixture("zlib-00000-of-00001")).unwrap();
+    let format = |path: &Path| Formats::new().detect(path).map(|found| found[0].format());
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    assert_eq!(format(&write("kept without a word", &whole)).unwrap(), "tfrecord");
+    // A text may begin with the two bytes that zlib's data begins with.
+    assert_eq!(format(&write("squares", b"x^2,x\n1,1\n4,2\n")).unwrap(), "csv");
+    let path = folder.path().join("cut");
+    for cut in 1..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        // Of the first byte or of an unfinished header, nobody knows that it is compressed.
+        match open(&path) {
+            Err(error) => assert!(error.kind() == ErrorKind::Format && error.path() == Some(&path), "{cut}: {error}"),
+            Ok(records) => assert!(records.len() == 1 && cut < 12, "{cut}"),
+        }
+    }
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        match open(&path) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Format, "{at}: {error}"),
+            // Bits that fill up the last byte say nothing.
+            Ok(mut records) => {
+                let good: Vec<Json> = values(&mut records, "i").into_iter().map(Result::unwrap).collect();
+                let mut whole = open(&fixture("kinds.tfrecord")).unwrap();
+                let wanted = values(&mut whole, "i").into_iter().map(Result::unwrap);
+                assert_eq!(good, wanted.collect::<Vec<_>>(), "{at}");
+            }
+        }
+    }
+    std::fs::write(&path, [&whole[..], b"more"].concat()).unwrap();
+    let error = open(&path).unwrap_err();
+    assert!(error.message().contains("behind the end of the compressed data"), "{error}");
 }
 
 #[test]

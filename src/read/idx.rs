@@ -240,7 +240,7 @@ impl IdxReader {
                 return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(0));
             }
             let spool = Spool { budget: budget.clone(), ..Spool::default() };
-            let bytes = files.inflated(path)?.take(file_bytes + 1);
+            let bytes = files.inflated(path, budget)?.take(file_bytes + 1);
             Input::spool(path, bytes, &spool)?
         } else {
             files.open(path, options.access)?
@@ -285,7 +285,7 @@ impl IdxReader {
 
 /// What the header of the file at `path` says, and how long the file must be.
 fn header_of(files: &Files, path: &Path) -> Result<(ArrayHeader, u64)> {
-    header_in(path, files.inflated(path)?)
+    header_in(path, files.inflated(path, &MemoryBudget::unlimited())?)
 }
 
 fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {

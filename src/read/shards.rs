@@ -51,6 +51,8 @@ pub(super) struct Shards {
     starts: Vec<u64>,
     storage: Files,
     chunks: Chunks<(usize, usize), Part>,
+    /// What decompressing counts against.
+    budget: MemoryBudget,
     #[expect(dead_code, reason = "held until the shards drop")]
     reservation: Reservation,
 }
@@ -133,7 +135,7 @@ impl Shards {
             },
         )?;
         let chunks = Chunks::new(cache_bytes, budget);
-        Ok(Self { files: opened, starts, storage: files.clone(), chunks, reservation })
+        Ok(Self { files: opened, starts, storage: files.clone(), chunks, budget: budget.clone(), reservation })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -177,7 +179,8 @@ impl Shards {
             (Packed::No, Some(input)) => return read_into(input, file.range(record), &mut into.own),
             (Packed::Records, Some(input)) => {
                 read_into(input, file.range(record), packed)?;
-                let bytes = Packing::Zstd.unpack(Box::new(std::io::Cursor::new(std::mem::take(packed))))?;
+                let bytes =
+                    Packing::Zstd.unpack(Box::new(std::io::Cursor::new(std::mem::take(packed))), &self.budget)?;
                 into.own.clear();
                 return read_bounded(bytes, MAX_RECORD_BYTES, &file.path, &mut into.own);
             }
@@ -186,7 +189,8 @@ impl Shards {
         };
         let chunk_of = |(number, frame): (usize, usize), reservation: &mut Reservation| {
             let file = &self.files[number];
-            file.unpack(&self.storage, self.starts[number + 1] - self.starts[number], frame, reservation)
+            let records = self.starts[number + 1] - self.starts[number];
+            file.unpack((&self.storage, &self.budget), records, frame, reservation)
                 .map_err(|error| error.at_path(&file.path))
         };
         let estimate = |(number, frame): (usize, usize)| self.files[number].chunk_bytes(frame);
@@ -370,7 +374,13 @@ impl File {
     }
 
     /// Decompresses the file, or a frame of it.
-    fn unpack(&self, files: &Files, records: u64, frame: usize, reservation: &mut Reservation) -> Result<Part> {
+    fn unpack(
+        &self,
+        (files, budget): (&Files, &MemoryBudget),
+        records: u64,
+        frame: usize,
+        reservation: &mut Reservation,
+    ) -> Result<Part> {
         let most = self.chunk_bytes(frame);
         let mut bytes = Vec::new();
         let part = match (&self.packed, &self.input) {
@@ -378,7 +388,7 @@ impl File {
                 let Frame { first, stored, .. } = self.frames[frame].clone();
                 let mut packed = Vec::new();
                 read_into(input, stored, &mut packed)?;
-                let unpacked = Packing::Zstd.unpack(Box::new(std::io::Cursor::new(packed)))?;
+                let unpacked = Packing::Zstd.unpack(Box::new(std::io::Cursor::new(packed)), budget)?;
                 read_bounded(unpacked, most, &self.path, &mut bytes)?;
                 let end = self.frames.get(frame + 1).map_or(records, |next| next.first);
                 let own = &self.offsets[first as usize..=end as usize];
@@ -388,7 +398,8 @@ impl File {
                 Part { first, offsets, bytes }
             }
             (Packed::Whole(packing, _), _) => {
-                read_bounded(packing.unpack(files.stream(&self.path)?)?, most, &self.path, &mut bytes)?;
+                let unpacked = packing.unpack(files.stream(&self.path)?, budget)?;
+                read_bounded(unpacked, most, &self.path, &mut bytes)?;
                 let offsets = offsets_of(&bytes, records, bytes.len() as u64)?;
                 Part { first: 0, offsets, bytes }
             }

@@ -102,25 +102,31 @@ impl Files {
     }
 
     /// The bytes of a file, decompressed if it is compressed.
-    pub(crate) fn inflated(&self, path: &Path) -> Result<Bytes> {
+    pub(crate) fn inflated(&self, path: &Path, budget: &MemoryBudget) -> Result<Bytes> {
         let packing = self.packing(path)?;
-        self.unpacked(path, packing)
+        self.unpacked(path, packing, budget)
     }
 
-    /// The bytes of a file that is compressed so.
-    pub(crate) fn unpacked(&self, path: &Path, packing: Option<Packing>) -> Result<Bytes> {
+    /// The bytes of a file that is compressed so; what decompressing takes counts against `budget`.
+    pub(crate) fn unpacked(&self, path: &Path, packing: Option<Packing>, budget: &MemoryBudget) -> Result<Bytes> {
         let bytes = self.stream(path)?;
         match packing {
-            Some(packing) => packing.unpack(bytes).map_err(|error| error.at_path(path)),
+            Some(packing) => packing.unpack(bytes, budget).map_err(|error| error.at_path(path)),
             None => Ok(bytes),
         }
     }
 
-    /// Opens a file, to be read at any place. One that is compressed is decompressed first, to at most `spool.limit_bytes`.
-    pub(crate) fn open_unpacked(&self, path: &Path, access: Access, spool: &Spool) -> Result<Input> {
-        match self.packing(path)? {
+    /// Opens a file, to be read at any place. One that is compressed so is decompressed first, to at most `spool.limit_bytes`.
+    pub(crate) fn open_packed(
+        &self,
+        path: &Path,
+        packing: Option<Packing>,
+        access: Access,
+        spool: &Spool,
+    ) -> Result<Input> {
+        match packing {
             None => self.open(path, access),
-            packing => Input::spool(path, self.unpacked(path, packing)?, spool),
+            packing => Input::spool(path, self.unpacked(path, packing, &spool.budget)?, spool),
         }
     }
 

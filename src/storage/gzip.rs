@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use flate2::bufread::GzDecoder;
+use flate2::bufread::{GzDecoder, ZlibDecoder};
 
 use crate::error::{Error, ErrorKind};
 
@@ -59,6 +59,27 @@ impl Read for Inflater {
     }
 }
 
+/// The decompressed bytes of a zlib file: one stream, and nothing behind it.
+pub(crate) struct ZlibInflater(ZlibDecoder<BufReader<Bytes>>);
+
+impl ZlibInflater {
+    /// What the compressed `bytes` hold.
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self(ZlibDecoder::new(BufReader::with_capacity(256 << 10, bytes)))
+    }
+}
+
+impl Read for ZlibInflater {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.0.read(into)?;
+        if count == 0 && !into.is_empty() && !self.0.get_mut().fill_buf()?.is_empty() {
+            let message = "there are bytes behind the end of the compressed data";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
+        }
+        Ok(count)
+    }
+}
+
 /// What an error while decompressing or transcoding means: `byte` counts decompressed bytes.
 #[cold]
 pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Error {
@@ -87,6 +108,7 @@ pub(super) mod tests {
 
     use super::super::{Files, Input, Spool};
     use super::*;
+    use crate::memory::MemoryBudget;
 
     pub(in crate::storage) fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -101,7 +123,7 @@ pub(super) mod tests {
         let read = |bytes: Vec<u8>| {
             std::fs::write(&path, bytes).unwrap();
             let mut text = Vec::new();
-            Files::local().inflated(&path).unwrap().read_to_end(&mut text).map(|_| text)
+            Files::local().inflated(&path, &MemoryBudget::unlimited()).unwrap().read_to_end(&mut text).map(|_| text)
         };
         let members = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
         assert_eq!(read(members.clone()).unwrap(), b"one two");
@@ -119,7 +141,9 @@ pub(super) mod tests {
         let path = folder.path().join("cut.gz");
         let packed = gzip(&vec![1; 100_000]);
         std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
-        let error = Input::spool(&path, Files::local().inflated(&path).unwrap(), &Spool::default()).unwrap_err();
+        let error =
+            Input::spool(&path, Files::local().inflated(&path, &MemoryBudget::unlimited()).unwrap(), &Spool::default())
+                .unwrap_err();
         assert!(error.to_string().contains("truncated"), "{error}");
     }
 }

@@ -373,8 +373,14 @@ mod tests {
             Input::open(&plain, Access::Read, Some(&Arc::new(Handles::new(1)))).unwrap(),
             // SAFETY: nobody changes it.
             Input::open(&plain, Access::Map(unsafe { Mapping::promise() }), None).unwrap(),
-            Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &Spool::default()).unwrap(),
-            Input::spool(&packed, Files::local().inflated(&packed).unwrap(), &small).unwrap(),
+            Input::spool(
+                &packed,
+                Files::local().inflated(&packed, &MemoryBudget::unlimited()).unwrap(),
+                &Spool::default(),
+            )
+            .unwrap(),
+            Input::spool(&packed, Files::local().inflated(&packed, &MemoryBudget::unlimited()).unwrap(), &small)
+                .unwrap(),
         ] {
             assert_eq!(input.len(), bytes.len() as u64);
             let mut part = [0u8; 1000];
@@ -404,10 +410,12 @@ mod tests {
         let bomb = folder.path().join("bomb.gz");
         std::fs::write(&bomb, gzip(&vec![0; 10 << 20])).unwrap();
         let spool = Spool { limit_bytes: 1 << 20, ..Spool::default() };
-        let error = Input::spool(&bomb, Files::local().inflated(&bomb).unwrap(), &spool).unwrap_err();
+        let error = Input::spool(&bomb, Files::local().inflated(&bomb, &MemoryBudget::unlimited()).unwrap(), &spool)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
         let spool = Spool { budget: MemoryBudget::new(1 << 20), ..Spool::default() };
-        let error = Input::spool(&bomb, Files::local().inflated(&bomb).unwrap(), &spool).unwrap_err();
+        let error = Input::spool(&bomb, Files::local().inflated(&bomb, &MemoryBudget::unlimited()).unwrap(), &spool)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Budget);
     }
 }

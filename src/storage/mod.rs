@@ -15,6 +15,8 @@ mod handles;
 mod input;
 mod packing;
 mod window;
+#[cfg(feature = "zstd")]
+mod zstandard;
 
 use std::ffi::OsString;
 use std::ops::Range;

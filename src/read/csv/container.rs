@@ -38,7 +38,7 @@ struct Worker {
 impl CsvTable {
     pub(super) fn open(files: &Files, path: &Path, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
         options.validate()?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let rows = open_rows(&text, &format, options, budget, None)?;

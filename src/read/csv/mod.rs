@@ -135,7 +135,7 @@ impl CsvReader {
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
         options.validate()?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
@@ -167,7 +167,7 @@ impl CsvReader {
         let open = |(): &mut (), nth: u64| {
             let path = &paths[nth as usize];
             let at_path = |error: Error| error.at_path(path);
-            let text = Text::open_in(files, path, options.encoding.as_deref())?;
+            let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
             let format = Format::detect(path, || text.read(), options, &missings)?;
             let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
             let rows = open_rows(&text, &format, &of_file, budget, inference.as_mut())?;

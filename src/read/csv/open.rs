@@ -70,7 +70,7 @@ pub(crate) fn open_lines(
     options: &CsvOptions,
     budget: &MemoryBudget,
 ) -> Result<(Rows, u64)> {
-    let text = Text::open_in(files, path, options.encoding.as_deref())?;
+    let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
     let format = Format {
         dialect: Dialect {
             delimiter: b'\n',

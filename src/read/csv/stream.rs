@@ -105,7 +105,7 @@ impl CsvStream {
     ) -> Result<(Self, CsvDecoder)> {
         let path = path.as_ref();
         options.validate()?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);

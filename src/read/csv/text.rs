@@ -21,6 +21,8 @@ pub(crate) struct Text {
     packing: Option<Packing>,
     /// `None` is UTF-8.
     encoding: Option<&'static Encoding>,
+    /// What decompressing counts against.
+    budget: MemoryBudget,
 }
 
 impl Text {
@@ -38,7 +40,8 @@ impl Text {
     pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
         let given = encoding.map(encoding_named).transpose()?;
         let packing = files.packing(path)?;
-        let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None };
+        let budget = MemoryBudget::unlimited();
+        let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None, budget };
         let mut start = Vec::new();
         text.unpacked()?.take(4).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
         if UTF_32.iter().any(|mark| start.starts_with(mark)) {
@@ -58,7 +61,13 @@ impl Text {
 
     /// The name of a file that could not be opened.
     pub(crate) fn unopened(files: &Files, path: &Path) -> Self {
-        Self { files: files.clone(), path: path.to_owned(), packing: None, encoding: None }
+        let budget = MemoryBudget::unlimited();
+        Self { files: files.clone(), path: path.to_owned(), packing: None, encoding: None, budget }
+    }
+
+    /// The same, whose decompression counts against `budget`.
+    pub(crate) fn within(self, budget: &MemoryBudget) -> Self {
+        Self { budget: budget.clone(), ..self }
     }
 
     /// Whether it is a file of this machine, whose time of modification is known.
@@ -81,7 +90,7 @@ impl Text {
     }
 
     fn unpacked(&self) -> Result<Bytes> {
-        self.files.unpacked(&self.path, self.packing)
+        self.files.unpacked(&self.path, self.packing, &self.budget)
     }
 
     /// The text from its beginning.
@@ -114,7 +123,7 @@ impl Text {
         self.files.read_file(file, &self.path, &mut stored, max_bytes, u64::MAX)?;
         let mut bytes: Bytes = Box::new(Cursor::new(stored));
         if let Some(packing) = self.packing {
-            bytes = packing.unpack(bytes)?;
+            bytes = packing.unpack(bytes, &self.budget)?;
         }
         Ok(self.decoded(bytes))
     }

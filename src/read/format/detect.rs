@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
 use crate::read::Csv;
 use crate::read::csv::looks_like_table;
 use crate::read::foreign::{self, Foreign};
@@ -43,7 +44,7 @@ pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Resul
 fn head_of(files: &Files, path: &Path) -> Result<(Vec<u8>, bool)> {
     let packing = files.packing(path)?;
     let mut head = Vec::new();
-    let read = files.unpacked(path, packing)?.take(HEAD_BYTES).read_to_end(&mut head);
+    let read = files.unpacked(path, packing, &MemoryBudget::unlimited())?.take(HEAD_BYTES).read_to_end(&mut head);
     read.map_err(|error| inflate_error(path, head.len() as u64, error))?;
     Ok((head, packing.is_some()))
 }

@@ -181,7 +181,7 @@ pub(super) fn open_grouped(
 ) -> Result<(Source, Plan)> {
     let mut csv = options.csv.clone();
     csv.validate()?;
-    let text = Text::open_in(files, path, csv.encoding.as_deref())?;
+    let text = Text::open_in(files, path, csv.encoding.as_deref())?.within(budget);
     let missings = Missings::new(&csv.missing_tokens);
     let format = Format::detect(path, || text.read(), &csv, &missings)?;
     let at_path = |error: Error| error.at_path(path);

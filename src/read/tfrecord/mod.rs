@@ -2,6 +2,7 @@
 
 mod example;
 mod framing;
+mod packing;
 mod wire;
 
 use std::cell::Cell;
@@ -27,6 +28,7 @@ use super::{ColumnRef, Fingerprint, Scratch, check_record, parallel};
 
 use example::{ByteStrings, Room, Values, each_feature, each_step};
 use framing::{FRAME, HEADER, unframe};
+use packing::{is_zlib, packing_of};
 use wire::{Fault, Part};
 
 /// What is looked at to learn of the fields: this many records, and not more than so many bytes.
@@ -74,7 +76,7 @@ impl Format for TfRecord {
     type Options = TfRecordOptions;
 
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
-        framing::length(head).is_some()
+        framing::length(head).is_some() || is_zlib(head)
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -108,7 +110,7 @@ fn is_shard(name: &str) -> bool {
     parts.is_some_and(|(nth, count)| is_number(nth) && is_number(count))
 }
 
-/// The records of a TFRecord file, plain or compressed: each a `tf.train.Example` or a `tf.train.SequenceExample`.
+/// The records of a TFRecord file, plain or compressed (GZIP, ZLIB, Zstandard): each a `tf.train.Example` or a `tf.train.SequenceExample`.
 ///
 /// A field is the feature of that key. A feature with one value is that value, one with several a list; one without values is
 /// a missing value. Feature lists are lists, those of their steps one behind the other. Where a key stands for a feature and for
@@ -187,7 +189,7 @@ impl TfRecords {
             false => None,
         };
         let spool = Spool { budget: budget.clone(), limit_bytes: options.max_unpacked_bytes, ..Spool::default() };
-        let input = files.open_unpacked(path, options.access, &spool)?;
+        let input = files.open_packed(path, packing_of(files, path)?, options.access, &spool)?;
         let known = match kept.as_ref().and_then(Kept::load) {
             Some(contents) => RecordIndex::from_bytes(&contents, input.len(), budget)?.map(|(index, _)| index),
             None => None,
