@@ -175,6 +175,53 @@ fn a_folder_of_shards_is_recognised_and_becomes_tensors() {
     }
 }
 
+/// What `verify` says of a folder.
+fn verified(path: &Path) -> String {
+    let report = verify(path, 1, |_| std::ops::ControlFlow::Continue(())).unwrap();
+    if report.is_ok() { String::new() } else { format!("{report:?}") }
+}
+
+#[test]
+fn verify_checks_the_hashes_that_an_index_of_mds_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("plain");
+    copy(&fixture("mds/plain"), &root);
+    assert_eq!(verified(&root), "");
+    let path = root.join("shard.00001.mds");
+    let whole = fs::read(&path).unwrap();
+    for at in (0..whole.len()).step_by(97) {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        // Where the table of records is changed, the folder may not open at all.
+        match verify(&root, 1, |_| std::ops::ControlFlow::Continue(())) {
+            Err(error) => assert!(is_named(&error, &root), "{error}"),
+            Ok(_) => {
+                let found = verified(&root);
+                assert!(found.contains("its sha1 is") && found.contains("shard.00001.mds"), "{at}: {found}");
+            }
+        }
+    }
+    // Hashes of a compressed file, and of what it unpacks to.
+    let root = folder.path().join("packed");
+    copy(&fixture("mds/zip-gz"), &root);
+    let (path, index) = (root.join("shard.00000.mds.gz"), root.join("index.json"));
+    let whole = fs::read(&path).unwrap();
+    let sha1 = |bytes: &[u8]| sha1_smol::Sha1::from(bytes).digest().to_string();
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&whole[..]), &mut unpacked).unwrap();
+    let original: Json = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    for (part, right) in [("zip_data", sha1(&whole)), ("raw_data", sha1(&unpacked))] {
+        for (digits, is_right) in [(right.clone(), true), (sha1(b"other"), false)] {
+            let mut changed = original.clone();
+            changed["shards"][0][part]["hashes"] = serde_json::json!({"sha1": digits, "blake2b": "not checked"});
+            fs::write(&index, changed.to_string()).unwrap();
+            let found = verified(&root);
+            assert!(if is_right { found.is_empty() } else { found.contains(&right) }, "{part}: {found}");
+        }
+    }
+}
+
 #[test]
 fn an_array_of_a_shard_keeps_its_shape() {
     let open = |shape: &[usize]| {

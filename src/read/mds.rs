@@ -1,21 +1,24 @@
 //! MosaicML's MDS shards, as its `MDSWriter` writes them, plain or compressed.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::storage::{Files, Needs, Packing};
+use crate::memory::MemoryBudget;
+use crate::storage::{Files, Needs, Packing, inflate_error};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
-use super::format::{Format, Open, Opened};
+use super::format::{Checks, Format, Open, Opened};
+use super::hashes::{self, Recorded};
 use super::json::{Wanted, give, steps};
 use super::ndarray::{self, Elements};
 use super::sharded::{ShardedOptions, file_in, is_index_of, read_index, root_of};
 use super::shards::{Listed, Packed, ShardBytes, Shards};
-use super::{ColumnRef, Fingerprint, Scratch};
+use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
 /// The format of MDS shards: a folder with an `index.json`.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,29 @@ impl Format for Mds {
     fn open(&self, options: &ShardedOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         MdsShards::open(options, at)
     }
+
+    /// All fields, and the hashes of the shards that the index records.
+    fn checks(&self, options: &ShardedOptions, at: &Open<'_>) -> Result<Checks> {
+        let opened = self.open(options, at)?.into();
+        Ok(Checks { refused: damaged(at)?, ..Checks::of_opened(opened, self.has_small_samples())? })
+    }
+}
+
+/// The shards whose bytes are not those that their hashes were taken of.
+fn damaged(at: &Open<'_>) -> Result<Vec<Error>> {
+    let root = root_of(at.path);
+    let (index, _): (Index, PathBuf) = read_index(at.files, &root)?;
+    let mut damaged = Vec::new();
+    parallel::in_order(
+        parallel::thread_count(None),
+        index.shards.len() as u64,
+        |(): &mut (), nth| index.shards[nth as usize].damage(&root, at.files, at.budget),
+        |found: Vec<Error>| {
+            damaged.extend(found);
+            Ok(())
+        },
+    )?;
+    Ok(damaged)
 }
 
 #[derive(Deserialize)]
@@ -67,6 +93,9 @@ struct Shard {
 struct Data {
     basename: String,
     bytes: u64,
+    /// Of its bytes.
+    #[serde(default)]
+    hashes: Recorded,
 }
 
 /// How a column is encoded.
@@ -191,6 +220,31 @@ impl Shard {
         };
         let packed = Packed::Whole(packing, self.raw_data.bytes);
         Ok(Listed { path: file_in(root, &zip.basename)?, records: self.samples, packed, bytes: None })
+    }
+
+    /// What is wrong with the shard's file by its hashes, and with what it unpacks to.
+    fn damage(&self, root: &Path, files: &Files, budget: &MemoryBudget) -> Result<Vec<Error>> {
+        let Listed { path, packed, .. } = self.listed(root, files.are_local())?;
+        let mut readings = Vec::new();
+        match (&packed, &self.zip_data) {
+            (Packed::Whole(packing, _), Some(zip)) => {
+                readings.push((&zip.hashes, None));
+                readings.push((&self.raw_data.hashes, Some(*packing)));
+            }
+            _ => readings.push((&self.raw_data.hashes, None)),
+        }
+        let mut found = Vec::new();
+        for (recorded, packing) in readings.into_iter().filter(|(recorded, _)| hashes::is_any_known(recorded)) {
+            let most = if packing.is_some() { self.raw_data.bytes.saturating_add(1) } else { u64::MAX };
+            let bytes = files.unpacked(&path, packing, budget)?.take(most);
+            match hashes::damage(recorded, bytes) {
+                Ok(damage) => {
+                    found.extend(damage.map(|message| Error::new(ErrorKind::Format, message).at_path(&path)));
+                }
+                Err(error) => found.push(inflate_error(&path, 0, error)),
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod fixed;
 mod folder;
 mod foreign;
 pub(crate) mod format;
+mod hashes;
 pub(crate) mod idx;
 pub(crate) mod ignored;
 pub(crate) mod images;
