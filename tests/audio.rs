@@ -287,6 +287,59 @@ fn crops_are_functions_of_seed_epoch_and_sample_for_any_number_of_workers_and_an
     assert_eq!(one, epoch(listed.shuffle(5).batch_size(2).build().unwrap(), 1));
 }
 
+/// Both channels of a sound of 300 frames, as libsndfile reads it.
+fn planes(name: &str) -> Vec<f32> {
+    let expected = numbers(name);
+    (0..600).map(|at| expected[at % 300 * 2 + at / 300]).collect()
+}
+
+const SOUNDS: [&str; 2] = ["wav-pcm_16.wav", "wav-float.wav"];
+
+/// As Hugging Face keeps audio data sets: a struct of the file's bytes and its path, in Parquet and in streams called `.arrow`.
+#[test]
+#[cfg(feature = "parquet")]
+fn sounds_in_tables_have_the_values_of_libsndfile() {
+    for table in ["words.parquet", "words.arrow"] {
+        let field = || Audio::new(8000).channels(2).from("audio.bytes");
+        let skip = BadRecords::Skip(BadLimits::default());
+        let batch = first(loader(&fixture(table), field()).bad_records(skip)).unwrap();
+        assert_eq!((batch.len(), batch.bad_records()), (2, 1), "{table}");
+        assert_eq!(batch.tensor("audio").unwrap().as_slice::<f32>().unwrap(), SOUNDS.map(planes).concat(), "{table}");
+        // The third one is a path alone.
+        let error = first(loader(&fixture(table), field())).unwrap_err();
+        assert_eq!((error.location().record, error.location().column.as_deref()), (Some(2), Some("audio")));
+        assert!(error.message().contains("expected the bytes of a sound file"), "{error}");
+        let cut = loader(&fixture(table), Audio::new(8000).length(40).crop(AudioCrop::Random).from("audio.bytes"));
+        let batch = first(cut.shuffle(1).bad_records(skip)).unwrap();
+        assert_eq!(batch.tensor("audio").unwrap().shape(), [2, 40]);
+    }
+}
+
+#[test]
+fn sounds_in_examples_of_tensorflow_have_the_values_of_libsndfile() {
+    let part = |number: u8, bytes: &[u8]| {
+        let (mut length, mut len) = (Vec::new(), bytes.len());
+        while len >= 0x80 {
+            length.push(len as u8 | 0x80);
+            len >>= 7;
+        }
+        length.push(len as u8);
+        [&[number << 3 | 2], &length[..], bytes].concat()
+    };
+    let masked = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
+    let example = |name: &str| {
+        let feature = part(1, &part(1, &std::fs::read(fixture(name)).unwrap()));
+        let record = part(1, &part(1, &[part(1, b"sound"), part(2, &feature)].concat()));
+        let len = (record.len() as u64).to_le_bytes();
+        [&len[..], &masked(&len), &record, &masked(&record)].concat()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words-00000-of-00001");
+    std::fs::write(&path, SOUNDS.map(example).concat()).unwrap();
+    let batch = first(loader(&path, Audio::new(8000).channels(2).from("sound"))).unwrap();
+    assert_eq!(batch.tensor("audio").unwrap().as_slice::<f32>().unwrap(), SOUNDS.map(planes).concat());
+}
+
 #[test]
 fn two_views_of_a_sound_are_cut_apart_unless_they_share_a_geometry() {
     let folder = words();

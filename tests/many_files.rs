@@ -115,6 +115,32 @@ fn csv_files_are_one_table_with_one_list_of_names() {
     assert_eq!((plan.samples, plan.sources[0].files, plan.sources[0].passed_over.len()), (Some(9), 3, 2));
 }
 
+/// As Spark and Databricks leave it, with marks of what is done and checksums beside each file.
+#[test]
+#[cfg(feature = "parquet")]
+fn a_folder_that_spark_wrote_is_read_without_its_marks() {
+    let table = std::fs::read(common::fixture("small/table.parquet")).unwrap();
+    let part = |n: u32| format!("part-{n:05}-6b1d2c3e-c000.snappy.parquet");
+    let (first, second) = (part(0), part(1));
+    let (of_first, of_second) = (format!(".{first}.crc"), format!(".{second}.crc"));
+    let folder = folder(&[
+        (&first, &table),
+        (&second, &table),
+        (&of_first, b"crc\0\0\0\x02\0\x01\x02"),
+        (&of_second, b"crc\0\0\0\x02\0\x01\x02"),
+        ("_SUCCESS", b""),
+        ("._SUCCESS.crc", b"crc\0\0\0\x02\0"),
+        ("_committed_4213", b"{\"added\": []}"),
+        ("_started_4213", b""),
+    ]);
+    let loader = Loader::open(folder.path()).unwrap();
+    assert_eq!(loader.config().sources[0].format(), "parquet");
+    let batch = loader.batch_size(10).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("x").unwrap().as_slice::<i32>().unwrap(), [1, 2, 3, 1, 2, 3]);
+    let report = ringfeed::inspect::verify(folder.path(), 1, |_| ()).unwrap();
+    assert!(report.is_ok() && report.samples == 6, "{report:?}");
+}
+
 #[test]
 fn compressed_files_are_among_those_of_a_folder() {
     use std::io::Write;
