@@ -55,7 +55,6 @@ impl Cell {
     }
 
     /// What it is, as messages call it.
-    #[cfg(feature = "parquet")]
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Missing => Value::Missing.describe(),

@@ -14,6 +14,7 @@
 //! ```
 
 mod cells;
+mod forms;
 mod journal;
 mod output;
 #[cfg(feature = "parquet")]
@@ -37,6 +38,7 @@ use crate::read::{Container, Csv, FieldKind, Fingerprint, Scratch, SourceConfig,
 use crate::storage::Files;
 
 use cells::{Cell, Column, columns, float_of, integer_of, is_held};
+use forms::{Form, forms};
 use journal::{Identity, Journal};
 use output::Output;
 
@@ -49,7 +51,8 @@ pub use journal::Shard;
 pub enum PackInto {
     /// Tar archives: each record is a sample, whose members are called by the record's number. Bytes are members of their
     /// own, with the extension of what they hold; a class by its index is `cls`; arrays are `.npy`; all other values are in one
-    /// `json`.
+    /// `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000 records show that
+    /// they hold missing values, or lists of different lengths.
     Tar,
     /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
     Parquet,
@@ -222,7 +225,8 @@ impl Pack {
             infer(container, &mut columns, thread_count(self.threads))?;
         }
         let classes = container.classes().map(|(name, classes)| (name.to_owned(), classes.to_vec()));
-        let encoder = Encoder::new(self, &columns, classes.as_ref().map(|(name, _)| name.as_str()))?;
+        let forms = forms(container, &columns);
+        let encoder = Encoder::new(self, &columns, forms, classes.as_ref().map(|(name, _)| name.as_str()))?;
         let mut manifest = Manifest {
             version: VERSION,
             format: self.into,
@@ -468,15 +472,11 @@ impl Row {
 }
 
 impl Encoder {
-    fn new(pack: &Pack, columns: &[Column], class: Option<&str>) -> Result<Self> {
+    fn new(pack: &Pack, columns: &[Column], forms: Vec<Form>, class: Option<&str>) -> Result<Self> {
         match pack.into {
-            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, pack.source.format() == "tar", class)?)),
+            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, forms, pack.source.format() == "tar", class)?)),
             #[cfg(feature = "parquet")]
-            PackInto::Parquet => {
-                // What has no form in a table is said before anything is read.
-                parquet::Table::allows(columns)?;
-                Ok(Self::Parquet(columns.to_vec()))
-            }
+            PackInto::Parquet => Ok(Self::Parquet(columns.to_vec())),
             #[cfg(not(feature = "parquet"))]
             PackInto::Parquet => {
                 let message = "Parquet files are written only in a build with the feature `parquet`";

@@ -47,17 +47,17 @@ enum Node {
 /// The values of a column in the row group that is being filled.
 struct Leaf {
     values: Values,
-    form: Form,
-    /// How many values each row has, and whether it has any at all.
-    lens: Vec<usize>,
-    valid: Vec<bool>,
+    /// Of lists, and of lists in them.
+    levels: Vec<Level>,
 }
 
-/// How many values a row has.
-enum Form {
-    One,
-    Any,
-    Fixed(Vec<usize>),
+/// Lists that are equally deep.
+struct Level {
+    /// How many values each has, if all have as many.
+    fixed: Option<usize>,
+    lens: Vec<usize>,
+    /// Whether each is there at all.
+    valid: Vec<bool>,
 }
 
 enum Values {
@@ -85,7 +85,7 @@ enum Number<'a> {
 
 impl Table {
     pub(super) fn new(columns: &[Column], out: Output) -> Result<Self> {
-        let leaves = columns.iter().map(Leaf::new).collect::<Result<Vec<_>>>()?;
+        let leaves = columns.iter().map(Leaf::new).collect::<Vec<_>>();
         let mut tree = Vec::new();
         for (nth, column) in columns.iter().enumerate() {
             place(&mut tree, &column.path, nth);
@@ -110,17 +110,12 @@ impl Table {
         if self.bytes >= ROW_GROUP_BYTES { self.write_row_group() } else { Ok(()) }
     }
 
-    /// Whether there can be such columns.
-    pub(super) fn allows(columns: &[Column]) -> Result<()> {
-        columns.iter().try_for_each(|column| Leaf::new(column).map(|_| ()))
-    }
-
     /// Whether a row fits the columns.
     pub(super) fn check(columns: &[Column], cells: &[Cell]) -> Result<()> {
         columns
             .iter()
             .zip(cells)
-            .try_for_each(|(column, cell)| Leaf::new(column)?.push(cell).map_err(|error| error.at_column(&column.name)))
+            .try_for_each(|(column, cell)| Leaf::new(column).push(cell).map_err(|error| error.at_column(&column.name)))
     }
 
     fn write_row_group(&mut self) -> Result<()> {
@@ -193,8 +188,49 @@ impl Node {
     }
 }
 
+impl Level {
+    fn new(dim: usize) -> Self {
+        Self { fixed: Some(dim).filter(|dim| *dim > 0), lens: Vec::new(), valid: Vec::new() }
+    }
+
+    /// Adds a list of so many values.
+    fn push(&mut self, len: usize) -> Result<()> {
+        if let Some(fixed) = self.fixed.filter(|fixed| *fixed != len) {
+            let message = format!("{len} values; the field has {fixed} in each record");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        self.lens.push(len);
+        self.valid.push(true);
+        Ok(())
+    }
+
+    fn data_type(&self, inner: DataType) -> DataType {
+        let item = Arc::new(Field::new_list_field(inner, true));
+        match self.fixed {
+            Some(len) => DataType::FixedSizeList(item, len as i32),
+            None => DataType::List(item),
+        }
+    }
+
+    fn take(&mut self, values: ArrayRef) -> Result<ArrayRef> {
+        let nulls = Some(NullBuffer::from(std::mem::take(&mut self.valid)));
+        let lens = std::mem::take(&mut self.lens);
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        Ok(match self.fixed {
+            Some(len) => {
+                let list = FixedSizeListArray::try_new(item, len as i32, values, nulls);
+                Arc::new(list.map_err(|error| failed(error.into()))?)
+            }
+            None => {
+                let list = ListArray::try_new(item, OffsetBuffer::from_lengths(lens), values, nulls);
+                Arc::new(list.map_err(|error| failed(error.into()))?)
+            }
+        })
+    }
+}
+
 impl Leaf {
-    fn new(column: &Column) -> Result<Self> {
+    fn new(column: &Column) -> Self {
         let values = match column.kind {
             FieldKind::Numbers(DType::U8) => Values::U8(Vec::new()),
             FieldKind::Numbers(DType::I8) => Values::I8(Vec::new()),
@@ -210,100 +246,96 @@ impl Leaf {
             FieldKind::Text => Values::Text(Vec::new()),
             _ => Values::Bytes(Vec::new()),
         };
-        let form = match column.shape.as_slice() {
-            [] => Form::One,
-            [0] => Form::Any,
-            shape if !shape.contains(&0) => Form::Fixed(shape.to_vec()),
-            shape => {
-                let message =
-                    format!("lists within lists of different lengths ({shape:?}) can't be packed into Parquet");
-                return Err(Error::new(ErrorKind::Unsupported, message).at_column(&column.name));
-            }
-        };
-        Ok(Self { values, form, lens: Vec::new(), valid: Vec::new() })
+        Self { values, levels: column.shape.iter().map(|dim| Level::new(*dim)).collect() }
     }
 
     fn data_type(&self) -> DataType {
-        let item = |item: DataType| Arc::new(Field::new_list_field(item, true));
-        let element = self.values.data_type();
-        match &self.form {
-            Form::One => element,
-            Form::Any => DataType::List(item(element)),
-            Form::Fixed(shape) => {
-                shape.iter().rev().fold(element, |inner, dim| DataType::FixedSizeList(item(inner), *dim as i32))
-            }
-        }
+        self.levels.iter().rev().fold(self.values.data_type(), |inner, level| level.data_type(inner))
     }
 
     fn push(&mut self, cell: &Cell) -> Result<()> {
-        let is_there = !matches!(cell, Cell::Missing);
-        if let Cell::Numbers(_, _, Some(shape)) = cell {
-            let is_fixed = |fixed: &[usize]| fixed.iter().map(|dim| *dim as u64).eq(shape.iter().copied());
-            match &self.form {
-                Form::Fixed(fixed) if is_fixed(fixed) => {}
-                Form::Fixed(fixed) => {
-                    let message = format!("an array of shape {shape:?}; the field has {fixed:?} in each record");
-                    return Err(Error::new(ErrorKind::Data, message));
-                }
-                _ => {
-                    let message = format!(
-                        "an array of shape {shape:?}, which is not told of the field as a whole: a column would lose it; \
-                         pack into tar"
-                    );
-                    return Err(Error::new(ErrorKind::Unsupported, message));
-                }
-            }
-        }
-        match &self.form {
-            Form::One => self.values.push(cell)?,
-            Form::Any if is_there => {
-                let before = self.values.len();
-                self.values.push_all(cell)?;
-                self.lens.push(self.values.len() - before);
-            }
-            Form::Any => self.lens.push(0),
-            Form::Fixed(shape) => {
-                let wanted = shape.iter().product::<usize>();
-                let before = self.values.len();
-                if is_there {
-                    self.values.push_all(cell)?;
-                } else {
-                    (0..wanted).try_for_each(|_| self.values.push(&Cell::Missing))?;
-                }
-                let found = self.values.len() - before;
-                if found != wanted {
-                    let message = format!("{found} values; the field has {wanted} in each record");
-                    return Err(Error::new(ErrorKind::Data, message));
-                }
-            }
-        }
-        self.valid.push(is_there);
-        Ok(())
+        push_at(&mut self.levels, &mut self.values, cell)
     }
 
     fn take(&mut self) -> Result<ArrayRef> {
         let values = self.values.take();
-        let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
-        let lens = std::mem::take(&mut self.lens);
-        let item = |array: &ArrayRef| Arc::new(Field::new_list_field(array.data_type().clone(), true));
-        Ok(match &self.form {
-            Form::One => values,
-            Form::Any => {
-                let offsets = OffsetBuffer::from_lengths(lens);
-                let list = ListArray::try_new(item(&values), offsets, values, Some(nulls));
-                Arc::new(list.map_err(|error| failed(error.into()))?)
-            }
-            Form::Fixed(shape) => {
-                let mut array = values;
-                for (depth, dim) in shape.iter().enumerate().rev() {
-                    let nulls = (depth == 0).then(|| nulls.clone());
-                    let list = FixedSizeListArray::try_new(item(&array), *dim as i32, array, nulls);
-                    array = Arc::new(list.map_err(|error| failed(error.into()))?);
-                }
-                array
-            }
-        })
+        self.levels.iter_mut().rev().try_fold(values, |values, level| level.take(values))
     }
+}
+
+fn push_at(levels: &mut [Level], values: &mut Values, cell: &Cell) -> Result<()> {
+    let Some((level, inner)) = levels.split_first_mut() else {
+        return values.push(cell);
+    };
+    match cell {
+        Cell::Missing => {
+            let len = level.fixed.unwrap_or(0);
+            level.lens.push(len);
+            level.valid.push(false);
+            (0..len).try_for_each(|_| push_at(inner, values, &Cell::Missing))
+        }
+        Cell::List(items) => {
+            level.push(items.len())?;
+            items.iter().try_for_each(|item| push_at(inner, values, item))
+        }
+        Cell::Numbers(dtype, bytes, shape) => {
+            if let Some(shape) = shape {
+                check_shape(levels, shape)?;
+            }
+            push_numbers(levels, values, (*dtype, bytes), shape.as_deref())
+        }
+        // A list of one may come as its value.
+        cell if inner.is_empty() => {
+            level.push(1)?;
+            values.push(cell)
+        }
+        cell => Err(unexpected("a list of lists", cell)),
+    }
+}
+
+/// Whether an array fits lists that are so deep.
+fn check_shape(levels: &[Level], shape: &[u64]) -> Result<()> {
+    let fits = |(level, dim): (&Level, &u64)| level.fixed.is_none_or(|fixed| fixed as u64 == *dim);
+    let is_empty = shape.iter().skip(1).any(|dim| *dim == 0);
+    if shape.len() == levels.len() && !is_empty && levels.iter().zip(shape).all(fits) {
+        return Ok(());
+    }
+    let dims: Vec<usize> = levels.iter().map(|level| level.fixed.unwrap_or(0)).collect();
+    let message = format!(
+        "an array of shape {shape:?}; the field has {dims:?} (0: any length), and a column would lose the shape; pack into tar"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Numbers of lists in lists of known lengths come one after another.
+fn push_numbers(
+    levels: &mut [Level],
+    values: &mut Values,
+    (dtype, bytes): (DType, &[u8]),
+    shape: Option<&[u64]>,
+) -> Result<()> {
+    let Some((level, inner)) = levels.split_first_mut() else {
+        let mut pushed = Ok(());
+        each_number(dtype, bytes, |number| {
+            if pushed.is_ok() {
+                pushed = values.push(&number);
+            }
+        });
+        return pushed;
+    };
+    let shape = shape.and_then(|shape| shape.get(1..));
+    let dim = |(nth, level): (usize, &Level)| match shape {
+        Some(shape) => shape.get(nth).and_then(|dim| usize::try_from(*dim).ok()),
+        None => level.fixed,
+    };
+    let mut inner_dims = inner.iter().enumerate().map(dim);
+    let each = inner_dims.try_fold(dtype.bytes(), |bytes, dim| bytes.checked_mul(dim?));
+    let Some(each) = each.filter(|each| *each > 0 && bytes.len().is_multiple_of(*each)) else {
+        let message = format!("{} numbers, which are not lists in lists as elsewhere", bytes.len() / dtype.bytes());
+        return Err(Error::new(ErrorKind::Data, message));
+    };
+    level.push(bytes.len() / each)?;
+    bytes.chunks(each).try_for_each(|bytes| push_numbers(inner, values, (dtype, bytes), shape))
 }
 
 /// Runs the same code for the numbers of any type.
@@ -327,10 +359,6 @@ macro_rules! each_type {
 }
 
 impl Values {
-    fn len(&self) -> usize {
-        each_type!(self, numbers => numbers.len(), texts => texts.len(), bytes => bytes.len())
-    }
-
     fn data_type(&self) -> DataType {
         match self {
             Self::U8(_) => DataType::UInt8,
@@ -348,23 +376,6 @@ impl Values {
         }
     }
 
-    /// A list's values, those of lists in it row-major; or a single one.
-    fn push_all(&mut self, cell: &Cell) -> Result<()> {
-        match cell {
-            Cell::List(items) => items.iter().try_for_each(|item| self.push_all(item)),
-            Cell::Numbers(dtype, bytes, _) => {
-                let mut pushed = Ok(());
-                each_number(*dtype, bytes, |number| {
-                    if pushed.is_ok() {
-                        pushed = self.push(&number);
-                    }
-                });
-                pushed
-            }
-            cell => self.push(cell),
-        }
-    }
-
     fn push(&mut self, cell: &Cell) -> Result<()> {
         if let Cell::Missing = cell {
             each_type!(self, numbers => numbers.push(None), texts => texts.push(None), bytes => bytes.push(None));
@@ -374,7 +385,7 @@ impl Values {
         if let Cell::Numbers(dtype, bytes, _) = cell
             && bytes.len() == dtype.bytes()
         {
-            return self.push_all(cell);
+            return push_numbers(&mut [], self, (*dtype, bytes), None);
         }
         let wanted = self.data_type();
         let number = || match cell {

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldKind;
 
 use super::cells::{Cell, Column, each_number, float_of, integer_of, is_held};
+use super::forms::{Form, array_of};
 
 /// Bytes that everything in an archive is a multiple of.
 const BLOCK: usize = 512;
@@ -21,6 +22,7 @@ pub(super) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 /// How records become samples.
 pub(super) struct Samples {
     columns: Vec<Column>,
+    forms: Vec<Form>,
     /// Whether fields are members already, called by their extensions.
     are_members: bool,
     /// The field that is a class by its index.
@@ -31,11 +33,10 @@ impl Samples {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for fields that would be members of one name.
-    pub(super) fn new(columns: &[Column], are_members: bool, class: Option<&str>) -> Result<Self> {
+    pub(super) fn new(columns: &[Column], forms: Vec<Form>, are_members: bool, class: Option<&str>) -> Result<Self> {
         let mut taken: HashMap<String, &str> = HashMap::new();
-        // Bytes become members by what they hold, arrays perhaps; all others stand in the sample's JSON by their own names.
-        let is_member = |column: &&Column| column.kind == FieldKind::Bytes || !column.shape.is_empty();
-        for column in columns.iter().filter(is_member) {
+        // All that is no member stands in the sample's JSON by its own name.
+        for (column, _) in columns.iter().zip(&forms).filter(|(_, form)| are_members || **form != Form::Json) {
             let extension = if are_members { column.name.to_lowercase() } else { extension_of(&column.packed_name()) };
             if let Some(other) = taken.insert(extension, &column.name) {
                 let message = format!("would be the same member of a sample as {other:?}{SAME_NAME}");
@@ -43,7 +44,7 @@ impl Samples {
             }
         }
         let class = class.and_then(|class| columns.iter().position(|column| column.name == class));
-        Ok(Self { columns: columns.to_vec(), are_members, class })
+        Ok(Self { columns: columns.to_vec(), forms, are_members, class })
     }
 
     /// The members of a record.
@@ -60,32 +61,40 @@ impl Samples {
         };
         let mut json = Map::new();
         let key = format!("{record:09}");
-        let single = self.columns.iter().filter(|column| column.kind == FieldKind::Bytes).count() == 1;
+        let single = self.forms.iter().filter(|form| **form == Form::Member).count() == 1;
         let members = self.are_members;
         for (nth, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
             let named = |extension: &str| match single {
                 true => extension.to_owned(),
                 false => format!("{}.{extension}", extension_of(&column.packed_name())),
             };
-            match cell {
-                Cell::Missing => {}
-                Cell::Bytes(bytes) if members => append(&mut out, &key, &column.name, &bytes)?,
-                Cell::Bytes(bytes) if column.kind == FieldKind::Bytes => {
+            let at_column = |error: Error| error.at_column(&column.name);
+            match (self.forms[nth], cell) {
+                (_, Cell::Missing) => {}
+                (_, Cell::Bytes(bytes)) if members => append(&mut out, &key, &column.name, &bytes)?,
+                (Form::Member, Cell::Bytes(bytes)) => {
                     append(&mut out, &key, &named(kind_of(&bytes)), &bytes)?;
                 }
-                Cell::I64(class) if self.class == Some(nth) => {
+                (Form::Member, cell) => {
+                    let message =
+                        format!("expected bytes, as the field holds them elsewhere, found {}", cell.describe());
+                    return Err(at_column(Error::new(ErrorKind::Data, message)));
+                }
+                (_, Cell::I64(class)) if self.class == Some(nth) => {
                     append(&mut out, &key, "cls", class.to_string().as_bytes())?;
                 }
                 // How image files are called below their folder says nothing that the sample does not hold.
-                Cell::Text(_) if self.class.is_some() && column.path == ["image", "path"] => {}
-                Cell::Numbers(dtype, bytes, shape) => {
+                (_, Cell::Text(_)) if self.class.is_some() && column.path == ["image", "path"] => {}
+                (Form::Array, cell) => {
+                    let (dtype, bytes, shape) = array_of(cell, column).map_err(at_column)?;
                     let shape = shape_of(&column.shape, shape.as_deref(), bytes.len() / dtype.bytes());
-                    let array = npy(dtype, &shape.map_err(|error| error.at_column(&column.name))?, &bytes)?;
+                    let array = npy(dtype, &shape.map_err(at_column)?, &bytes)?;
                     append(&mut out, &key, &format!("{}.npy", extension_of(&column.packed_name())), &array)?;
                 }
-                cell => {
-                    let value = json_of(&cell, column.kind).map_err(|error| error.at_column(&column.name))?;
-                    put(&mut json, &column.path, value);
+                (Form::Json, cell) => {
+                    let is_list = matches!(cell, Cell::List(_) | Cell::Numbers(..));
+                    let cell = if column.shape.is_empty() || is_list { cell } else { Cell::List(vec![cell]) };
+                    put(&mut json, &column.path, json_of(&cell, column.kind, &column.shape).map_err(at_column)?);
                 }
             }
         }
@@ -143,7 +152,8 @@ fn put(object: &mut Map<String, Json>, path: &[String], value: Json) {
     }
 }
 
-fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
+/// `shape` is that of the value, as far as it is known.
+fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
     let float = |number: f64| {
         serde_json::Number::from_f64(number).map(Json::Number).ok_or_else(|| {
             Error::new(ErrorKind::Data, format!("{number} has no form in JSON; pack into Parquet, which has one"))
@@ -163,7 +173,10 @@ fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
         Cell::Bytes(bytes) => {
             let text = std::str::from_utf8(bytes).map_err(|error| {
                 let at = error.valid_up_to();
-                Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: no UTF-8", bytes[at]))
+                Error::new(
+                    ErrorKind::Data,
+                    format!("byte {at} of the text is {:#04x}: no UTF-8; pack into Parquet", bytes[at]),
+                )
             })?;
             match kind {
                 FieldKind::Numbers(_) => number(text)
@@ -171,11 +184,23 @@ fn json_of(cell: &Cell, kind: FieldKind) -> Result<Json> {
                 _ => text.into(),
             }
         }
-        Cell::List(items) => items.iter().map(|item| json_of(item, kind)).collect::<Result<Vec<_>>>()?.into(),
-        Cell::Numbers(dtype, bytes, _) => {
+        Cell::List(items) => {
+            let inner = shape.get(1..).unwrap_or_default();
+            items.iter().map(|item| json_of(item, kind, inner)).collect::<Result<Vec<_>>>()?.into()
+        }
+        Cell::Numbers(dtype, bytes, own) => {
             let mut numbers = Vec::new();
-            each_number(*dtype, bytes, |number| numbers.push(json_of(&number, kind)));
-            numbers.into_iter().collect::<Result<Vec<_>>>()?.into()
+            each_number(*dtype, bytes, |number| numbers.push(json_of(&number, kind, &[])));
+            let mut values = numbers.into_iter().collect::<Result<Vec<_>>>()?;
+            let shape = match own {
+                Some(own) => own.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect(),
+                None => shape.to_vec(),
+            };
+            // The numbers of several dimensions lie one after another.
+            for dim in shape.iter().skip(1).rev().filter(|dim| **dim > 0) {
+                values = values.chunks(*dim).map(|row| row.to_vec().into()).collect();
+            }
+            values.into()
         }
     })
 }

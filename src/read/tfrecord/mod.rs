@@ -113,9 +113,9 @@ fn is_shard(name: &str) -> bool {
 /// The records of a TFRecord file, plain or compressed (GZIP, ZLIB, Zstandard): each a `tf.train.Example` or a `tf.train.SequenceExample`.
 ///
 /// A field is the feature of that key. A feature with one value is that value, one with several a list; one without values is
-/// a missing value. Feature lists are lists, those of their steps one behind the other. Where a key stands for a feature and for
-/// a list of features, they are called `context/KEY` and `feature_lists/KEY`. Byte strings go to any codec: images, text,
-/// arrays, classes.
+/// a missing value. Feature lists are lists of their steps' values, and lists of lists where a step has not just one; to tensors
+/// go those of one step behind the other. Where a key stands for a feature and for a list of features, they are called
+/// `context/KEY` and `feature_lists/KEY`. Byte strings go to any codec: images, text, arrays, classes.
 ///
 /// Opening finds the records by their lengths alone, and passes over what is between. Checksums of lengths and of records are
 /// checked. A record that the end of the file cuts off is a bad record; a length that is damaged is an error, since where later
@@ -360,7 +360,8 @@ impl Container for TfRecords {
             let Some(range) = range else { continue };
             let feature = Part { bytes: &example[range.clone()], at: range.start };
             let given = if self.keys[number].is_list {
-                let steps = Steps { list: feature, room: Cell::new(std::mem::take(room)) };
+                let are_lists = self.fields[number].shape.len() > 1;
+                let steps = Steps { list: feature, are_lists, room: Cell::new(std::mem::take(room)) };
                 let given = visit(number, Value::List(&steps));
                 *room = steps.room.into_inner();
                 given
@@ -446,16 +447,33 @@ impl List for ByteStrings<'_> {
     }
 }
 
-/// The steps of a list of features: the values of one behind those of the other.
+/// Gives the values of a step as a list, however many there are.
+fn give_list(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+    match values {
+        Values::None => visit(Value::Numbers(Numbers::I64(&[]))),
+        Values::Floats(numbers) => visit(Value::Numbers(Numbers::F32(numbers))),
+        Values::Integers(numbers) => visit(Value::Numbers(Numbers::I64(numbers))),
+        Values::Bytes(strings) => visit(Value::List(&strings)),
+    }
+}
+
+/// The steps of a list of features.
 struct Steps<'a> {
     list: Part<'a>,
+    /// Whether each step is a list, or one value.
+    are_lists: bool,
     room: Cell<Room>,
 }
 
 impl List for Steps<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
         let mut room = self.room.take();
-        let result = each_step(self.list, |feature| give(room.values(feature)?, visit));
+        let result = each_step(self.list, |feature| {
+            let values = room.values(feature)?;
+            // A step without a value must not vanish among those that have one.
+            let is_list = self.are_lists || matches!(values, Values::None | Values::Floats([]) | Values::Integers([]));
+            if is_list { give_list(values, visit) } else { give(values, visit) }
+        });
         self.room.set(room);
         result
     }
@@ -466,8 +484,9 @@ impl List for Steps<'_> {
 struct Seen {
     /// `None`: nothing yet.
     kind: Option<FieldKind>,
-    /// How many values there are, if always as many; otherwise 0.
+    /// How many values there are, if always as many; otherwise 0. Of a list of features, in each step.
     count: usize,
+    is_list: bool,
 }
 
 impl Seen {
@@ -480,7 +499,7 @@ impl Seen {
             all = all.and(Self::of_values(room.values(step)?));
             Ok::<(), Fault>(())
         })?;
-        Ok(Self { count: 0, ..all })
+        Ok(Self { is_list: true, ..all })
     }
 
     fn of_values(values: Values<'_>) -> Self {
@@ -490,7 +509,7 @@ impl Seen {
             Values::Floats(numbers) => (FieldKind::Numbers(DType::F32), numbers.len()),
             Values::Integers(numbers) => (FieldKind::Numbers(DType::I64), numbers.len()),
         };
-        Self { kind: Some(kind), count }
+        Self { kind: Some(kind), count, is_list: false }
     }
 
     /// In this record or in another.
@@ -501,12 +520,18 @@ impl Seen {
             (Some(one), Some(another)) => Self {
                 kind: Some(if one == another { one } else { FieldKind::Other }),
                 count: if self.count == other.count { self.count } else { 0 },
+                is_list: self.is_list,
             },
         }
     }
 
     fn info(self, name: &str) -> FieldInfo {
         let info = FieldInfo::new(name, self.kind.unwrap_or(FieldKind::Other));
-        if self.count == 1 || self.kind.is_none() { info } else { info.shape(&[self.count]) }
+        match (self.kind, self.is_list, self.count) {
+            (None, ..) | (_, false, 1) => info,
+            (_, true, 1) => info.shape(&[0]),
+            (_, true, count) => info.shape(&[0, count]),
+            (_, false, count) => info.shape(&[count]),
+        }
     }
 }

@@ -1,0 +1,172 @@
+//! What packing keeps of its source, and what it refuses: nesting, types, the files of others, and shards that are damaged.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfeed::ErrorKind;
+use ringfeed::formats::Formats;
+use ringfeed::pack::{Manifest, Pack, PackInto};
+use ringfeed::settings::SourceConfig;
+use serde_json::{Value as Json, json};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+fn source(path: impl AsRef<Path>) -> SourceConfig {
+    Formats::new().whole(path).unwrap()
+}
+
+fn to_tar(path: impl AsRef<Path>, out: &Path) -> Manifest {
+    Pack::new(source(path), PackInto::Tar).run(out).unwrap()
+}
+
+/// The members of all samples of a folder of archives, by their names.
+fn members(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut members = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|extension| extension == "tar") {
+            for member in tar::Archive::new(fs::File::open(entry).unwrap()).entries().unwrap() {
+                let mut member = member.unwrap();
+                let name = member.path().unwrap().to_string_lossy().into_owned();
+                let mut bytes = Vec::new();
+                std::io::Read::read_to_end(&mut member, &mut bytes).unwrap();
+                assert!(members.insert(name, bytes).is_none());
+            }
+        }
+    }
+    members
+}
+
+/// The JSON of each sample.
+fn samples(folder: &Path) -> Vec<Json> {
+    let json =
+        |(name, bytes): (String, Vec<u8>)| name.ends_with(".json").then(|| serde_json::from_slice(&bytes).unwrap());
+    members(folder).into_iter().filter_map(json).collect()
+}
+
+#[test]
+fn steps_of_a_sequence_stay_lists_in_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    to_tar(fixture("tfrecord/sequences.tfrecord"), folder.path());
+    let found: Vec<(Json, Json)> =
+        samples(folder.path()).into_iter().map(|sample| (sample["steps"].clone(), sample["words"].clone())).collect();
+    let expected: Json = serde_json::from_slice(&fs::read(fixture("tfrecord/expected.json")).unwrap()).unwrap();
+    let value = |value: &Json| match value {
+        Json::Object(list) if list.contains_key("floats") => {
+            let bits =
+                list["floats"].as_array().unwrap().iter().map(|bits| f32::from_bits(bits.as_u64().unwrap() as u32));
+            Json::from(bits.collect::<Vec<_>>())
+        }
+        list => {
+            let text = |hex: &Json| char::from(u8::from_str_radix(hex.as_str().unwrap(), 16).unwrap()).to_string();
+            list["bytes"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().into()
+        }
+    };
+    let list =
+        |list: &Json| list.as_array().map_or(Json::Null, |steps| steps.iter().map(value).collect::<Vec<_>>().into());
+    let records = expected["sequences.tfrecord"].as_array().unwrap().iter();
+    let wanted: Vec<(Json, Json)> =
+        records.map(|record| (list(&record["lists"]["steps"]), list(&record["lists"]["words"]))).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn a_field_has_the_same_form_in_all_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("kinds");
+    // Lists of one, of three and of none, and texts as single ones.
+    let kinds = Pack::new(source(fixture("tfrecord/kinds.tfrecord")), PackInto::Tar).fields(["f", "i", "l", "s"]);
+    kinds.run(&out).unwrap();
+    let members = members(&out);
+    let shape = |name: &str| {
+        let header = String::from_utf8_lossy(&members[name][..128]).into_owned();
+        header[header.find("'shape'").unwrap() + 9..].split(')').next().unwrap().to_owned()
+    };
+    assert_eq!((shape("000000000.l.npy"), shape("000000000.i.npy")), ("(3,".to_owned(), "(1,".to_owned()));
+    assert_eq!((shape("000000005.i.npy"), shape("000000000.f.npy")), ("(1,".to_owned(), "(1,".to_owned()));
+    let samples = samples(&out);
+    assert!(samples.iter().all(|sample| ["f", "i", "l"].iter().all(|name| sample[name].is_null())), "{samples:?}");
+    assert_eq!((&samples[0]["s"], &samples[1]["s"]), (&json!(["one"]), &json!(["a", "", "c"])));
+}
+
+#[cfg(feature = "parquet")]
+mod columns {
+    use std::sync::Arc;
+
+    use arrow_array::types::{Float32Type, Int64Type};
+    use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
+    use arrow_schema::Field;
+    use parquet::arrow::ArrowWriter;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    use super::*;
+
+    pub(super) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+                .unwrap();
+        let mut writer = ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    pub(super) fn table(path: &Path) -> RecordBatch {
+        let file = fs::File::open(path).unwrap();
+        let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+        batches.next().unwrap().unwrap()
+    }
+
+    fn list(values: ArrayRef, lens: &[usize], valid: Option<Vec<bool>>) -> ArrayRef {
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths(lens.iter().copied());
+        Arc::new(ListArray::new(item, offsets, values, valid.map(NullBuffer::from)))
+    }
+
+    #[test]
+    fn lists_in_lists_are_packed_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let numbers = [Some(vec![Some(1), None]), Some(vec![Some(3)]), Some(vec![]), None, Some(vec![Some(4)])];
+        let uneven = list(
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(numbers)),
+            &[2, 0, 2, 1],
+            Some(vec![true, false, true, true]),
+        );
+        let pairs = (0..5u8).map(|nth| Some([nth, nth + 1].map(|x| Some(f32::from(x)))));
+        let pairs = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(pairs, 2);
+        let pairs = list(Arc::new(pairs), &[1, 2, 0, 2], None);
+        let gappy = [Some(vec![Some(1), None]), Some(vec![Some(7)]), None, Some(vec![])];
+        let gappy: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(gappy));
+        write(&at("lists.parquet"), vec![("uneven", uneven), ("pairs", pairs), ("gappy", gappy)]);
+        Pack::new(source(at("lists.parquet")), PackInto::Parquet).run(at("columns")).unwrap();
+        assert_eq!(table(&at("columns").join("shard-000000.parquet")).columns(), table(&at("lists.parquet")).columns());
+        to_tar(at("lists.parquet"), &at("samples"));
+        let found = samples(&at("samples"));
+        let wanted = [
+            json!({ "uneven": [[1, null], [3]], "gappy": [1, null] }),
+            json!({ "gappy": [7] }),
+            json!({ "uneven": [[], null] }),
+            json!({ "uneven": [[4]], "gappy": [] }),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(members(&at("samples")).keys().filter(|name| name.ends_with(".pairs.npy")).count(), 4);
+    }
+
+    #[test]
+    fn a_list_that_is_no_array_among_arrays_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("late.parquet");
+        let row = |nth: i64| Some(vec![Some(nth), (nth != 1100).then_some(nth)]);
+        let late = ListArray::from_iter_primitive::<Int64Type, _, _>((0..1200).map(row));
+        write(&path, vec![("late", Arc::new(late))]);
+        let error = Pack::new(source(&path), PackInto::Tar).run(folder.path().join("out")).unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1100)), "{error}");
+        assert!(error.to_string().contains("late") && error.message().contains("missing values"), "{error}");
+    }
+}
