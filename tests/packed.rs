@@ -5,12 +5,15 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ringfeed::ErrorKind;
-use ringfeed::formats::Formats;
+use ringfeed::csv::CsvOptions;
+use ringfeed::formats::{Csv, Formats};
 use ringfeed::pack::{Manifest, Pack, PackInto};
 use ringfeed::settings::SourceConfig;
+use ringfeed::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -92,6 +95,165 @@ fn a_field_has_the_same_form_in_all_samples() {
     let samples = samples(&out);
     assert!(samples.iter().all(|sample| ["f", "i", "l"].iter().all(|name| sample[name].is_null())), "{samples:?}");
     assert_eq!((&samples[0]["s"], &samples[1]["s"]), (&json!(["one"]), &json!(["a", "", "c"])));
+}
+
+/// The files of a folder, by their names.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// A table of which three shards are made.
+fn table_in(folder: &Path) -> (PathBuf, Pack) {
+    let path = folder.join("table.csv");
+    fs::write(&path, "x\n".to_owned() + &(0..50).map(|n| format!("{n}\n")).collect::<String>()).unwrap();
+    let pack = Pack::new(source(&path), PackInto::Tar).shard_bytes(20 * 1024);
+    (path, pack)
+}
+
+/// Stops at once, so that nothing but the journal and the first shards are there.
+fn stopped(pack: &Pack, out: &Path) -> Error {
+    pack.run_with(out, |_| ControlFlow::Break(())).unwrap_err()
+}
+
+/// Changes bytes of a file, neither its length nor anything else but its time.
+fn change(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    let later = fs::metadata(path).unwrap().modified().unwrap() + Duration::from_secs(2);
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
+}
+
+#[test]
+fn a_source_that_was_changed_is_not_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, pack) = table_in(folder.path());
+    for is_finished in [false, true] {
+        let out = folder.path().join(format!("out-{is_finished}"));
+        if is_finished {
+            pack.run(&out).unwrap();
+        } else {
+            assert_eq!(stopped(&pack, &out).kind(), ErrorKind::Interrupted);
+        }
+        let before = files(&out);
+        change(&path, "7\n", "8\n");
+        let error = pack.run(&out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.message().contains("changed since") && error.message().contains("--restart"), "{error}");
+        assert!(files(&out) == before);
+        // What to do is said, and helps.
+        let manifest = pack.clone().restart().run(&out).unwrap();
+        assert_eq!((manifest.records, manifest.shards.len()), (50, 3));
+        let anew = folder.path().join(format!("anew-{is_finished}"));
+        pack.run(&anew).unwrap();
+        assert!(files(&anew) == files(&out));
+        assert_eq!(pack.run(&out).unwrap(), manifest);
+    }
+}
+
+#[test]
+fn files_that_no_pack_has_made_are_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, pack) = table_in(folder.path());
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let precious = out.join("shard-000002.tar");
+    fs::write(&precious, "precious").unwrap();
+    for pack in [pack.clone(), pack.clone().restart()] {
+        let error = pack.run(&out).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Config, Some(&*precious)), "{error}");
+    }
+    assert_eq!(files(&out).len(), 1);
+    fs::remove_file(&precious).unwrap();
+    fs::write(out.join("notes.tar"), "mine").unwrap();
+    pack.run(&out).unwrap();
+    pack.clone().shard_bytes(30 * 1024).restart().run(&out).unwrap();
+    assert_eq!(fs::read(out.join("notes.tar")).unwrap(), b"mine");
+}
+
+#[test]
+fn shards_do_not_go_among_what_they_are_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("tables");
+    fs::create_dir(&tables).unwrap();
+    for name in ["a.csv", "b.csv"] {
+        fs::write(tables.join(name), "x\n1\n").unwrap();
+    }
+    for path in [tables.clone(), tables.join("*.csv"), folder.path().join("tables/../tables")] {
+        let whole = SourceConfig::new(Csv, &*path, CsvOptions::default());
+        let error = Pack::new(whole, PackInto::Tar).run(&tables).unwrap_err();
+        assert!(error.message().contains("among the files"), "{error}");
+    }
+    let inside = tables.join("inside/deep");
+    let error = Pack::new(source(&tables), PackInto::Tar).run(&inside).unwrap_err();
+    assert!(error.kind() == ErrorKind::Config && !inside.exists(), "{error}");
+    assert_eq!(files(&tables).len(), 2);
+    Pack::new(source(tables.join("a.csv")), PackInto::Tar).run(&tables).unwrap();
+}
+
+#[test]
+fn damaged_and_missing_shards_are_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, pack) = table_in(folder.path());
+    let out = folder.path().join("out");
+    let manifest = pack.run(&out).unwrap();
+    let wanted = files(&out);
+    for (name, is_missing) in [("shard-000001.tar", true), ("shard-000000.tar", false), ("shard-000002.tar", false)] {
+        let path = out.join(name);
+        if is_missing {
+            fs::remove_file(&path).unwrap();
+        } else {
+            let mut bytes = wanted[name].clone();
+            bytes[700] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+        assert_eq!(pack.run(&out).unwrap(), manifest);
+        assert!(files(&out) == wanted, "{name}");
+    }
+    // Those of a run that was stopped, too.
+    let begun = folder.path().join("begun");
+    let mut steps = 0;
+    let _ = pack.clone().threads(1).run_with(&begun, |progress| {
+        steps += 1;
+        if progress.shards == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(steps > 0);
+    if let Some(bytes) = files(&begun).get("shard-000000.tar") {
+        let mut bytes = bytes.clone();
+        bytes[700] ^= 1;
+        fs::write(begun.join("shard-000000.tar"), bytes).unwrap();
+    }
+    pack.run(&begun).unwrap();
+    assert!(files(&begun) == wanted);
+}
+
+#[test]
+fn a_shard_has_no_more_bytes_than_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, pack) = table_in(folder.path());
+    // Ten records of two blocks each, and the two blocks at the end.
+    for (bytes, records) in [(11 * 1024, 10), (11 * 1024 - 1, 9)] {
+        let manifest = pack.clone().shard_bytes(bytes).run(folder.path().join(bytes.to_string())).unwrap();
+        assert!(manifest.shards.iter().all(|shard| shard.bytes <= bytes), "{manifest:?}");
+        assert_eq!(manifest.shards[0].records, records);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn one_run_at_a_time_works_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, pack) = table_in(folder.path());
+    let out = folder.path().join("out");
+    let mut refused = 0;
+    let run = pack.run_with(&out, |_| {
+        let error = pack.clone().restart().run(&out).unwrap_err();
+        assert!(error.message().contains("another run"), "{error}");
+        refused += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!((run.unwrap().records, refused > 0), (50, true));
+    pack.run(&out).unwrap();
 }
 
 #[cfg(feature = "parquet")]

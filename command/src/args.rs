@@ -271,6 +271,9 @@ pub(crate) struct PackArgs {
     /// Leave bad records out, and count them
     #[arg(long)]
     pub(crate) skip_bad: bool,
+    /// Remove the shards that were packed into OUT before, finished or not, and begin anew
+    #[arg(long)]
+    pub(crate) restart: bool,
     /// Settings whose source says the format and options of PATH, as .toml or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -54,6 +54,9 @@ pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
     if args.skip_bad {
         pack = pack.skip_bad();
     }
+    if args.restart {
+        pack = pack.restart();
+    }
     let bar = bar();
     let stopped = Arc::new(AtomicBool::new(false));
     let watch = Once::new();

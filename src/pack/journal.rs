@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 
+use super::START_OVER;
+
 /// A packed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -38,6 +40,11 @@ pub(super) struct Journal {
 
 const NAME: &str = ".ringfeed-pack";
 
+/// Where the journal of a folder is.
+pub(super) fn path_in(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
 /// Longer than any journal is.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -48,7 +55,7 @@ impl Journal {
     ///
     /// [`ErrorKind::Config`] if something else is being packed there.
     pub(super) fn open(folder: &Path, identity: &Identity) -> Result<(Self, Vec<Shard>)> {
-        let path = folder.join(NAME);
+        let path = path_in(folder);
         let fault = |error: io::Error| Error::io(&path, error);
         let mut file = File::options().read(true).append(true).create(true).open(&path).map_err(fault)?;
         let mut text = Vec::new();
@@ -73,8 +80,10 @@ impl Journal {
                 }
             }
             Some(_) => {
-                let message = "something else was packed here and not finished, or the same with other options; pack into \
-                               another folder, or remove this one";
+                let message = format!(
+                    "something else was packed here and not finished, or the same with other options or from files that have \
+                     changed since; {START_OVER}"
+                );
                 return Err(Error::new(ErrorKind::Config, message).at_path(folder));
             }
         }
@@ -85,6 +94,18 @@ impl Journal {
             write_line(&mut file, identity).map_err(fault)?;
         }
         Ok((Self { folder: folder.to_owned(), file }, shards))
+    }
+
+    /// Begins the journal of a folder anew, with shards that are finished.
+    pub(super) fn begin(folder: &Path, identity: &Identity, shards: &[Shard]) -> Result<()> {
+        let path = path_in(folder);
+        let fault = |error: io::Error| Error::io(&path, error);
+        let mut text = serde_json::to_string(identity).map_err(|error| fault(error.into()))? + "\n";
+        for shard in shards {
+            text += &serde_json::to_string(shard).map_err(|error| fault(error.into()))?;
+            text.push('\n');
+        }
+        files::write_whole(&path, &[text.as_bytes()]).map_err(fault)
     }
 
     /// Notes a shard, whose file is complete under its name of the meantime, and gives it its name.
@@ -124,19 +145,22 @@ fn rename(folder: &Path, shard: &Shard) -> Result<()> {
 /// Whether a shard that the journal names is there; gives it its name where that was all that was missing.
 fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
     let is_file_name = Path::new(&shard.name).file_name().is_some_and(|name| *name == *shard.name);
-    let len =
-        |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
     if !is_file_name {
         return Ok(false);
     }
-    if len(&folder.join(&shard.name)) == Some(shard.bytes) {
+    if is_whole(&folder.join(&shard.name), shard)? {
         return Ok(true);
     }
-    let part = part_of(folder, &shard.name);
-    if len(&part) != Some(shard.bytes) || crc32_of(&part)? != shard.crc32 {
+    if !is_whole(&part_of(folder, &shard.name), shard)? {
         return Ok(false);
     }
     rename(folder, shard).map(|()| true)
+}
+
+/// Whether a file is there, and holds what was written to it.
+pub(super) fn is_whole(path: &Path, shard: &Shard) -> Result<bool> {
+    let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    Ok(metadata.is_some_and(|metadata| metadata.len() == shard.bytes) && crc32_of(path)? == shard.crc32)
 }
 
 /// The checksum of a file.

@@ -14,6 +14,7 @@
 //! ```
 
 mod cells;
+mod folder;
 mod forms;
 mod journal;
 mod output;
@@ -69,6 +70,7 @@ pub struct Pack {
     shard_bytes: u64,
     fields: Vec<String>,
     skip_bad: bool,
+    restart: bool,
     threads: Option<usize>,
 }
 
@@ -127,6 +129,9 @@ pub struct PackedSource {
     pub path: String,
     /// What tells it from another one, or a changed one.
     pub fingerprint: Fingerprint,
+    /// Hash of the names, lengths and modification times of its files.
+    #[serde(default)]
+    pub stamp: String,
     /// Its options, those that are not the defaults.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     options: Map<String, Json>,
@@ -146,6 +151,9 @@ pub struct PackedField {
 
 const MANIFEST: &str = "manifest.json";
 
+/// What to do about a folder that holds another pack.
+const START_OVER: &str = "pack into another folder, or start over (--restart), which removes the shards that are here";
+
 /// Of manifests, journals, and what shards hold. The first had neither the source's options nor those of the pack.
 const VERSION: u32 = 2;
 
@@ -153,13 +161,18 @@ const VERSION: u32 = 2;
 const BYTES_AT_ONCE: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 256;
 
-/// A manifest is hardly longer.
-const MAX_MANIFEST_BYTES: u64 = 1 << 30;
-
 impl Pack {
     /// All fields of a source, in shards of at most 256 MiB.
     pub fn new(source: SourceConfig, into: PackInto) -> Self {
-        Self { source, into, shard_bytes: 256 << 20, fields: Vec::new(), skip_bad: false, threads: None }
+        Self {
+            source,
+            into,
+            shard_bytes: 256 << 20,
+            fields: Vec::new(),
+            skip_bad: false,
+            restart: false,
+            threads: None,
+        }
     }
 
     /// Most bytes of a shard, unless a single record has more. Of Parquet files, bytes before they are encoded.
@@ -183,6 +196,14 @@ impl Pack {
         self
     }
 
+    /// Starts over where something was packed into the folder before, finished or not: its shards are removed first, and nothing
+    /// else. By default only the same pack goes on there.
+    #[must_use]
+    pub fn restart(mut self) -> Self {
+        self.restart = true;
+        self
+    }
+
     /// Threads that read and encode; by default one for each core.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
@@ -193,12 +214,14 @@ impl Pack {
     /// Packs into the folder `out`, which is made if it is not there.
     ///
     /// A run that was stopped, however hard, goes on where the last finished shard ends when it is run again; finished shards are
-    /// never written again. Every shard appears whole. One run at a time may work in a folder.
+    /// never written again, unless one of them is damaged or missing: it and those behind it are made anew. Every shard appears
+    /// whole. One run at a time may work in a folder.
     ///
     /// # Errors
     ///
     /// Those of reading, of a value that has no form in what is packed into, and of writing; [`ErrorKind::Config`] for a folder
-    /// in which something else was packed: another source, or this one with other options.
+    /// in which something else was packed (another source, one whose files have changed since, or the same with other options),
+    /// that holds files called like shards, or in which the files of the source lie.
     pub fn run(&self, out: impl AsRef<Path>) -> Result<Manifest> {
         self.run_with(out, |_| ControlFlow::Continue(()))
     }
@@ -215,6 +238,8 @@ impl Pack {
     ) -> Result<Manifest> {
         let out = out.as_ref();
         let files = Files::local();
+        let source_files = folder::source_files(&self.source, &files)?;
+        folder::check_outside(out, &self.source, &source_files)?;
         let budget = MemoryBudget::unlimited();
         let mut container = self.source.open_values(&files, &budget)?;
         let at_source = |error: Error| if error.path().is_some() { error } else { error.at_path(self.source.path()) };
@@ -234,6 +259,7 @@ impl Pack {
                 format: self.source.format().to_owned(),
                 path: self.source.path().to_string_lossy().into_owned(),
                 fingerprint: container.fingerprint(),
+                stamp: folder::stamp(&source_files),
                 options: self.source.told_options()?,
             },
             records: 0,
@@ -246,23 +272,37 @@ impl Pack {
             shards: Vec::new(),
         };
         fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
-        if let Some(done) = finished(out)? {
-            let same = Manifest { records: done.records, skipped: done.skipped, bytes: done.bytes, ..manifest };
-            let same = Manifest { shards: done.shards.clone(), ..same };
-            if same == done && done.shards.iter().all(|shard| out.join(&shard.name).is_file()) {
-                return Ok(done);
-            }
-            let what = match done.version {
-                VERSION => "something else was packed here, or the same with other options",
-                _ => "another version of ringfeed packed here",
-            };
-            let message = format!("{what}; pack into another folder, or remove this one");
-            return Err(Error::new(ErrorKind::Config, message).at_path(out));
+        let _lock = folder::lock(out)?;
+        if self.restart {
+            folder::clear(out)?;
         }
+        folder::check_own(out)?;
         let identity = Identity(
             serde_json::to_string(&manifest)
                 .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?,
         );
+        if let Some(done) = folder::finished(out)? {
+            let same = Manifest { records: done.records, skipped: done.skipped, bytes: done.bytes, ..manifest.clone() };
+            if (Manifest { shards: done.shards.clone(), ..same }) != done {
+                let what = match done.version {
+                    VERSION => {
+                        "something else was packed here, or the same with other options or from files that have changed since"
+                    }
+                    _ => "another version of ringfeed packed here",
+                };
+                let message = format!("{what}; {START_OVER}");
+                return Err(Error::new(ErrorKind::Config, message).at_path(out));
+            }
+            let whole = folder::whole_shards(out, &done.shards, thread_count(self.threads))?;
+            if let Some(damaged) = done.shards.get(whole) {
+                tracing::warn!(shard = %damaged.name, "a shard is damaged or missing: it and those behind it are made anew");
+                Journal::begin(out, &identity, &done.shards[..whole])?;
+                let path = out.join(MANIFEST);
+                fs::remove_file(&path).map_err(|error| Error::io(path, error))?;
+            } else {
+                return Ok(done);
+            }
+        }
         let (mut journal, done) = Journal::open(out, &identity)?;
         let total = container.len();
         let first = done.last().map_or(0, |shard| shard.end);
@@ -349,19 +389,6 @@ impl PackedField {
         };
         Self { name: column.packed_name(), kind: kind.to_owned(), shape: column.shape.clone() }
     }
-}
-
-/// The manifest of what was packed into this folder to its end.
-fn finished(out: &Path) -> Result<Option<Manifest>> {
-    let path = out.join(MANIFEST);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = files::read_text(&path, "a manifest", MAX_MANIFEST_BYTES)?;
-    serde_json::from_str(&text).map(Some).map_err(|error| {
-        let message = format!("is no manifest of a pack ({error}); pack into another folder");
-        Error::new(ErrorKind::Config, message).with_source(error).at_path(path)
-    })
 }
 
 /// How many records a thread takes at a time.
@@ -501,12 +528,13 @@ impl Encoder {
     /// Begins a shard.
     fn open(&self, folder: &Path, number: usize, first: u64) -> Result<Open> {
         let of = |extension: &str| Output::create(folder, format!("shard-{number:06}.{extension}"));
-        let into = match self {
-            Self::Tar(_) => Target::Tar(of("tar")?),
+        // An archive's end counts, too.
+        let (into, bytes) = match self {
+            Self::Tar(_) => (Target::Tar(of("tar")?), tar::END.len() as u64),
             #[cfg(feature = "parquet")]
-            Self::Parquet(columns) => Target::Parquet(Box::new(parquet::Table::new(columns, of("parquet")?)?)),
+            Self::Parquet(columns) => (Target::Parquet(Box::new(parquet::Table::new(columns, of("parquet")?)?)), 0),
         };
-        Ok(Open { into, first, records: 0, bytes: 0 })
+        Ok(Open { into, first, records: 0, bytes })
     }
 }
 

@@ -1,0 +1,193 @@
+//! The folder that is packed into: what lies there already, and whether it may be written to.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::read::SourceConfig;
+use crate::read::parallel::in_order;
+use crate::storage::Files;
+
+use super::journal::{self, Shard, is_whole};
+use super::{MANIFEST, Manifest};
+
+/// A manifest is hardly longer.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// The manifest of what was packed into this folder to its end.
+pub(super) fn finished(out: &Path) -> Result<Option<Manifest>> {
+    let path = out.join(MANIFEST);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = files::read_text(&path, "a manifest", MAX_MANIFEST_BYTES)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let message = format!("is no manifest of a pack ({error}); pack into another folder");
+        Error::new(ErrorKind::Config, message).with_source(error).at_path(path)
+    })
+}
+
+/// How many shards are as the manifest has them, before the first that is damaged or missing.
+pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Result<usize> {
+    let mut all = Vec::new();
+    in_order(
+        threads,
+        shards.len() as u64,
+        |(): &mut (), nth| is_whole(&out.join(&shards[nth as usize].name), &shards[nth as usize]),
+        |is_whole| {
+            all.push(is_whole);
+            Ok(())
+        },
+    )?;
+    Ok(all.iter().position(|is_whole| !is_whole).unwrap_or(all.len()))
+}
+
+/// Keeps other runs out of the folder until it is dropped, where the system can.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if another run is there.
+pub(super) fn lock(out: &Path) -> Result<Option<File>> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{FlockOperation, flock};
+        use rustix::io::Errno;
+
+        let folder = File::open(out).map_err(|error| Error::io(out, error))?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                let message = "another run is packing into this folder; wait until it ends, or pack into another one";
+                Err(Error::new(ErrorKind::Config, message).at_path(out))
+            }
+            // Not every file system has locks.
+            _ => Ok(Some(folder)),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = out;
+        Ok(None)
+    }
+}
+
+/// Whether a name is one that a pack gives to a shard.
+fn is_shard(name: &OsStr) -> bool {
+    let stem = name.to_str().and_then(|name| name.strip_suffix(".tar").or_else(|| name.strip_suffix(".parquet")));
+    stem.and_then(|stem| stem.strip_prefix("shard-"))
+        .is_some_and(|number| number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The paths of the files in `out` that are called like shards.
+fn shards_in(out: &Path) -> Result<Vec<PathBuf>> {
+    let fault = |error| Error::io(out, error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(out).map_err(fault)? {
+        let entry = entry.map_err(fault)?;
+        if is_shard(&entry.file_name()) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether shards may be written to `out`: not over files that no pack has made.
+pub(super) fn check_own(out: &Path) -> Result<()> {
+    if journal::path_in(out).exists() || out.join(MANIFEST).exists() {
+        return Ok(());
+    }
+    match shards_in(out)?.first() {
+        None => Ok(()),
+        Some(path) => {
+            let message = "is there already, and no manifest or journal says that a pack made it; pack into another folder, \
+                           or remove it";
+            Err(Error::new(ErrorKind::Config, message).at_path(path))
+        }
+    }
+}
+
+/// Removes what a pack has made here, finished or not, so that another one can begin.
+pub(super) fn clear(out: &Path) -> Result<()> {
+    let manifest = finished(out)?;
+    let journal = journal::path_in(out);
+    if manifest.is_none() && !journal.exists() {
+        return Ok(());
+    }
+    let fault = |path: &Path, error| Error::io(path, error);
+    for path in shards_in(out)? {
+        fs::remove_file(&path).map_err(|error| fault(&path, error))?;
+    }
+    // What names them goes last: a run that is killed here can be begun again.
+    for path in [out.join(MANIFEST), journal].into_iter().filter(|path| path.exists()) {
+        fs::remove_file(&path).map_err(|error| fault(&path, error))?;
+    }
+    Ok(())
+}
+
+/// Where a path leads, of which the end may not be there yet.
+fn absolute(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match known {
+        Some((above, real)) => path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest)),
+        None => path,
+    }
+}
+
+/// The files of a source, those of folders too.
+pub(super) fn source_files(source: &SourceConfig, files: &Files) -> Result<Vec<PathBuf>> {
+    let paths = match source.found(files)? {
+        Some(found) => found.files,
+        None => source.paths().iter().map(Path::to_owned).collect(),
+    };
+    let (mut seen, mut all) = (HashSet::new(), Vec::new());
+    for path in paths {
+        walk(path, &mut seen, &mut all);
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// What can't be read here is an error where it is read as data.
+fn walk(path: PathBuf, seen: &mut HashSet<PathBuf>, all: &mut Vec<PathBuf>) {
+    match fs::read_dir(&path) {
+        Ok(entries) => {
+            // A link may lead to a folder above.
+            if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
+                entries.filter_map(|entry| Some(entry.ok()?.path())).for_each(|path| walk(path, seen, all));
+            }
+        }
+        Err(_) => all.push(path),
+    }
+}
+
+/// Whether `out` is a folder of its own: shards must not become a part of what they are made of.
+pub(super) fn check_outside(out: &Path, source: &SourceConfig, files: &[PathBuf]) -> Result<()> {
+    let real = absolute(out);
+    let folders = source.paths().iter().filter(|path| path.is_dir()).map(absolute);
+    let is_single = source.paths().iter().count() == 1 && source.path().is_file();
+    let beside = || files.iter().filter_map(|file| file.parent()).any(|folder| absolute(folder) == real);
+    if folders.into_iter().any(|folder| real.starts_with(folder)) || (!is_single && beside()) {
+        let message = "the shards would lie among the files that are packed; pack into another folder";
+        return Err(Error::new(ErrorKind::Config, message).at_path(out));
+    }
+    Ok(())
+}
+
+/// Hash of the names, lengths and times of all files: it changes with what is in them.
+pub(super) fn stamp(files: &[PathBuf]) -> String {
+    let mut bytes = Vec::new();
+    for path in files {
+        let Ok(metadata) = fs::metadata(path) else { continue };
+        let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let name = path.as_os_str().as_encoded_bytes();
+        bytes.extend_from_slice(&(name.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(&metadata.len().to_le_bytes());
+        bytes.extend_from_slice(&changed.unwrap_or_default().as_nanos().to_le_bytes());
+    }
+    format!("{:016x}", crate::random::hash_bytes(&bytes))
+}
