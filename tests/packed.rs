@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfeed::csv::CsvOptions;
-use ringfeed::formats::{Csv, Formats};
+use ringfeed::formats::{Csv, Formats, Jsonl};
 use ringfeed::pack::{Manifest, Pack, PackInto};
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{Paths, SourceConfig};
 use ringfeed::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
@@ -189,6 +189,9 @@ fn shards_do_not_go_among_what_they_are_made_of() {
     assert!(error.kind() == ErrorKind::Config && !inside.exists(), "{error}");
     assert_eq!(files(&tables).len(), 2);
     Pack::new(source(tables.join("a.csv")), PackInto::Tar).run(&tables).unwrap();
+    let shard = Pack::new(source(tables.join("shard-000000.tar")), PackInto::Tar).restart();
+    assert!(shard.run(&tables).unwrap_err().message().contains("among the files"));
+    assert!(tables.join("shard-000000.tar").exists());
 }
 
 #[test]
@@ -256,6 +259,96 @@ fn one_run_at_a_time_works_in_a_folder() {
     pack.run(&out).unwrap();
 }
 
+#[test]
+fn fields_that_only_later_records_have_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.jsonl");
+    let line = |n: usize| match n {
+        1100 => json!({ "id": n, "deep": { "late": 5 } }),
+        1101 => json!({ "id": n, "later": null }),
+        _ => json!({ "id": n }),
+    };
+    fs::write(&path, (0..1200).map(|n| line(n).to_string() + "\n").collect::<String>()).unwrap();
+    let pack = Pack::new(source(&path), PackInto::Tar);
+    let out = |name: &str| folder.path().join(name);
+    let error = pack.run(out("1")).unwrap_err();
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Unsupported, Some(1100)), "{error}");
+    assert!(error.to_string().contains("/deep/late") && error.message().contains("--skip-fields"), "{error}");
+    pack.clone().fields(["id", "/deep/late"]).run(out("2")).unwrap();
+    assert_eq!(samples(&out("2"))[1100], json!({ "id": 1100, "deep": { "late": 5 } }));
+    pack.clone().skip_fields(["/deep/late"]).run(out("3")).unwrap();
+    assert_eq!(samples(&out("3"))[1100], json!({ "id": 1100 }));
+    // Another file of the same data set may list it.
+    let other = folder.path().join("other.jsonl");
+    fs::write(&other, "{\"id\": 0, \"deep\": {\"late\": 7}}\n").unwrap();
+    let both = SourceConfig::new(Jsonl, [path, other].into_iter().collect::<Paths>(), Default::default());
+    Pack::new(both, PackInto::Tar).run(out("4")).unwrap();
+    assert_eq!(samples(&out("4"))[1200], json!({ "id": 0, "deep": { "late": 7 } }));
+}
+
+#[test]
+fn more_fields_than_are_listed_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.jsonl");
+    let wide: serde_json::Map<String, Json> = (0..4097).map(|n| (format!("k{n:05}"), n.into())).collect();
+    fs::write(&path, Json::from(wide).to_string() + "\n").unwrap();
+    let error = Pack::new(source(&path), PackInto::Tar).run(folder.path().join("out")).unwrap_err();
+    assert!(error.to_string().contains("k04096"), "{error}");
+}
+
+#[test]
+fn arrays_that_are_no_numbers_are_named_and_damaged_ones_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    // Beside `x`, it holds texts and objects.
+    let others = Pack::new(source(fixture("npz/others.npz")), PackInto::Tar);
+    let error = others.run(at("1")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("--skip-fields"), "{error}");
+    let manifest = others.clone().skip_fields(["words", "objects", "one"]).run(at("2")).unwrap();
+    assert_eq!(manifest.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["x"]);
+    let mut bytes = fs::read(fixture("npz/stored.npz")).unwrap();
+    let place = memchr::memmem::find(&bytes, b"\x93NUMPY").unwrap();
+    bytes[place + 130] ^= 1;
+    fs::write(at("damaged.npz"), bytes).unwrap();
+    let error = Pack::new(source(at("damaged.npz")), PackInto::Tar).run(at("3")).unwrap_err();
+    assert!(error.message().contains("damaged"), "{error}");
+}
+
+#[test]
+fn codes_and_telephone_numbers_stay_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("codes.csv");
+    let text = "zip,phone,n,x,z,price\n00501,+4930,1,1.50,0,5\n10115,4930,-2,-0.5,-0,0.25\n2,3,40,0,7,1e3\n";
+    fs::write(&path, text).unwrap();
+    let kinds = |pack: &Pack, name: &str| {
+        let manifest = pack.run(folder.path().join(name)).unwrap();
+        manifest.fields.into_iter().map(|field| field.kind).collect::<Vec<_>>()
+    };
+    let pack = Pack::new(source(&path), PackInto::Tar);
+    assert_eq!(kinds(&pack, "1"), ["text", "text", "i64", "f64", "f64", "f64"]);
+    assert_eq!(samples(&folder.path().join("1"))[0]["zip"], json!("00501"));
+    assert_eq!(kinds(&pack.clone().text(["n", "price"]), "2"), ["text", "text", "text", "f64", "f64", "text"]);
+    assert_eq!(samples(&folder.path().join("2"))[0]["n"], json!("1"));
+    let error = pack.text(["nn"]).run(folder.path().join("3")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_is_a_bad_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = folder.path().join("photos");
+    fs::create_dir_all(photos.join("a")).unwrap();
+    fs::copy(fixture("photos/rocket.jpg"), photos.join("a/1.jpg")).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/2.jpg", photos.join("a/2.jpg")).unwrap();
+    fs::copy(fixture("photos/rocket.jpg"), photos.join("a/3.jpg")).unwrap();
+    let pack = Pack::new(source(&photos), PackInto::Tar);
+    assert_eq!(pack.run(folder.path().join("1")).unwrap_err().kind(), ErrorKind::NotFound);
+    let manifest = pack.clone().skip_bad().run(folder.path().join("2")).unwrap();
+    assert_eq!((manifest.records, manifest.skipped), (2, 1));
+}
+
 #[cfg(feature = "parquet")]
 mod columns {
     use std::sync::Arc;
@@ -318,6 +411,91 @@ mod columns {
         ];
         assert_eq!(found, wanted);
         assert_eq!(members(&at("samples")).keys().filter(|name| name.ends_with(".pairs.npy")).count(), 4);
+    }
+
+    /// What `table` reads of a file that was packed into another one.
+    fn packed(pack: &Pack) -> RecordBatch {
+        let folder = tempfile::tempdir().unwrap();
+        pack.run(folder.path().join("out")).unwrap();
+        table(&folder.path().join("out/shard-000000.parquet"))
+    }
+
+    #[test]
+    fn columns_keep_their_types_and_values() {
+        let path = fixture("parquet/types.parquet");
+        let names = [
+            "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "full", "f16", "f32", "f64", "d9", "d18",
+            "d38", "d76", "date", "time_ms", "time_us", "stamp_ms", "stamp_us", "stamp_ns", "text", "bytes",
+        ];
+        let all = names.into_iter().chain(["image.bytes", "image.path"]);
+        let packed = packed(&Pack::new(source(&path), PackInto::Parquet).fields(all));
+        let stored = table(&path);
+        // A struct that is missing is missing.
+        for name in names.into_iter().chain(["image"]) {
+            assert_eq!(packed.column_by_name(name).unwrap(), stored.column_by_name(name).unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn types_that_parquet_has_not_become_others_of_the_same_meaning() {
+        use arrow_schema::{DataType, TimeUnit};
+
+        let names = ["time_s", "time_ns", "date64", "took", "d32", "d64", "date"];
+        let packed = packed(&Pack::new(source(fixture("arrow/types.arrow")), PackInto::Parquet).fields(names));
+        let kinds: Vec<DataType> = packed.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        let wanted = [
+            DataType::Time32(TimeUnit::Millisecond),
+            DataType::Time64(TimeUnit::Nanosecond),
+            DataType::Date32,
+            DataType::Duration(TimeUnit::Millisecond),
+            DataType::Decimal128(5, 3),
+            DataType::Decimal128(17, 0),
+            DataType::Date32,
+        ];
+        assert_eq!(kinds, wanted);
+    }
+
+    #[test]
+    fn a_point_in_a_name_makes_no_struct() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.parquet");
+        let numbers = |first: i64| -> ArrayRef { Arc::new(arrow_array::Int64Array::from(vec![first, first + 1])) };
+        write(&path, vec![("a.b", numbers(1)), ("a", numbers(3))]);
+        assert_eq!(packed(&Pack::new(source(&path), PackInto::Parquet)).columns(), table(&path).columns());
+        to_tar(&path, &folder.path().join("tar"));
+        assert_eq!(samples(&folder.path().join("tar"))[0], json!({ "a.b": 1, "a": 3 }));
+    }
+
+    #[test]
+    fn numbers_that_a_column_does_not_hold_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines.jsonl");
+        for (text, is_packed) in [
+            ("{\"x\": true}\n{\"x\": false}\n{}\n", true),
+            ("{\"x\": 0.5}\n{\"x\": 1e400}\n", false),
+            ("{\"x\": 0.5}\n{\"x\": 9007199254740993}\n", false),
+        ] {
+            fs::write(&path, text).unwrap();
+            let pack = Pack::new(source(&path), PackInto::Parquet);
+            if is_packed {
+                let flags = arrow_array::BooleanArray::from(vec![Some(true), Some(false), None]);
+                assert_eq!(packed(&pack).column(0), &(Arc::new(flags) as ArrayRef));
+            } else {
+                let error = pack.run(folder.path().join("out").join(text.len().to_string())).unwrap_err();
+                assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_that_can_not_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = Pack::new(source(fixture("arrow/runs.arrow")), PackInto::Tar);
+        let error = pack.run(folder.path().join("1")).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Unsupported, Some("r")), "{error}");
+        let manifest = pack.clone().skip_fields(["r"]).run(folder.path().join("2")).unwrap();
+        assert_eq!(manifest.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["x"]);
+        pack.clone().fields(["x"]).run(folder.path().join("3")).unwrap();
     }
 
     #[test]

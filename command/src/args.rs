@@ -268,13 +268,20 @@ pub(crate) struct PackArgs {
     /// Pack these fields alone [default: all]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
-    /// Leave bad records out, and count them
+    /// Leave these fields out: what can't be packed is an error otherwise
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', conflicts_with = "fields")]
+    pub(crate) skip_fields: Vec<String>,
+    /// Columns of a CSV file that stay text, though numbers stand there
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub(crate) text: Vec<String>,
+    /// Leave records out that can't be read, and count them. Images are packed as they are: `verify` says which can't be decoded
     #[arg(long)]
     pub(crate) skip_bad: bool,
     /// Remove the shards that were packed into OUT before, finished or not, and begin anew
     #[arg(long)]
     pub(crate) restart: bool,
-    /// Settings whose source says the format and options of PATH, as .toml or .json
+    /// Settings whose one source says the format and options of PATH, and nothing else, as .toml or .json. What stands for a missing
+    /// value in CSV (NA, None and so on) is its option `missing_tokens`
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Threads that read and encode [default: one for each core]

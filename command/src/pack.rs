@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use ringfeed::formats::Formats;
 use ringfeed::pack::{Manifest, Pack, PackInto, PackProgress};
+use ringfeed::settings::SourceConfig;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 use signal_hook::consts::SIGINT;
@@ -33,7 +34,9 @@ pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
     let source = match &args.config {
         None => Formats::new().whole(&args.path)?,
         Some(file) => {
-            let config = LoaderConfig::load(file)?.resolved()?;
+            let config = LoaderConfig::load(file)?;
+            let config = config.resolved()?;
+            check_alone(&config).map_err(|error| error.at_path(file))?;
             let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
                 let message = format!("names {} sources; one is packed at a time", sources.len());
                 Error::new(ErrorKind::Config, message).at_path(file)
@@ -45,6 +48,7 @@ pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
     };
     let into = if args.parquet { PackInto::Parquet } else { PackInto::Tar };
     let mut pack = Pack::new(source, into).fields(args.fields.iter().cloned());
+    pack = pack.skip_fields(args.skip_fields.iter().cloned()).text(args.text.iter().cloned());
     if let Some(mib) = args.shard_mib {
         pack = pack.shard_bytes(mib << 20);
     }
@@ -80,6 +84,32 @@ pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
     };
     let (path, out, ok) = (lossy(&args.path), lossy(&args.out), manifest.is_some());
     Ok(Packed { path, out, manifest, ok, seconds: begin.elapsed().as_secs_f64() })
+}
+
+/// All records are packed, with all their fields or those that `--fields` names: settings that say otherwise are not passed over.
+fn check_alone(config: &LoaderConfig) -> Result<()> {
+    let default = LoaderConfig::default();
+    let has_fields = |source: &SourceConfig| !source.fields.is_empty();
+    let others = [
+        ("fields", config.fields != default.fields || config.sources.iter().any(has_fields)),
+        ("prepared", config.prepared != default.prepared),
+        ("prepare", config.prepare != default.prepare),
+        ("shuffle", config.shuffle != default.shuffle),
+        ("split", config.split != default.split),
+        ("folds", config.folds != default.folds),
+        ("windows", config.windows != default.windows),
+        ("filter", config.filter != default.filter),
+        ("class_balanced", config.class_balanced != default.class_balanced),
+        ("samples_per_epoch", config.samples_per_epoch != default.samples_per_epoch),
+        ("shard", config.shard != default.shard),
+        ("bad_records", config.bad_records != default.bad_records),
+    ];
+    let Some((name, _)) = others.iter().find(|(_, is_set)| *is_set) else { return Ok(()) };
+    let message = format!(
+        "{name}: pack takes the format and options of the source alone, and all records; take {name} out, and say which \
+         fields by --fields, --skip-fields and --text, and of bad records --skip-bad"
+    );
+    Err(Error::new(ErrorKind::Config, message))
 }
 
 /// A bar on a terminal; nothing in a pipe.

@@ -58,6 +58,35 @@ fn settings_say_the_format_of_what_is_packed() {
 }
 
 #[test]
+fn settings_that_pack_does_not_heed_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("zips.csv"), "zip,n\n501,1\nNA,2\n").unwrap();
+    for (settings, name) in [
+        ("filter = \"n > 1\"\n[source]\npath = \"x\"\nformat = \"csv\"\n", "filter"),
+        ("shuffle = 3\n[source]\npath = \"x\"\nformat = \"csv\"\n", "shuffle"),
+        ("[source]\npath = \"x\"\nformat = \"csv\"\n[fields]\nzip = { text = 5 }\n", "fields"),
+    ] {
+        std::fs::write(at("source.toml"), settings).unwrap();
+        let error = object(&["pack", &at("zips.csv"), &at("out"), "--config", &at("source.toml"), "--json"], 1);
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("{name}: pack takes")), "{message}");
+    }
+    // What is asked of the columns has words of its own.
+    let source = "[source]\npath = \"x\"\nformat = \"csv\"\noptions = { missing_tokens = [] }\n";
+    std::fs::write(at("source.toml"), source).unwrap();
+    let args = ["pack", &at("zips.csv"), &at("out"), "--config", &at("source.toml"), "--text", "n", "--json"];
+    let report = object(&args, 0);
+    let kinds: Vec<&str> =
+        report["manifest"]["fields"].as_array().unwrap().iter().map(|field| field["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "text"]);
+    let error = object(&["pack", &at("zips.csv"), &at("out"), "--skip-fields", "n", "--json"], 1);
+    assert!(error["error"]["message"].as_str().unwrap().contains("--restart"), "{error}");
+    let report = object(&["pack", &at("zips.csv"), &at("out"), "--skip-fields", "n", "--restart", "--json"], 0);
+    assert_eq!(report["manifest"]["fields"], json!([{ "name": "zip", "kind": "i64", "shape": [] }]));
+}
+
+#[test]
 fn a_run_that_is_killed_goes_on_and_never_touches_finished_shards() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

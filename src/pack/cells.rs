@@ -1,10 +1,12 @@
 //! The values of one record, owned, and what the fields of all records are.
 
+use std::collections::{HashMap, HashSet};
+
 use half::{bf16, f16};
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{Container, FieldInfo, FieldKind, List, Value};
+use crate::read::{ColumnRef, Container, FieldInfo, FieldKind, List, Meaning, Scratch, Value};
 
 /// A value that has been read.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +157,7 @@ pub(super) struct Column {
     pub(super) path: Vec<String>,
     pub(super) kind: FieldKind,
     pub(super) shape: Vec<usize>,
+    pub(super) meaning: Option<Meaning>,
 }
 
 impl Column {
@@ -164,33 +167,54 @@ impl Column {
     }
 }
 
-/// The fields that are packed: those that are named, or all.
+/// What to do about a field that can't be packed.
+const LEAVE_OUT: &str = "name the fields to be packed (--fields), or leave it out (--skip-fields)";
+
+/// The fields that are packed: those that are named, or all but those that are `skipped`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] for a name that there is not, [`ErrorKind::Unsupported`] for what holds no values of one kind.
-pub(super) fn columns(container: &mut dyn Container, named: &[String], has_structs: bool) -> Result<Vec<Column>> {
-    let names: Vec<String> = match named {
-        [] => container.fields().iter().map(|field| field.name.clone()).collect(),
-        named => named.to_vec(),
+/// [`ErrorKind::NotFound`] for a name that there is not, [`ErrorKind::Unsupported`] for what can't be read, or holds no values of
+/// one kind.
+pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: &[String]) -> Result<Vec<Column>> {
+    let is_packed = |name: &String| !skipped.contains(name);
+    if named.is_empty()
+        && let Some((name, why)) = container.left_out().into_iter().find(|(name, _)| is_packed(name))
+    {
+        let message = format!("can't be packed: {why}; {LEAVE_OUT}");
+        return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
+    }
+    let wanted: Vec<(ColumnRef, String)> = match named {
+        [] => {
+            let all = container.fields().iter().enumerate();
+            let all = all.map(|(position, info)| (ColumnRef::Position(position), info.name.clone()));
+            all.filter(|(_, name)| is_packed(name)).collect()
+        }
+        named => named.iter().map(|name| (name.as_str().into(), name.clone())).collect(),
     };
     let mut columns: Vec<Column> = Vec::new();
-    for name in names {
-        let number = container.find(&name.as_str().into()).map_err(|error| error.at_column(&name))?;
-        let info = container.fields().iter().find(|field| field.name == name).cloned();
-        let FieldInfo { kind, shape, .. } = info.unwrap_or_else(|| FieldInfo::new(&name, FieldKind::Bytes));
+    let mut taken: HashMap<Vec<String>, Option<String>> = HashMap::new();
+    for (field, name) in wanted {
+        let found = match (container.find(&field), &field) {
+            // Members of archives have no place among others.
+            (Err(_), ColumnRef::Position(_)) => container.find(&name.as_str().into()),
+            (found, _) => found,
+        };
+        let number = found.map_err(|error| error.at_column(&name))?;
+        let info = match field {
+            ColumnRef::Position(position) => container.fields().get(position),
+            ColumnRef::Name(_) => container.fields().iter().find(|field| field.name == name),
+        };
+        let FieldInfo { kind, shape, .. } = info.cloned().unwrap_or_else(|| FieldInfo::new(&name, FieldKind::Bytes));
         if kind == FieldKind::Other {
             let message =
-                "holds no values, or values of several kinds, so that it can't be packed; name the other fields";
+                format!("holds no values, or values of several kinds, so that it can't be packed; {LEAVE_OUT}");
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(&name));
         }
-        let path = path_of(&name, has_structs);
-        if let Some(other) = columns.iter().find(|other| other.path.starts_with(&path) || path.starts_with(&other.path))
-        {
-            let message = format!("has the same name as {:?}, or lies in it; name one of both", other.name);
-            return Err(Error::new(ErrorKind::Unsupported, message).at_column(&name));
-        }
-        columns.push(Column { number, name, path, kind, shape });
+        let path = container.steps(number).unwrap_or_else(|| path_of(&name));
+        take_path(&mut taken, &path, &name)?;
+        let meaning = container.meaning(number);
+        columns.push(Column { number, name, path, kind, shape, meaning });
     }
     if columns.is_empty() {
         return Err(Error::new(ErrorKind::Format, "there is no field to be packed"));
@@ -198,18 +222,97 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], has_struc
     Ok(columns)
 }
 
-/// A JSON pointer leads through objects, and a point in the name of a column of structs into a struct.
-fn path_of(name: &str, has_structs: bool) -> Vec<String> {
+/// Notes the path of a field, and the structs on it: none may be the place of another field.
+fn take_path(taken: &mut HashMap<Vec<String>, Option<String>>, path: &[String], name: &str) -> Result<()> {
+    let same = |other: &str| {
+        let message = format!("has the same name as {other:?}, or lies in it; name one of both");
+        Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
+    };
+    for len in 1..path.len() {
+        match taken.get(&path[..len]) {
+            Some(Some(other)) => return same(other),
+            Some(None) => {}
+            None => {
+                taken.insert(path[..len].to_vec(), None);
+            }
+        }
+    }
+    match taken.insert(path.to_vec(), Some(name.to_owned())) {
+        None => Ok(()),
+        Some(other) => same(other.as_deref().unwrap_or("a field within it")),
+    }
+}
+
+/// A JSON pointer leads through objects.
+fn path_of(name: &str) -> Vec<String> {
     match name.strip_prefix('/') {
         Some(steps) => steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
-        None if has_structs => name.split('.').map(str::to_owned).collect(),
         None => vec![name.to_owned()],
+    }
+}
+
+/// How the records of a container become cells.
+pub(super) struct Records<'a> {
+    container: &'a dyn Container,
+    columns: &'a [Column],
+    /// Of each number of the container, its column.
+    places: Vec<Option<usize>>,
+    /// What a record may hold, where it must hold nothing else.
+    known: Option<HashSet<String>>,
+}
+
+impl<'a> Records<'a> {
+    /// Where `is_all` is set, a value that belongs to no field is an error, but for those that are `skipped`.
+    pub(super) fn new(container: &'a dyn Container, columns: &'a [Column], is_all: bool, skipped: &[String]) -> Self {
+        let most = columns.iter().map(|column| column.number + 1).max().unwrap_or(0);
+        let mut places = vec![None; most];
+        columns.iter().enumerate().for_each(|(nth, column)| places[column.number] = Some(nth));
+        let fields = container.fields().iter().map(|field| field.name.clone());
+        let known = (is_all && container.fields_vary()).then(|| fields.chain(skipped.iter().cloned()).collect());
+        Self { container, columns, places, known }
+    }
+
+    pub(super) fn place_of(&self, number: usize) -> Option<usize> {
+        self.places.get(number).copied().flatten()
+    }
+
+    /// The cells of record `records[nth]`, in the order of the columns.
+    pub(super) fn read(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<Vec<Cell>> {
+        let mut cells = vec![Cell::Missing; self.columns.len()];
+        self.container.fetch(records, nth, scratch)?;
+        self.container.read(records[nth], nth, scratch, &mut |number, value| {
+            if let Some(place) = self.place_of(number) {
+                cells[place] = Cell::of(value).map_err(|error| error.at_column(&self.columns[place].name))?;
+            }
+            Ok(())
+        })?;
+        let Some(known) = &self.known else { return Ok(cells) };
+        let mut other = None;
+        self.container.each_name(records[nth], nth, scratch, &mut |name| {
+            if other.is_none() && !known.contains(name) {
+                other = Some(name.to_owned());
+            }
+        });
+        match other {
+            None => Ok(cells),
+            Some(name) => {
+                let message = format!("is no field of the first records, by which the fields are known; {LEAVE_OUT}");
+                Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
+            }
+        }
     }
 }
 
 /// What stands in a text as an integer, if it is one.
 pub(super) fn integer_of(text: &str) -> Option<i128> {
     text.trim().parse().ok()
+}
+
+/// Whether a number is written as numbers are: a sign or zeros before it, as in codes and telephone numbers, would be lost.
+pub(super) fn is_plain(text: &str) -> bool {
+    let text = text.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    !matches!(digits, [b'+', ..] | [b'0', b'0'..=b'9', ..])
 }
 
 /// What stands in a text as a number, if it is a finite one.

@@ -6,29 +6,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
 use crate::read::SourceConfig;
 use crate::read::parallel::in_order;
 use crate::storage::Files;
 
 use super::journal::{self, Shard, is_whole};
-use super::{MANIFEST, Manifest};
-
-/// A manifest is hardly longer.
-const MAX_MANIFEST_BYTES: u64 = 1 << 30;
-
-/// The manifest of what was packed into this folder to its end.
-pub(super) fn finished(out: &Path) -> Result<Option<Manifest>> {
-    let path = out.join(MANIFEST);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = files::read_text(&path, "a manifest", MAX_MANIFEST_BYTES)?;
-    serde_json::from_str(&text).map(Some).map_err(|error| {
-        let message = format!("is no manifest of a pack ({error}); pack into another folder");
-        Error::new(ErrorKind::Config, message).with_source(error).at_path(path)
-    })
-}
+use super::manifest::{MANIFEST, finished};
 
 /// How many shards are as the manifest has them, before the first that is damaged or missing.
 pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Result<usize> {
@@ -169,8 +152,10 @@ pub(super) fn check_outside(out: &Path, source: &SourceConfig, files: &[PathBuf]
     let real = absolute(out);
     let folders = source.paths().iter().filter(|path| path.is_dir()).map(absolute);
     let is_single = source.paths().iter().count() == 1 && source.path().is_file();
-    let beside = || files.iter().filter_map(|file| file.parent()).any(|folder| absolute(folder) == real);
-    if folders.into_iter().any(|folder| real.starts_with(folder)) || (!is_single && beside()) {
+    // A single file may lie beside the shards, unless it is called like one.
+    let is_in_the_way = |file: &&PathBuf| !is_single || file.file_name().is_some_and(is_shard);
+    let mut beside = files.iter().filter(is_in_the_way).filter_map(|file| file.parent());
+    if folders.into_iter().any(|folder| real.starts_with(folder)) || beside.any(|folder| absolute(folder) == real) {
         let message = "the shards would lie among the files that are packed; pack into another folder";
         return Err(Error::new(ErrorKind::Config, message).at_path(out));
     }

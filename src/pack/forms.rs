@@ -4,8 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Container, FieldKind, Scratch};
 
-use super::cells::{Cell, Column};
-use super::read;
+use super::cells::{Cell, Column, Records};
 
 /// What a field's values become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +45,11 @@ pub(super) fn forms(container: &dyn Container, columns: &[Column]) -> Vec<Form> 
 fn sample(container: &dyn Container, columns: &[Column]) -> Vec<Seen> {
     let mut all = vec![Seen::default(); columns.len()];
     let mut scratch = Scratch::default();
+    let records = Records::new(container, columns, false, &[]);
     let mut bytes = 0;
     for record in 0..container.len().min(SAMPLE_RECORDS) {
         // A bad record is found again when it is packed.
-        let Ok(cells) = read(container, columns, &[record], 0, &mut scratch) else { continue };
+        let Ok(cells) = records.read(&[record], 0, &mut scratch) else { continue };
         for (seen, cell) in all.iter_mut().zip(&cells) {
             seen.array |= matches!(cell, Cell::Numbers(..));
             seen.list |= matches!(cell, Cell::List(_));
@@ -63,11 +63,14 @@ fn sample(container: &dyn Container, columns: &[Column]) -> Vec<Seen> {
 }
 
 /// Type and bytes of an array of numbers, and its own shape if it has one.
+pub(super) type Array = (DType, Vec<u8>, Option<Box<[u64]>>);
+
+/// The array that a cell is.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for what is no array.
-pub(super) fn array_of(cell: Cell, column: &Column) -> Result<(DType, Vec<u8>, Option<Box<[u64]>>)> {
+pub(super) fn array_of(cell: Cell, column: &Column) -> Result<Array> {
     Ok(match (cell, column.kind) {
         (Cell::Numbers(dtype, bytes, shape), _) => (dtype, bytes, shape),
         // A list of one may come as its value.

@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 
-use super::START_OVER;
-
 /// A packed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -37,6 +35,10 @@ pub(super) struct Journal {
     folder: PathBuf,
     file: File,
 }
+
+/// What to do about a folder that holds another pack.
+pub(super) const START_OVER: &str =
+    "pack into another folder, or start over (--restart), which removes the shards that are here";
 
 const NAME: &str = ".ringfeed-pack";
 

@@ -16,48 +16,37 @@
 mod cells;
 mod folder;
 mod forms;
+mod infer;
 mod journal;
+mod manifest;
 mod output;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod tar;
+#[cfg(feature = "parquet")]
+mod values;
 
 use std::fs;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
-
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::memory::MemoryBudget;
 use crate::read::parallel::{in_order, thread_count};
-use crate::read::{Container, Csv, FieldKind, Fingerprint, Scratch, SourceConfig, Value};
+use crate::read::{Container, Csv, Scratch, SourceConfig};
 use crate::storage::Files;
 
-use cells::{Cell, Column, columns, float_of, integer_of, is_held};
+use cells::{Cell, Column, Records, columns};
 use forms::{Form, forms};
-use journal::{Identity, Journal};
+use infer::infer;
+use journal::{Identity, Journal, START_OVER};
+use manifest::MANIFEST;
 use output::Output;
 
 pub use journal::Shard;
-
-/// What a source is packed into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PackInto {
-    /// Tar archives: each record is a sample, whose members are called by the record's number. Bytes are members of their
-    /// own, with the extension of what they hold; a class by its index is `cls`; arrays are `.npy`; all other values are in one
-    /// `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000 records show that
-    /// they hold missing values, or lists of different lengths.
-    Tar,
-    /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
-    Parquet,
-}
+pub use manifest::{Manifest, PackInto, PackedField, PackedSource};
 
 /// How a source is packed.
 ///
@@ -69,6 +58,8 @@ pub struct Pack {
     into: PackInto,
     shard_bytes: u64,
     fields: Vec<String>,
+    skip_fields: Vec<String>,
+    text: Vec<String>,
     skip_bad: bool,
     restart: bool,
     threads: Option<usize>,
@@ -88,72 +79,6 @@ pub struct PackProgress {
     pub bytes: u64,
 }
 
-/// What was packed: `manifest.json` beside the shards.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Manifest {
-    /// Of this form.
-    pub version: u32,
-    /// What the shards are.
-    pub format: PackInto,
-    /// Where the records come from.
-    pub source: PackedSource,
-    /// Records in all shards.
-    pub records: u64,
-    /// Bad records that were left out.
-    pub skipped: u64,
-    /// Bytes of all shards.
-    pub bytes: u64,
-    /// Most bytes of a shard, as it was asked for.
-    #[serde(default)]
-    pub shard_bytes: u64,
-    /// Whether bad records were to be left out.
-    #[serde(default)]
-    pub skip_bad: bool,
-    /// The fields of a record, as they are called in the shards.
-    pub fields: Vec<PackedField>,
-    /// The names of the classes, in the order of their indices, where the source knows them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub classes: Vec<String>,
-    /// The shards, in the order of their records.
-    pub shards: Vec<Shard>,
-}
-
-/// Where packed records come from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct PackedSource {
-    /// Its format.
-    pub format: String,
-    /// Its path; the first of several.
-    pub path: String,
-    /// What tells it from another one, or a changed one.
-    pub fingerprint: Fingerprint,
-    /// Hash of the names, lengths and modification times of its files.
-    #[serde(default)]
-    pub stamp: String,
-    /// Its options, those that are not the defaults.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    options: Map<String, Json>,
-}
-
-/// A field of a packed record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct PackedField {
-    /// Its name.
-    pub name: String,
-    /// An element type, `text` or `bytes`.
-    pub kind: String,
-    /// The shape of its value: `[]` for a single one, 0 for a length that differs from record to record.
-    pub shape: Vec<usize>,
-}
-
-const MANIFEST: &str = "manifest.json";
-
-/// What to do about a folder that holds another pack.
-const START_OVER: &str = "pack into another folder, or start over (--restart), which removes the shards that are here";
-
 /// Of manifests, journals, and what shards hold. The first had neither the source's options nor those of the pack.
 const VERSION: u32 = 2;
 
@@ -169,6 +94,8 @@ impl Pack {
             into,
             shard_bytes: 256 << 20,
             fields: Vec::new(),
+            skip_fields: Vec::new(),
+            text: Vec::new(),
             skip_bad: false,
             restart: false,
             threads: None,
@@ -189,7 +116,23 @@ impl Pack {
         self
     }
 
-    /// Leaves bad records out, and counts them. By default the first one ends packing with its error.
+    /// All fields but these. What can't be packed, and what only a later record holds, is an error unless it is named here.
+    #[must_use]
+    pub fn skip_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.skip_fields = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Columns of a CSV file that stay text, though numbers stand there. By default a column is of numbers where all of its values
+    /// are, and are written as numbers are: `007` and `+49` are text.
+    #[must_use]
+    pub fn text<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.text = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Leaves bad records out, and counts them. By default the first one ends packing with its error. Files go into shards as they
+    /// are: whether an image can be decoded is for `verify` to say.
     #[must_use]
     pub fn skip_bad(mut self) -> Self {
         self.skip_bad = true;
@@ -243,11 +186,16 @@ impl Pack {
         let budget = MemoryBudget::unlimited();
         let mut container = self.source.open_values(&files, &budget)?;
         let at_source = |error: Error| if error.path().is_some() { error } else { error.at_path(self.source.path()) };
-        let has_structs = matches!(self.source.format(), "images" | "parquet" | "arrow");
-        let mut columns = columns(&mut *container, &self.fields, has_structs).map_err(at_source)?;
+        let mut columns = columns(&mut *container, &self.fields, &self.skip_fields).map_err(at_source)?;
         let container = &*container;
         if self.source.is::<Csv>() {
-            infer(container, &mut columns, thread_count(self.threads))?;
+            infer(container, &mut columns, &self.text, thread_count(self.threads))?;
+        } else if let Some(name) = self.text.first() {
+            let message = "only columns of CSV files can be said to be text; in other files values say what they are";
+            return Err(at_source(Error::new(ErrorKind::Config, message).at_column(name)));
+        }
+        if let Some(name) = self.text.iter().find(|name| !columns.iter().any(|column| column.name == **name)) {
+            return Err(at_source(Error::new(ErrorKind::NotFound, "no such column is packed as text").at_column(name)));
         }
         let classes = container.classes().map(|(name, classes)| (name.to_owned(), classes.to_vec()));
         let forms = forms(container, &columns);
@@ -281,7 +229,7 @@ impl Pack {
             serde_json::to_string(&manifest)
                 .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?,
         );
-        if let Some(done) = folder::finished(out)? {
+        if let Some(done) = manifest::finished(out)? {
             let same = Manifest { records: done.records, skipped: done.skipped, bytes: done.bytes, ..manifest.clone() };
             if (Manifest { shards: done.shards.clone(), ..same }) != done {
                 let what = match done.version {
@@ -310,18 +258,19 @@ impl Pack {
         let mut shard: Option<Open> = None;
         let mut next = first;
         let at_once = at_once(container, first);
+        let records = Records::new(container, &columns, self.fields.is_empty(), &self.skip_fields);
         in_order(
             thread_count(self.threads),
             total.saturating_sub(first).div_ceil(at_once),
             |scratch: &mut Scratch, job| {
                 let begin = first + job * at_once;
-                let records: Vec<u64> = (begin..total.min(begin + at_once)).collect();
-                let rows = (0..records.len()).map(|nth| {
-                    let row = read(container, &columns, &records, nth, scratch);
-                    let row = row.and_then(|cells| encoder.encode(records[nth], cells));
+                let job: Vec<u64> = (begin..total.min(begin + at_once)).collect();
+                let rows = (0..job.len()).map(|nth| {
+                    let row = records.read(&job, nth, scratch);
+                    let row = row.and_then(|cells| encoder.encode(job[nth], cells));
                     row.map_err(|error| match error.location().record {
                         Some(_) => error,
-                        None => error.at(container.place(records[nth])),
+                        None => error.at(container.place(job[nth])),
                     })
                 });
                 Ok(rows.collect::<Vec<_>>())
@@ -330,7 +279,10 @@ impl Pack {
                 for row in rows {
                     let row = match row {
                         Ok(row) => row,
-                        Err(error) if self.skip_bad && error.kind() == ErrorKind::Data => {
+                        // A file that is gone, or a link to nothing, is a bad record as one that is damaged.
+                        Err(error)
+                            if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
+                        {
                             tracing::warn!(%error, "a bad record is left out");
                             next += 1;
                             continue;
@@ -380,17 +332,6 @@ impl Pack {
     }
 }
 
-impl PackedField {
-    fn of(column: &Column) -> Self {
-        let kind = match column.kind {
-            FieldKind::Numbers(dtype) => dtype.as_str(),
-            FieldKind::Text => "text",
-            _ => "bytes",
-        };
-        Self { name: column.packed_name(), kind: kind.to_owned(), shape: column.shape.clone() }
-    }
-}
-
 /// How many records a thread takes at a time.
 fn at_once(container: &dyn Container, first: u64) -> u64 {
     let mut scratch = Scratch::default();
@@ -403,75 +344,6 @@ fn at_once(container: &dyn Container, first: u64) -> u64 {
         });
     }
     (BYTES_AT_ONCE / bytes.max(1)).clamp(1, MOST_AT_ONCE)
-}
-
-/// The cells of a record, in the order of the columns.
-fn read(
-    container: &dyn Container,
-    columns: &[Column],
-    records: &[u64],
-    nth: usize,
-    scratch: &mut Scratch,
-) -> Result<Vec<Cell>> {
-    let mut cells = vec![Cell::Missing; columns.len()];
-    container.fetch(records, nth, scratch)?;
-    container.read(records[nth], nth, scratch, &mut |number, value| {
-        for (cell, column) in cells.iter_mut().zip(columns) {
-            if column.number == number {
-                *cell = Cell::of(value).map_err(|error| error.at_column(&column.name))?;
-            }
-        }
-        Ok(())
-    })?;
-    Ok(cells)
-}
-
-/// Which columns of text hold integers or numbers alone, none of which becomes another one. All others stay text.
-fn infer(container: &dyn Container, columns: &mut [Column], threads: usize) -> Result<()> {
-    const AT_ONCE: u64 = 1024;
-    let total = container.len();
-    // For each column: whether all values are integers, whether all are numbers, whether there is any.
-    let mut kinds = vec![(true, true, false); columns.len()];
-    let seen = &*columns;
-    in_order(
-        threads,
-        total.div_ceil(AT_ONCE),
-        |scratch: &mut Scratch, job| {
-            let mut kinds = vec![(true, true, false); seen.len()];
-            let records: Vec<u64> = (job * AT_ONCE..total.min((job + 1) * AT_ONCE)).collect();
-            for nth in 0..records.len() {
-                // A bad record is found again when it is packed.
-                let _ = container.fetch(&records, nth, scratch).and_then(|()| {
-                    container.read(records[nth], nth, scratch, &mut |number, value| {
-                        let Value::Bytes(bytes) = value else { return Ok(()) };
-                        let text = std::str::from_utf8(bytes).unwrap_or_default();
-                        for (kind, _) in kinds.iter_mut().zip(seen).filter(|(_, column)| column.number == number) {
-                            let is_integer = integer_of(text).map(|integer| i64::try_from(integer).is_ok());
-                            kind.0 &= is_integer == Some(true);
-                            kind.1 &= is_integer != Some(false) && float_of(text).is_some_and(|x| is_held(text, x));
-                            kind.2 = true;
-                        }
-                        Ok(())
-                    })
-                });
-            }
-            Ok(kinds)
-        },
-        |found| {
-            for (kind, found) in kinds.iter_mut().zip(found) {
-                *kind = (kind.0 & found.0, kind.1 & found.1, kind.2 | found.2);
-            }
-            Ok(())
-        },
-    )?;
-    for (column, kind) in columns.iter_mut().zip(kinds) {
-        column.kind = match kind {
-            (true, _, true) => FieldKind::Numbers(DType::I64),
-            (_, true, true) => FieldKind::Numbers(DType::F64),
-            _ => FieldKind::Text,
-        };
-    }
-    Ok(())
 }
 
 /// How records become what they are packed as.
@@ -503,7 +375,11 @@ impl Encoder {
         match pack.into {
             PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, forms, pack.source.format() == "tar", class)?)),
             #[cfg(feature = "parquet")]
-            PackInto::Parquet => Ok(Self::Parquet(columns.to_vec())),
+            PackInto::Parquet => {
+                // What has no form in a table is said before anything is read.
+                parquet::Table::allows(columns)?;
+                Ok(Self::Parquet(columns.to_vec()))
+            }
             #[cfg(not(feature = "parquet"))]
             PackInto::Parquet => {
                 let message = "Parquet files are written only in a build with the feature `parquet`";

@@ -53,6 +53,31 @@ pub trait Container: Send + Sync {
     /// Forgets what was [found](Self::find): other fields will be read.
     fn forget(&mut self) {}
 
+    /// What the values of a field that was [found](Self::find) mean beside their type, where that is known: what a table of typed
+    /// columns should keep. By default nothing is known.
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        let _ = number;
+        None
+    }
+
+    /// Where a field that was [found](Self::find) lies in a struct: the name of that, of those in it, and at last its own. By
+    /// default no field does.
+    fn steps(&self, number: usize) -> Option<Vec<String>> {
+        let _ = number;
+        None
+    }
+
+    /// What is stored beside [`fields`](Self::fields) and can't be read: names, and why. By default nothing.
+    fn left_out(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Gives the names of the values that the record has which `fetch` read as the job's `nth`, where records differ in their
+    /// fields: [`fields`](Self::fields) may list fewer. By default nothing.
+    fn each_name(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
+        let _ = (record, nth, scratch, visit);
+    }
+
     /// Says which bytes `records` will be read from, where they can be asked for before they are needed; see
     /// [`RecordReader::need`](super::RecordReader::need).
     fn need(&self, records: &[u64], needs: &mut Needs) {
@@ -136,6 +161,26 @@ pub enum FieldKind {
     Bytes,
     /// Something that no codec reads whole, such as a struct, or that differs from record to record.
     Other,
+}
+
+/// What numbers mean beside their type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Meaning {
+    /// True or false.
+    Bool,
+    /// Integers from 0 up to those of 64 bits.
+    U64,
+    /// A date, in days or milliseconds since 1970-01-01.
+    Date(DateUnit),
+    /// A time of a day, in these units.
+    Time(DateUnit),
+    /// A point in time since 1970-01-01 UTC, and the zone to show it in; or local time where no zone is known.
+    Timestamp(DateUnit, Option<String>),
+    /// So many of these units.
+    Duration(DateUnit),
+    /// Numbers of at most so many digits, and how many of those are behind the point.
+    Decimal(u8, i8),
 }
 
 impl FieldInfo {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::format::{Format, Open, Opened, format_has};
 use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
 use super::lines::{LineBytes, LineOptions, Lines};
@@ -100,6 +100,8 @@ pub struct JsonLines {
     lines: Lines,
     /// Those of the sample, and behind them those that were found beside them.
     fields: Vec<FieldInfo>,
+    /// Of each, whether it holds truth values alone.
+    are_bools: Vec<bool>,
     listed: usize,
     wanted: Wanted,
 }
@@ -120,7 +122,7 @@ impl JsonLines {
     /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
         let lines = Lines::open(files, path, options, budget)?;
-        let mut jsonl = Self { lines, fields: Vec::new(), listed: 0, wanted: Wanted::default() };
+        let mut jsonl = Self { lines, fields: Vec::new(), are_bools: Vec::new(), listed: 0, wanted: Wanted::default() };
         let (mut seen, mut numbers): (Vec<(String, Seen)>, HashMap<String, usize>) = Default::default();
         let mut found = Found::default();
         jsonl.each_of_sample(&mut |text| {
@@ -139,6 +141,7 @@ impl JsonLines {
             })
         })?;
         jsonl.fields = seen.iter().map(|(name, seen)| seen.info(name)).collect();
+        jsonl.are_bools = seen.iter().map(|(_, seen)| seen.is_bool()).collect();
         jsonl.listed = jsonl.fields.len();
         Ok(jsonl)
     }
@@ -205,7 +208,9 @@ impl Container for JsonLines {
             ColumnRef::Name(name) => match self.fields.iter().position(|field| field.name == *name) {
                 Some(number) => number,
                 None => {
-                    let info = match self.look_for(&Self::steps_to(name))? {
+                    let seen = self.look_for(&Self::steps_to(name))?;
+                    let is_bool = seen.as_ref().is_some_and(Seen::is_bool);
+                    let info = match seen {
                         Some(seen) if seen.is_object() => {
                             let message = format!("field {name:?} is an object; name a value in it by a pointer");
                             let near = self.fields[..self.listed]
@@ -222,6 +227,7 @@ impl Container for JsonLines {
                         }
                     };
                     self.fields.push(info);
+                    self.are_bools.push(is_bool);
                     self.fields.len() - 1
                 }
             },
@@ -232,7 +238,25 @@ impl Container for JsonLines {
 
     fn forget(&mut self) {
         self.fields.truncate(self.listed);
+        self.are_bools.truncate(self.listed);
         self.wanted = Wanted::default();
+    }
+
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        self.are_bools.get(number).is_some_and(|is_bool| *is_bool).then_some(Meaning::Bool)
+    }
+
+    fn each_name(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
+        let line = self.lines.line(nth, &scratch.of::<Worker>().lines);
+        // What is wrong with a line is said when it is read.
+        if let Ok(text) = std::str::from_utf8(line) {
+            let _ = each_leaf(text.trim_ascii(), &mut |name, value| {
+                if value != "null" {
+                    visit(name);
+                }
+                Ok(())
+            });
+        }
     }
 
     fn need(&self, records: &[u64], needs: &mut Needs) {

@@ -8,7 +8,7 @@ use crate::order::RUN;
 use crate::random::{RandomKey, hash_bytes};
 use crate::storage::Needs;
 
-use super::container::{Container, FieldInfo, FieldKind, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit};
 use super::dealt::Dealt;
 use super::{ColumnRef, Fingerprint, Scratch};
 
@@ -84,6 +84,12 @@ impl Many {
         let last = self.parts.len() - 1;
         let part = self.starts[..=last].partition_point(|start| *start <= record) - 1;
         (part, record - self.starts[part])
+    }
+
+    /// The parts that have a field that was found, and its number in each.
+    fn of_parts(&self, number: usize) -> impl Iterator<Item = (&dyn Container, usize)> {
+        let numbers = self.found.get(number).into_iter().flatten();
+        self.parts.iter().zip(numbers).filter_map(|(part, number)| Some((&*part.container, (*number)?)))
     }
 
     /// What `field` is called in all files.
@@ -203,6 +209,27 @@ impl Container for Many {
             part.container.forget();
             part.numbers.clear();
         }
+    }
+
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        let mut known = self.of_parts(number).map(|(container, number)| container.meaning(number));
+        let first = known.next()??;
+        known.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    }
+
+    fn steps(&self, number: usize) -> Option<Vec<String>> {
+        let (container, number) = self.of_parts(number).next()?;
+        container.steps(number)
+    }
+
+    fn left_out(&self) -> Vec<(String, String)> {
+        self.parts.iter().flat_map(|part| part.container.left_out()).collect()
+    }
+
+    fn each_name(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
+        let (part, record) = self.locate(record);
+        let (buffers, nth) = scratch.of::<Dealt>().read(nth);
+        self.parts[part].container.each_name(record, nth, buffers, visit);
     }
 
     fn need(&self, records: &[u64], needs: &mut Needs) {

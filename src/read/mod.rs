@@ -81,7 +81,7 @@ use crate::storage::Needs;
 
 pub(crate) use audio::AudioFolder;
 pub use concat::Concat;
-pub use container::{Container, FieldInfo, FieldKind, List, Value, Visit, VisitColumn, find_field};
+pub use container::{Container, FieldInfo, FieldKind, List, Meaning, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
 pub use date_unit::DateUnit;
 pub(crate) use date_unit::in_second;

@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, Read};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, RangeReader, ReaderAt, ZipLocator};
 
@@ -10,8 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{Input, Spool, inflate_error};
 
 use super::arrays::{self, ArraySetOptions, Listed};
+use super::container::Container;
 use super::fixed::{ArrayHeader, in_c_order};
-use super::format::{Checks, Format, Inspection, Open, Opened, format_has};
+use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 use super::npy::{MOST_BYTES, header_in, header_within};
 
 /// The format of NPZ archives: each array is a field, its rows are the records.
@@ -41,6 +42,15 @@ impl Format for Npz {
     fn open(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         let archive = Archive::open(options, at)?;
         arrays::open(archive.list()?, &|number| archive.load(number), options, at)
+    }
+
+    /// Every array is a field, also what can't be read, and the checksums of arrays that are stored as they are must be right.
+    fn open_values(&self, options: &ArraySetOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let open = |at: &Open<'_>| match Archive::open(options, at)?.damaged()?.into_iter().next() {
+            Some(damaged) => Err(damaged),
+            None => fields(options, at),
+        };
+        open_parts(open, paths, &Open { fields: &[], ..*at })?.into_values().map_err(|error| error.at_path(at.path))
     }
 
     /// All fields, and the checksums of arrays that are stored as they are, too: opening these reads no more than their headers.

@@ -1,7 +1,7 @@
 //! Safetensors files: tensors behind a header in JSON. [Format](https://github.com/huggingface/safetensors#format).
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -10,8 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Input;
 
 use super::arrays::{self, ArraySetOptions, Listed};
+use super::container::Container;
 use super::fixed::{ArrayHeader, Endian, Stored, StoredType};
-use super::format::{Checks, Format, Inspection, Open, Opened, format_has};
+use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 
 /// Bytes before the header: its length.
 const PREFIX: u64 = 8;
@@ -44,6 +45,12 @@ impl Format for Safetensors {
 
     fn open(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         with_tensors(options, at, |listed, load| arrays::open(listed, load, options, at))
+    }
+
+    /// Every tensor is a field, also what can't be read.
+    fn open_values(&self, options: &ArraySetOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let opened = open_parts(|at| fields(options, at), paths, &Open { fields: &[], ..*at })?;
+        opened.into_values().map_err(|error| error.at_path(at.path))
     }
 
     fn checks(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Checks> {

@@ -18,7 +18,7 @@ use half::f16;
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{DateUnit, FieldInfo, FieldKind, List, Value};
+use crate::read::{DateUnit, FieldInfo, FieldKind, List, Meaning, Value};
 
 /// The values of some neighbouring records.
 pub(crate) struct Cells {
@@ -512,6 +512,9 @@ pub(crate) struct Leaf {
     pub(crate) info: FieldInfo,
     /// The column, and then the fields of structs in it.
     pub(crate) path: Vec<usize>,
+    /// Their names.
+    pub(crate) steps: Vec<String>,
+    pub(crate) meaning: Option<Meaning>,
     pub(crate) is_text: bool,
     /// Why it can't be read.
     pub(crate) refusal: Option<String>,
@@ -523,64 +526,101 @@ const MAX_FIELDS: usize = 1 << 20;
 /// All fields: first the columns, then the fields of structs, called by their path with points.
 pub(crate) fn leaves(columns: &[(String, DataType)]) -> Vec<Leaf> {
     let mut leaves: Vec<Leaf> =
-        columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(name.clone(), kind, vec![at])).collect();
+        columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(vec![name.clone()], kind, vec![at])).collect();
     for (at, (name, kind)) in columns.iter().enumerate() {
-        inner_leaves(name, kind, &[at], &[], &mut leaves);
+        inner_leaves(std::slice::from_ref(name), kind, &[at], &[], &mut leaves);
     }
     leaves
 }
 
 impl Leaf {
-    fn new(name: String, kind: &DataType, path: Vec<usize>) -> Self {
-        let refusal = refusal(kind);
+    fn new(steps: Vec<String>, kind: &DataType, path: Vec<usize>) -> Self {
+        let (refusal, meaning) = (refusal(kind), meaning(kind));
         let (kind, shape) = describe(kind);
-        Self { info: FieldInfo::new(name, kind).shape(&shape), path, is_text: kind == FieldKind::Text, refusal }
+        let info = FieldInfo::new(steps.join("."), kind).shape(&shape);
+        Self { info, path, steps, meaning, is_text: kind == FieldKind::Text, refusal }
     }
 }
 
-fn inner_leaves(name: &str, kind: &DataType, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+fn inner_leaves(steps: &[String], kind: &DataType, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
     let fields = match kind {
         DataType::Struct(fields) => fields,
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::ListView(field)
         | DataType::LargeListView(field) => {
-            return inner_leaves(name, field.data_type(), path, &[shape, &[0]].concat(), leaves);
+            return inner_leaves(steps, field.data_type(), path, &[shape, &[0]].concat(), leaves);
         }
         DataType::FixedSizeList(field, len) => {
             let len = usize::try_from(*len).unwrap_or(0);
-            return inner_leaves(name, field.data_type(), path, &[shape, &[len]].concat(), leaves);
+            return inner_leaves(steps, field.data_type(), path, &[shape, &[len]].concat(), leaves);
         }
         DataType::Map(field, _) => match field.data_type() {
             DataType::Struct(fields) => {
-                return map_leaves(name, fields, path, &[shape, &[0]].concat(), leaves);
+                return map_leaves(steps, fields, path, &[shape, &[0]].concat(), leaves);
             }
             _ => return,
         },
         _ => return,
     };
-    struct_leaves(name, fields, path, shape, leaves);
+    struct_leaves(steps, fields, path, shape, leaves);
 }
 
 /// Whatever the writer calls them, a map has keys and values.
-fn map_leaves(name: &str, fields: &arrow_schema::Fields, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+fn map_leaves(
+    steps: &[String],
+    fields: &arrow_schema::Fields,
+    path: &[usize],
+    shape: &[usize],
+    leaves: &mut Vec<Leaf>,
+) {
     let names = ["key", "value"].into_iter().zip(fields.iter());
     let called = names.map(|(name, field)| field.as_ref().clone().with_name(name)).collect();
-    struct_leaves(name, &called, path, shape, leaves);
+    struct_leaves(steps, &called, path, shape, leaves);
 }
 
-fn struct_leaves(name: &str, fields: &arrow_schema::Fields, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
+fn struct_leaves(
+    steps: &[String],
+    fields: &arrow_schema::Fields,
+    path: &[usize],
+    shape: &[usize],
+    leaves: &mut Vec<Leaf>,
+) {
     for (at, field) in fields.iter().enumerate() {
         if leaves.len() == MAX_FIELDS {
             return;
         }
-        let name = format!("{name}.{}", field.name());
+        let steps = [steps, std::slice::from_ref(field.name())].concat();
         let path = [path, &[at]].concat();
-        let mut leaf = Leaf::new(name.clone(), field.data_type(), path.clone());
+        let mut leaf = Leaf::new(steps.clone(), field.data_type(), path.clone());
         leaf.info.shape = [shape, &leaf.info.shape].concat();
         leaves.push(leaf);
-        inner_leaves(&name, field.data_type(), &path, shape, leaves);
+        inner_leaves(&steps, field.data_type(), &path, shape, leaves);
     }
+}
+
+/// What values of a type, or those in its lists, mean beside their numbers.
+fn meaning(kind: &DataType) -> Option<Meaning> {
+    Some(match kind {
+        DataType::Boolean => Meaning::Bool,
+        DataType::UInt64 => Meaning::U64,
+        DataType::Date32 => Meaning::Date(DateUnit::Days),
+        DataType::Date64 => Meaning::Date(DateUnit::Milliseconds),
+        DataType::Time32(unit) | DataType::Time64(unit) => Meaning::Time(date_unit(*unit)),
+        DataType::Timestamp(unit, zone) => Meaning::Timestamp(date_unit(*unit), zone.as_deref().map(str::to_owned)),
+        DataType::Duration(unit) => Meaning::Duration(date_unit(*unit)),
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => Meaning::Decimal(*digits, *scale),
+        DataType::Dictionary(_, values) => return meaning(values),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => return meaning(field.data_type()),
+        _ => return None,
+    })
 }
 
 /// What a type holds, and its shape.

@@ -19,7 +19,8 @@ use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
 use super::many::{file_name, hash_names};
 use super::paths::is_hidden;
 use super::{
-    ColumnRef, Container, FieldInfo, Fingerprint, Scratch, Visit, VisitColumn, check_record, find_field, parallel,
+    ColumnRef, Container, FieldInfo, Fingerprint, Meaning, Scratch, Visit, VisitColumn, check_record, find_field,
+    parallel,
 };
 
 pub(super) use cells::{Cells, Leaf, memory_of};
@@ -289,6 +290,23 @@ impl Container for Columns {
         self.found.push(position);
         self.begin_anew();
         Ok(self.found.len() - 1)
+    }
+
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        self.source.leaves().get(*self.found.get(number)?)?.meaning.clone()
+    }
+
+    fn steps(&self, number: usize) -> Option<Vec<String>> {
+        Some(self.source.leaves().get(*self.found.get(number)?)?.steps.clone())
+    }
+
+    fn left_out(&self) -> Vec<(String, String)> {
+        let is_read = |leaf: &&Leaf| {
+            let is_inner = |other: &Leaf| other.path.len() > leaf.path.len() && other.path.starts_with(&leaf.path);
+            self.source.leaves().iter().chain(&self.refused).any(is_inner)
+        };
+        let whole = self.refused.iter().filter(|leaf| !is_read(leaf));
+        whole.map(|leaf| (leaf.info.name.clone(), leaf.refusal.clone().unwrap_or_default())).collect()
     }
 
     fn forget(&mut self) {

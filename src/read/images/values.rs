@@ -38,6 +38,11 @@ impl Container for ImageValues {
         Some(("label", self.folder.classes())).filter(|(_, classes)| !classes.is_empty())
     }
 
+    fn steps(&self, number: usize) -> Option<Vec<String>> {
+        let (outer, inner) = self.fields.get(number)?.name.split_once('.')?;
+        Some(vec![outer.to_owned(), inner.to_owned()])
+    }
+
     fn need(&self, records: &[u64], needs: &mut Needs) {
         self.folder.need(records, needs);
     }

@@ -79,6 +79,11 @@ impl Seen {
         self.kind == Kind::Object && self.shape.as_ref().is_some_and(Vec::is_empty)
     }
 
+    /// Whether they are true or false.
+    pub(in crate::read) fn is_bool(&self) -> bool {
+        self.kind == Kind::Bool
+    }
+
     pub(in crate::read) fn info(&self, name: &str) -> FieldInfo {
         let kind = match self.kind {
             Kind::Bool => FieldKind::Numbers(DType::U8),

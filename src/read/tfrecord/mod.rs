@@ -342,6 +342,20 @@ impl Container for TfRecords {
         self.wanted = Wanted::default();
     }
 
+    fn each_name(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
+        let Worker { bytes, room, .. } = scratch.of();
+        if let Ok(example) = unframe(bytes.get(nth, self.records.input.slice())) {
+            // What is wrong with a record is said when it is read.
+            let _ = each_feature(example, &mut |name, is_list, feature| {
+                let is_found = self.wanted.of(name, is_list).is_some();
+                if !is_found && Seen::of(feature, is_list, room)?.kind.is_some() {
+                    visit(&String::from_utf8_lossy(name));
+                }
+                Ok(())
+            });
+        }
+    }
+
     fn need(&self, records: &[u64], needs: &mut Needs) {
         self.records.need(records, needs);
     }

@@ -1,0 +1,117 @@
+//! What was packed: the manifest.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::read::{FieldKind, Fingerprint};
+
+use super::cells::Column;
+use super::journal::Shard;
+
+/// What a source is packed into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PackInto {
+    /// Tar archives: each record is a sample, whose members are called by the record's number. Bytes are members of their
+    /// own, with the extension of what they hold; a class by its index is `cls`; arrays are `.npy`; all other values are in one
+    /// `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000 records show that
+    /// they hold missing values, or lists of different lengths.
+    Tar,
+    /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
+    Parquet,
+}
+
+/// What was packed: `manifest.json` beside the shards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Of this form.
+    pub version: u32,
+    /// What the shards are.
+    pub format: PackInto,
+    /// Where the records come from.
+    pub source: PackedSource,
+    /// Records in all shards.
+    pub records: u64,
+    /// Bad records that were left out.
+    pub skipped: u64,
+    /// Bytes of all shards.
+    pub bytes: u64,
+    /// Most bytes of a shard, as it was asked for.
+    #[serde(default)]
+    pub shard_bytes: u64,
+    /// Whether bad records were to be left out.
+    #[serde(default)]
+    pub skip_bad: bool,
+    /// The fields of a record, as they are called in the shards.
+    pub fields: Vec<PackedField>,
+    /// The names of the classes, in the order of their indices, where the source knows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// The shards, in the order of their records.
+    pub shards: Vec<Shard>,
+}
+
+/// Where packed records come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PackedSource {
+    /// Its format.
+    pub format: String,
+    /// Its path; the first of several.
+    pub path: String,
+    /// What tells it from another one, or a changed one.
+    pub fingerprint: Fingerprint,
+    /// Hash of the names, lengths and modification times of its files.
+    #[serde(default)]
+    pub stamp: String,
+    /// Its options, those that are not the defaults.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) options: Map<String, Json>,
+}
+
+/// A field of a packed record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PackedField {
+    /// Its name.
+    pub name: String,
+    /// An element type, `text` or `bytes`.
+    pub kind: String,
+    /// The shape of its value: `[]` for a single one, 0 for a length that differs from record to record.
+    pub shape: Vec<usize>,
+}
+
+pub(super) const MANIFEST: &str = "manifest.json";
+
+impl PackedField {
+    pub(super) fn of(column: &Column) -> Self {
+        let kind = match column.kind {
+            FieldKind::Numbers(dtype) => dtype.as_str(),
+            FieldKind::Text => "text",
+            _ => "bytes",
+        };
+        Self { name: column.packed_name(), kind: kind.to_owned(), shape: column.shape.clone() }
+    }
+}
+
+/// A manifest is hardly longer.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// The manifest of what was packed into this folder to its end.
+pub(super) fn finished(out: &Path) -> Result<Option<Manifest>> {
+    let path = out.join(MANIFEST);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = files::read_text(&path, "a manifest", MAX_MANIFEST_BYTES)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let message = format!("is no manifest of a pack ({error}); pack into another folder");
+        Error::new(ErrorKind::Config, message).with_source(error).at_path(path)
+    })
+}
