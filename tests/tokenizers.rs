@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use ringfeed::field::{Field, Tokenizer};
 use ringfeed::formats::{TextFiles, TextTokens, Tokens};
 use ringfeed::settings::{SavedIndex, SourceConfig};
+use ringfeed::storage::{Files, Storage};
 use ringfeed::tokens::{TextCut, TextTokenOptions, TokenCut, TokenOptions, TokenPacking, TokenTargets};
-use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Shard};
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, Shard};
 use serde_json::{Value as Json, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -366,6 +367,58 @@ fn tokens_are_kept_for_the_next_run_until_something_changes() {
     std::fs::write(&path, "the cat\nsat on the mat and sat\n").unwrap();
     assert!(read(false).len() > wanted.len());
     assert!(std::fs::read_dir(folder.path()).unwrap().count() == 2, "nothing else lies there");
+}
+
+/// Another machine's files.
+struct Elsewhere(std::sync::Mutex<Vec<u8>>);
+
+impl Storage for Elsewhere {
+    fn file_len(&self, _: &Path) -> Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, _: &Path, range: std::ops::Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let bytes = self.0.lock().unwrap();
+        let end = (range.end as usize).min(bytes.len());
+        into.clear();
+        into.extend_from_slice(&bytes[(range.start as usize).min(end)..end]);
+        Ok(bytes.len() as u64)
+    }
+}
+
+#[test]
+fn no_tokens_are_kept_of_documents_that_may_change_unseen() {
+    let keep = tempfile::tempdir().unwrap();
+    let of = |path: &Path, format: &str, files: Files| {
+        let saved_index = SavedIndex::In(keep.path().to_owned());
+        let options = TextTokenOptions { format: Some(format.to_owned()), saved_index, ..options(2) };
+        rows(&mut *packed(&[path.to_owned()], options).files(files).build().unwrap(), "inputs")
+    };
+    // In a storage, which tells no times.
+    let elsewhere = std::sync::Arc::new(Elsewhere(b"the cat\nsat on the mat\n".to_vec().into()));
+    let files = || Files::of(elsewhere.clone(), &ringfeed::memory::MemoryBudget::unlimited());
+    let before = of(Path::new("texts.txt"), "text", files());
+    *elsewhere.0.lock().unwrap() = b"the mat\nsat on the cat\n".to_vec();
+    let after = of(Path::new("texts.txt"), "text", files());
+    assert_eq!(before.len(), after.len());
+    assert_ne!(before, after);
+    // In shards, of which the index is named.
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mds/plain");
+    for entry in std::fs::read_dir(fixtures).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    let shard = folder.path().join("shard.00000.mds");
+    let whole = std::fs::read(&shard).unwrap();
+    let text = whole.windows(6).position(|word| word == b"oneone").unwrap();
+    let index = folder.path().join("index.json");
+    let before = of(&index, "mds", Files::local());
+    let mut changed = whole.clone();
+    changed[text] ^= 1;
+    std::fs::write(&shard, &changed).unwrap();
+    assert_ne!(of(&index, "mds", Files::local()), before);
+    assert_eq!(std::fs::read_dir(keep.path()).unwrap().count(), 0, "nothing is kept");
 }
 
 #[test]

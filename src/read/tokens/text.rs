@@ -83,11 +83,18 @@ impl Corpus {
         Ok(Self { container, field: (number, name), tokenizer, end, stored, special_tokens: options.special_tokens })
     }
 
+    /// Whether size and times of these files tell documents from changed ones: not where a storage has them, or where what is
+    /// named is a folder or an index, and the documents lie in other files.
+    fn is_told_by(&self, paths: &[PathBuf], files: &Files) -> bool {
+        let first = if self.container.is_empty() { None } else { self.container.place(0).path };
+        files.are_local() && first.is_some_and(|first| paths.contains(&first))
+    }
+
     /// What the row of tokens depends on.
-    fn guard(&self, paths: &[PathBuf], local: bool) -> Result<u64> {
+    fn guard(&self, paths: &[PathBuf]) -> Result<u64> {
         let Fingerprint { count, names, sizes } = self.container.fingerprint();
         let mut guard = Guard::new("tokens 1");
-        for path in paths.iter().filter(|_| local) {
+        for path in paths {
             guard = guard.and_metadata(&path.metadata().map_err(|error| Error::io(path, error))?);
         }
         let numbers = [count.unwrap_or(u64::MAX), names, sizes, self.tokenizer.hash(), self.end.into()];
@@ -184,12 +191,14 @@ impl TextTokens {
     /// Tokenises the documents in `paths`, unless an earlier run has kept their tokens.
     pub(super) fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
         let corpus = Corpus::open(options, paths, at)?;
-        let guard = corpus.guard(paths, at.files.are_local())?;
-        let kept = options.saved_index.path(at.path);
+        let kept = match options.saved_index.path(at.path).filter(|_| corpus.is_told_by(paths, at.files)) {
+            Some(kept) => Some((kept, corpus.guard(paths)?)),
+            None => None,
+        };
         let mut temporary = None;
         let path = match kept {
-            Some(kept) if corpus.is_kept(&kept, guard) => kept,
-            Some(kept) => {
+            Some((kept, guard)) if corpus.is_kept(&kept, guard) => kept,
+            Some((kept, guard)) => {
                 let folder = kept.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 let file = temporary_in(&options.saved_index, folder)?;
                 corpus.write(file.as_file(), guard, options)?;
@@ -198,7 +207,7 @@ impl TextTokens {
             }
             None => {
                 let file = temporary_in(&SavedIndex::Off, &std::env::temp_dir())?;
-                corpus.write(file.as_file(), guard, options)?;
+                corpus.write(file.as_file(), 0, options)?;
                 let path = file.into_temp_path();
                 let at = path.to_path_buf();
                 temporary = Some(path);

@@ -43,7 +43,8 @@ pub struct TextTokenOptions {
     /// Element type in the batch.
     pub dtype: DType,
     /// Where the tokens are kept for the next run. They are made anew where the documents' files (by size and time), the tokenizer or
-    /// these options have changed.
+    /// these options have changed. Nothing is kept of the files of a [storage](crate::storage::Storage), nor of documents that a
+    /// folder or an index names: nobody knows whether these have changed.
     pub saved_index: SavedIndex,
     /// Most bytes of tokens.
     pub max_token_bytes: u64,
