@@ -4,10 +4,14 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, ListArray, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
 use ringfeed::columns::{Columns, ColumnsOptions};
+use ringfeed::field::Numbers;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Container, FieldKind, Scratch, Value};
+use ringfeed::read::{Container, FieldKind, FieldReader, RecordReader, Scratch, Value};
 use ringfeed::storage::Files;
 use ringfeed::{Error, ErrorKind, Result};
 
@@ -259,6 +263,40 @@ fn what_unpacks_to_more_than_is_allowed_is_refused_before_it_is_unpacked() {
         Ok(())
     });
     read.unwrap();
+}
+
+#[test]
+fn lengths_of_records_that_a_file_only_claims_take_no_memory() {
+    use arrow_array::types::Int64Type;
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>((0..777).map(|_| Some([Some(1), Some(2)])));
+    let lists: ArrayRef = Arc::new(lists);
+    let batch = RecordBatch::try_from_iter([("x", lists)]).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let read = |bytes: &[u8]| -> Result<u64> {
+        let bench = Bench::new();
+        let path = bench.write("claims.arrows", bytes);
+        let budget = MemoryBudget::unlimited();
+        let columns = Columns::open_arrow(&Files::local(), &[path], &ColumnsOptions::default(), &budget)?;
+        let fields = [("x".to_owned(), Numbers::i64().into())];
+        let reader = FieldReader::new(columns, &fields, &budget)?;
+        let (before, len) = (budget.used(), reader.len());
+        assert!(before < 1 << 20, "{before} bytes for {len} records");
+        assert_eq!(reader.measure(len - 1, &mut Scratch::default())?.0[0], 2);
+        assert!(budget.used() > before, "what was measured is kept");
+        Ok(len)
+    };
+    assert_eq!(read(&bytes).unwrap(), 777);
+    for claim in [1u64 << 40, 1 << 33, 778] {
+        let mut lie = bytes.clone();
+        let places = (0..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == 777u64.to_le_bytes());
+        places.for_each(|at| lie[at..at + 8].copy_from_slice(&claim.to_le_bytes()));
+        let error = read(&lie).unwrap_err();
+        assert!(error.message().contains("damaged") && error.path().is_some(), "{error}");
+    }
 }
 
 #[test]

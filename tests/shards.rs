@@ -408,8 +408,31 @@ fn an_index_that_lies_is_an_error_and_takes_no_memory() {
     let at = text.find("\"bytes\": ").unwrap() + 9;
     let end = at + text[at..].find(|c: char| !c.is_ascii_digit()).unwrap();
     let small = |bytes: &str| fs::write(bomb.join("index.json"), [&text[..at], bytes, &text[end..]].concat()).unwrap();
-    small("10");
-    is(read_all(&bomb).unwrap_err(), ErrorKind::Limit, "unpacks to more than 10 bytes");
+    small("30");
+    is(read_all(&bomb).unwrap_err(), ErrorKind::Limit, "unpacks to more than 30 bytes");
     small("99999999999999");
     is(read_all(&bomb).unwrap_err(), ErrorKind::Limit, "at most");
+}
+
+#[test]
+fn records_that_an_index_only_claims_take_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("claims");
+    copy(&fixture("mds/zip-gz"), &root);
+    let path = root.join("index.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let set = |text: &str, key: &str, number: u64| {
+        let at = text.find(&format!("\"{key}\": ")).unwrap() + key.len() + 4;
+        let end = at + text[at..].find(|c: char| !c.is_ascii_digit()).unwrap();
+        format!("{}{number}{}", &text[..at], &text[end..])
+    };
+    fs::write(&path, set(&text, "samples", 1_000_000_000_000)).unwrap();
+    let error = read_all(&root).unwrap_err();
+    assert!(error.kind() == ErrorKind::Format && error.message().contains("too few for the table"), "{error}");
+    // As many as the longest shard has room for: lengths are kept of those alone that were measured.
+    fs::write(&path, set(&set(&text, "samples", 1 << 29), "bytes", 4 << 30)).unwrap();
+    assert!(container(&root).unwrap().len() >= 1 << 29);
+    let loader = Loader::open(&root).unwrap().field("any", Numbers::f64()).budget(64 << 20).batch_size(1);
+    let error = loader.build().unwrap().find_map(Result::err).unwrap();
+    assert!(is_named(&error, &root), "{error}");
 }

@@ -340,6 +340,10 @@ impl File {
                     format!("unpacks to {bytes} bytes; at most {MAX_CHUNK_BYTES}"),
                 ));
             }
+            if table_bytes(records).is_none_or(|table| table > bytes) {
+                let message = format!("unpacks to {bytes} bytes, too few for the table of {records} records");
+                return Err(Error::new(ErrorKind::Format, message));
+            }
             file.bytes = bytes;
             return Ok(file);
         }
