@@ -436,3 +436,68 @@ fn records_that_an_index_only_claims_take_no_memory() {
     let error = loader.build().unwrap().find_map(Result::err).unwrap();
     assert!(is_named(&error, &root), "{error}");
 }
+
+/// A folder of LitData with a file of bytes for each record, compressed one by one.
+#[cfg(feature = "zstd")]
+fn compressed(records: &[usize], root: &Path) {
+    let packed = records.iter().map(|len| {
+        let record = [&(*len as u32).to_le_bytes()[..], &vec![7; *len]].concat();
+        zstd::stream::encode_all(&record[..], 1).unwrap()
+    });
+    let packed: Vec<Vec<u8>> = packed.collect();
+    let mut file = (records.len() as u32).to_le_bytes().to_vec();
+    let mut end = 4 * (records.len() as u32 + 2);
+    file.extend(end.to_le_bytes());
+    for record in &packed {
+        end += record.len() as u32;
+        file.extend(end.to_le_bytes());
+    }
+    file.extend(packed.concat());
+    fs::write(root.join("chunk-0-0.bin"), &file).unwrap();
+    let (bytes, count) = (file.len(), records.len());
+    let index = format!(
+        r#"{{"chunks": [{{"chunk_bytes": {bytes}, "chunk_size": {count}, "dim": null, "filename": "chunk-0-0.bin"}}],
+            "config": {{"compression": "zstd", "compression_level": "sample", "data_format": ["bytes"]}}}}"#
+    );
+    fs::write(root.join("index.json"), index).unwrap();
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn records_that_are_compressed_one_by_one_are_counted_and_large_ones_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = 6 << 20;
+    compressed(&[large, 100, large, 3], folder.path());
+    let budget = MemoryBudget::new(40 << 20);
+    let mut shards = container_within(folder.path(), &ShardedOptions::default(), &budget).unwrap();
+    shards.find(&0.into()).unwrap();
+    let mut scratch = Scratch::default();
+    let mut read = |records: &[u64], lens: &[usize]| {
+        (0..records.len()).for_each(|nth| shards.fetch(records, nth, &mut scratch).unwrap());
+        for (nth, len) in lens.iter().enumerate() {
+            let mut found = None;
+            let visit = &mut |_, value: Value<'_>| {
+                found = if let Value::Bytes(bytes) = value { Some(bytes.len()) } else { None };
+                Ok(())
+            };
+            shards.read(records[nth], nth, &mut scratch, visit).unwrap();
+            assert_eq!(found, Some(*len));
+        }
+        budget.used()
+    };
+    assert!(read(&[0, 1, 2], &[large, 100, large]) > 2 * large as u64);
+    assert!(read(&[1, 0], &[100, large]) > large as u64);
+    let small = read(&[1, 3], &[100, 3]);
+    assert!(small < 64 << 10, "{small} bytes are held for two small records");
+    assert_eq!(read(&[3, 1], &[3, 100]), small);
+    drop((scratch, shards));
+    assert_eq!(budget.used(), 0);
+    // What no budget has room for is refused before it is there.
+    let tight = MemoryBudget::new(4 << 20);
+    let shards = container_within(folder.path(), &ShardedOptions::default(), &tight).unwrap();
+    let mut scratch = Scratch::default();
+    let error = shards.fetch(&[0], 0, &mut scratch).unwrap_err();
+    assert!(error.kind() == ErrorKind::Budget && error.message().contains("a decompressed record"), "{error}");
+    shards.fetch(&[1], 0, &mut scratch).unwrap();
+    assert!(tight.used() < 64 << 10);
+}

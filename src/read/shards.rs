@@ -19,6 +19,9 @@ use super::{Fingerprint, check_record, parallel};
 /// A record that is longer is refused.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
 
+/// A decompressed record's memory is kept for the next job's up to this.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// What is decompressed at a time is refused beyond this.
 const MAX_CHUNK_BYTES: u64 = 4 << 30;
 
@@ -89,6 +92,14 @@ pub(super) struct ShardBytes {
     records: Vec<Record>,
     held: Vec<Arc<Chunk<Part>>>,
     packed: Vec<u8>,
+    unpacked: Unpacked,
+}
+
+/// The memory of records that are decompressed one by one.
+#[derive(Default)]
+struct Unpacked {
+    bytes: u64,
+    reservation: Option<Reservation>,
 }
 
 /// One record: bytes of its own, or a part of a chunk.
@@ -166,11 +177,12 @@ impl Shards {
         check_record(records[nth], self.len())?;
         if nth == 0 {
             into.held.clear();
+            into.unpacked.give_up(&mut into.records);
         }
         if into.records.len() <= nth {
             into.records.resize_with(nth + 1, Record::default);
         }
-        let ShardBytes { records: read, held, packed } = into;
+        let ShardBytes { records: read, held, packed, unpacked } = into;
         let into = &mut read[nth];
         into.held = None;
         let (number, record) = self.locate(records[nth]);
@@ -181,8 +193,7 @@ impl Shards {
                 read_into(input, file.range(record), packed)?;
                 let bytes =
                     Packing::Zstd.unpack(Box::new(std::io::Cursor::new(std::mem::take(packed))), &self.budget)?;
-                into.own.clear();
-                return read_bounded(bytes, MAX_RECORD_BYTES, &file.path, &mut into.own);
+                return unpacked.read(bytes, &file.path, &self.budget, &mut into.own);
             }
             (Packed::Frames, _) => file.frame_of(record).0,
             _ => 0,
@@ -255,6 +266,55 @@ impl Shards {
             .zip(self.starts.windows(2))
             .flat_map(|(file, bounds)| [bounds[1] - bounds[0], file.bytes]);
         Fingerprint { count: Some(self.len()), names, sizes: hash_numbers(sizes) }
+    }
+}
+
+impl Unpacked {
+    /// Gives back what records took that were unusually long.
+    fn give_up(&mut self, records: &mut [Record]) {
+        let Some(reservation) = &mut self.reservation else { return };
+        for record in records.iter_mut().filter(|record| record.own.capacity() > KEPT_BYTES) {
+            record.own = Vec::new();
+        }
+        self.bytes = records.iter().map(|record| record.own.capacity() as u64).sum();
+        reservation.shrink_to(self.bytes);
+    }
+
+    /// Replaces what is in `into` by all of a record, whose length nobody knows before its end comes: its memory is counted as it
+    /// grows.
+    fn read(&mut self, mut bytes: impl Read, path: &Path, budget: &MemoryBudget, into: &mut Vec<u8>) -> Result<()> {
+        const LEAST: usize = 4 << 10;
+        let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
+        self.bytes = self.bytes.saturating_sub(into.capacity() as u64);
+        let others = self.bytes;
+        into.clear();
+        let mut read = || {
+            loop {
+                let room = (into.capacity() - into.len()) as u64;
+                let read = bytes.by_ref().take(room).read_to_end(into);
+                read.map_err(|error| inflate_error(path, into.len() as u64, error))?;
+                if into.len() < into.capacity() {
+                    return Ok(());
+                }
+                if into.len() as u64 > MAX_RECORD_BYTES {
+                    let message = format!("a record unpacks to more than {MAX_RECORD_BYTES} bytes");
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+                let capacity = (2 * into.len()).clamp(LEAST, MAX_RECORD_BYTES as usize + 1);
+                reservation.grow_to(others + capacity as u64, "a decompressed record")?;
+                into.try_reserve_exact(capacity - into.len()).map_err(|_| {
+                    let message = format!("no memory for a record of more than {} bytes", into.len());
+                    Error::new(ErrorKind::Limit, message)
+                })?;
+            }
+        };
+        let read = read();
+        if read.is_err() {
+            *into = Vec::new();
+        }
+        self.bytes = others + into.capacity() as u64;
+        reservation.shrink_to(self.bytes);
+        read
     }
 }
 
