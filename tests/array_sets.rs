@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ringfeed::arrays::ArraySetOptions;
 use ringfeed::field::{Class, Field, Numbers};
-use ringfeed::formats::{Npz, Safetensors};
+use ringfeed::formats::{Format, Npz, Open, Safetensors};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
@@ -196,6 +196,29 @@ fn headers_of_safetensors_files_are_lies_until_checked() {
     assert_eq!(read("strange.safetensors", &tensors(&strange, 10)).unwrap().len(), 1, "others are read");
     let empty = r#"{"x":{"dtype":"U8","shape":[4000000000000000000,0],"data_offsets":[0,0]}}"#;
     assert_eq!(read("empty.safetensors", &tensors(empty, 0)).unwrap_err().kind(), ErrorKind::Format);
+}
+
+#[test]
+fn a_header_takes_counted_memory_for_the_tensors_that_it_names_and_none_for_what_else_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.safetensors");
+    let open = |header: &str, budget: u64| {
+        std::fs::write(&path, tensors(header, 6)).unwrap();
+        let (files, budget) = (Files::local(), MemoryBudget::new(budget));
+        let opened = Safetensors.open(&Default::default(), &Open::new(&path, &files, &budget)).map(|_| ());
+        assert_eq!(budget.used(), 0);
+        opened
+    };
+    let x = |more: &str| format!("{{\"x\":{{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[0,6]{more}}}}}");
+    let much = "[0,{\"a\":null}],".repeat(50_000);
+    for more in [format!(",\"note\":[{much}0]"), format!("}},\"__metadata__\":{{\"a\":[{much}0]")] {
+        open(&x(&more), 16 << 20).unwrap();
+        let error = open(&x(&more), 1 << 20).unwrap_err();
+        assert!(error.kind() == ErrorKind::Budget && error.message().contains("the header of"), "{error}");
+    }
+    let deep = x("").replace("[2,3]", &format!("[{}6]", "1,".repeat(64)));
+    let error = open(&deep, 16 << 20).unwrap_err();
+    assert!(error.kind() == ErrorKind::Format && error.message().contains("more than 64 dimensions"), "{error}");
 }
 
 #[test]

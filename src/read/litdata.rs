@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 
 use crate::dtype::DType;
@@ -70,7 +71,7 @@ struct Config {
     #[serde(default)]
     data_spec: Option<String>,
     #[serde(default)]
-    encryption: Option<Json>,
+    encryption: Option<IgnoredAny>,
     #[serde(default)]
     item_loader: Option<String>,
 }
@@ -250,9 +251,9 @@ fn names(spec: &str, count: usize) -> Vec<String> {
 impl LitDataChunks {
     fn open(options: &ShardedOptions, at: &Open<'_>) -> Result<Self> {
         let root: PathBuf = root_of(at.path);
-        let (Index { chunks, config }, path): (Index, PathBuf) = read_index(at.files, &root)?;
+        let (Index { chunks, config }, path): (Index, PathBuf) = read_index(at.files, &root, at.budget)?;
         let unsupported = |message: String| Err(Error::new(ErrorKind::Unsupported, message).at_path(&path));
-        if config.encryption.is_some_and(|encryption| !encryption.is_null()) {
+        if config.encryption.is_some() {
             return unsupported("the chunks are encrypted; write them without encryption".to_owned());
         }
         if let Some(loader) = config.item_loader.filter(|loader| loader != "PyTreeLoader") {

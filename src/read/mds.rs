@@ -55,7 +55,7 @@ impl Format for Mds {
 /// The shards whose bytes are not those that their hashes were taken of.
 fn damaged(at: &Open<'_>) -> Result<Vec<Error>> {
     let root = root_of(at.path);
-    let (index, _): (Index, PathBuf) = read_index(at.files, &root)?;
+    let (index, _): (Index, PathBuf) = read_index(at.files, &root, at.budget)?;
     let mut damaged = Vec::new();
     parallel::in_order(
         parallel::thread_count(None),
@@ -251,7 +251,7 @@ impl Shard {
 impl MdsShards {
     fn open(options: &ShardedOptions, at: &Open<'_>) -> Result<Self> {
         let root: PathBuf = root_of(at.path);
-        let (index, path): (Index, PathBuf) = read_index(at.files, &root)?;
+        let (index, path): (Index, PathBuf) = read_index(at.files, &root, at.budget)?;
         let faults = |error: Error| error.at_path(&path);
         if index.version != 2 {
             let message = format!("version {} of MDS; only version 2 is read", index.version);

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
 use crate::storage::Input;
 
 use super::arrays::{self, ArraySetOptions, Listed};
@@ -19,6 +20,13 @@ const PREFIX: u64 = 8;
 
 /// Most bytes of a header, as the format has it.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// More than any tensor has.
+const MAX_DIMENSIONS: usize = 64;
+
+/// What a header takes in memory for each of its bytes: the text, and names, shapes and places made of it, of which the shortest
+/// entry has some 50 bytes.
+const BYTES_OF_BYTE: u64 = 8;
 
 /// The format of safetensors files: each tensor is a field, its rows, by the first dimension, are the records.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +82,7 @@ fn with_tensors(
     open: impl FnOnce(Vec<Listed>, arrays::Load<'_>) -> Result<Opened>,
 ) -> Result<Opened> {
     let input = at.files.open(at.path, options.access)?;
-    let tensors = tensors(&input).map_err(|error| error.at_path(at.path))?;
+    let tensors = tensors(&input, at.budget).map_err(|error| error.at_path(at.path))?;
     drop(input);
     let headers: Vec<Option<ArrayHeader>> = tensors.iter().map(|tensor| tensor.header.as_ref().ok().cloned()).collect();
     open(tensors, &|number| {
@@ -84,17 +92,46 @@ fn with_tensors(
     })
 }
 
-/// What the header says of a tensor.
+/// What the header says of a tensor. What else it says is passed over.
 #[derive(Deserialize)]
 struct Info {
     dtype: String,
-    shape: Vec<u64>,
+    shape: Shape,
     /// First and last byte behind the header.
     data_offsets: [u64; 2],
 }
 
-/// The entries of the header in their order, those that come twice included.
-struct Entries(Vec<(String, serde_json::Value)>);
+struct Shape(Vec<u64>);
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Dimensions;
+
+        impl<'de> Visitor<'de> for Dimensions {
+            type Value = Shape;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of dimensions")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape, A::Error> {
+                let mut shape = Vec::new();
+                while let Some(dim) = list.next_element()? {
+                    if shape.len() == MAX_DIMENSIONS {
+                        return Err(A::Error::custom(format!("a shape of more than {MAX_DIMENSIONS} dimensions")));
+                    }
+                    shape.push(dim);
+                }
+                Ok(Shape(shape))
+            }
+        }
+
+        deserializer.deserialize_seq(Dimensions)
+    }
+}
+
+/// The tensors of the header in their order, those that come twice included.
+struct Entries(Vec<(String, Info)>);
 
 impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -109,8 +146,15 @@ impl<'de> Deserialize<'de> for Entries {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
                 let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == "__metadata__" {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    }
+                    let info = map.next_value();
+                    let info =
+                        info.map_err(|error| A::Error::custom(format!("tensor {name:?} in the header: {error}")))?;
+                    entries.push((name, info));
                 }
                 Ok(Entries(entries))
             }
@@ -121,7 +165,7 @@ impl<'de> Deserialize<'de> for Entries {
 }
 
 /// The tensors of a file by their names; they fill it, one behind the other.
-fn tensors(input: &Input) -> Result<Vec<Listed>> {
+fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
     let fault = |message: String, byte: u64| Err(Error::new(ErrorKind::Format, message).at_byte(byte));
     let mut prefix = [0; PREFIX as usize];
     if input.len() < PREFIX {
@@ -136,20 +180,16 @@ fn tensors(input: &Input) -> Result<Vec<Listed>> {
         );
         return fault(message, 0);
     }
+    // Until it is seen which tensors there are.
+    let _reservation = budget.reserve(len.saturating_mul(BYTES_OF_BYTE), "the header of a safetensors file")?;
     let mut text = vec![0; len as usize];
     input.read_at(PREFIX, &mut text)?;
-    let Entries(entries) = match serde_json::from_slice(&text) {
+    let Entries(mut named) = match serde_json::from_slice(&text) {
         Ok(entries) => entries,
         Err(error) => return fault(format!("the header is no JSON as it should be: {error}"), PREFIX),
     };
+    drop(text);
     let start = PREFIX + len;
-    let mut named: Vec<(String, Info)> = Vec::with_capacity(entries.len());
-    for (name, value) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
-        match serde_json::from_value(value) {
-            Ok(info) => named.push((name, info)),
-            Err(error) => return fault(format!("tensor {name:?} in the header: {error}"), PREFIX),
-        }
-    }
     named.sort_by_key(|(_, info)| info.data_offsets);
     let mut end = 0;
     let mut listed = Vec::with_capacity(named.len());
@@ -199,17 +239,18 @@ fn header(info: &Info, start: u64) -> Result<ArrayHeader> {
         other => return unsupported(format!("holds elements of type {other}, which are not read")),
     };
     let [from, to] = info.data_offsets;
-    let bytes = info.shape.iter().try_fold(kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
+    let Shape(shape) = &info.shape;
+    let bytes = shape.iter().try_fold(kind.bytes() as u64, |bytes, dim| bytes.checked_mul(*dim));
     if bytes != Some(to - from) {
-        let message = format!("a shape of {:?} of {kind}, and {} bytes", info.shape, to - from);
+        let message = format!("a shape of {shape:?} of {kind}, and {} bytes", to - from);
         return Err(Error::new(ErrorKind::Format, message));
     }
-    let [records, shape @ ..] = info.shape.as_slice() else {
+    let [records, shape @ ..] = shape.as_slice() else {
         return unsupported("is a single number, which has no records".to_owned());
     };
     // They fit: as many bytes are there, unless there is nothing.
     let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
-        return Err(Error::new(ErrorKind::Format, format!("a shape of {:?}", info.shape)));
+        return Err(Error::new(ErrorKind::Format, format!("a shape of {:?}", info.shape.0)));
     };
     let stored = Stored { kind, endian: Endian::Little };
     Ok(ArrayHeader { stored, records: *records, shape, start: start + from, is_fortran: false })

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
 use crate::storage::Files;
 
 use super::names::HEAD_BYTES;
@@ -54,9 +55,18 @@ pub(super) fn is_index_of(files: &Files, folder: &Path, looks: impl Fn(&[u8]) ->
     read.map_err(|error| Error::io(&path, error)).map(|_| looks(&head))
 }
 
+/// What an index takes in memory for each of its bytes, with what is made of it.
+const BYTES_OF_BYTE: u64 = 4;
+
 /// The index of a folder, and its path.
-pub(super) fn read_index<T: DeserializeOwned>(files: &Files, root: &Path) -> Result<(T, PathBuf)> {
+pub(super) fn read_index<T: DeserializeOwned>(
+    files: &Files,
+    root: &Path,
+    budget: &MemoryBudget,
+) -> Result<(T, PathBuf)> {
     let path = root.join(INDEX);
+    let len = files.len(&path)?.min(MAX_INDEX_BYTES);
+    let _reservation = budget.reserve(len * BYTES_OF_BYTE, "the index of shards")?;
     let mut text = Vec::new();
     let bytes = files.stream(&path)?;
     bytes.take(MAX_INDEX_BYTES + 1).read_to_end(&mut text).map_err(|error| Error::io(&path, error))?;
