@@ -88,6 +88,7 @@ fn what_makes_no_sense_is_refused() {
     let plain = || LogMel::new("audio", 16_000);
     for (options, says) in [
         (LogMel { n_fft: 1, ..plain() }, "n_fft of 1"),
+        (LogMel { n_fft: 5, hop: 1, window: None, mels: 1, ..plain() }, "n_fft of 5; it is an even number"),
         (LogMel { hop: 0, ..plain() }, "a hop of 0"),
         (LogMel { window: Some(401), ..plain() }, "a window of 401"),
         (LogMel { mels: 0, ..plain() }, "0 mels"),

@@ -27,7 +27,7 @@ pub struct LogMel {
     pub into: Option<String>,
     /// Samples a second.
     pub rate: u32,
-    /// Samples of a Fourier transform.
+    /// Samples of a Fourier transform: an even number.
     #[serde(default = "n_fft")]
     pub n_fft: usize,
     /// Samples from frame to frame.
@@ -149,7 +149,10 @@ impl LogMel {
         let (low, high) = (self.low, self.high());
         let checks = [
             (self.rate > 0, format!("a rate of {} samples a second", self.rate)),
-            ((2..=MOST).contains(&self.n_fft), format!("n_fft of {}; it is 2 to {MOST}", self.n_fft)),
+            (
+                (2..=MOST).contains(&self.n_fft) && self.n_fft.is_multiple_of(2),
+                format!("n_fft of {}; it is an even number, 2 to {MOST}", self.n_fft),
+            ),
             (self.hop > 0, "a hop of 0 samples".to_owned()),
             ((1..=self.n_fft).contains(&window), format!("a window of {window}; it is 1 to n_fft = {}", self.n_fft)),
             ((1..=MOST).contains(&self.mels), format!("{} mels; there are 1 to {MOST}", self.mels)),
