@@ -208,6 +208,33 @@ fn what_is_wrong_names_record_line_and_byte() {
     assert!(error.as_ref().unwrap_err().message().contains("features = "), "{error:?}");
 }
 
+#[test]
+fn lines_of_blanks_and_comments_are_no_records_wherever_they_stand() {
+    let text = "   # note\n\t# 1 1:1\n1 1:1 # here\n  \t \n  \r\n \x0c#\n# 3\n  2 2:1\n \n3 3:1 0x2:3\n    # the end";
+    let records = |text: &str, multilabel: bool| -> Vec<Option<usize>> {
+        let options = LibsvmOptions { multilabel, ..LibsvmOptions::default() };
+        read_all(text.as_bytes(), &options).into_iter().map(Result::ok).collect()
+    };
+    for multilabel in [false, true] {
+        let found = records(text, multilabel);
+        assert_eq!((found.len(), found[0].is_some(), found[1].is_some(), found[2]), (3, true, true, None));
+        assert_eq!(records("  # one\n   ", multilabel), []);
+        assert_eq!(records("   # one\r\n1 1:1\r\n  \r\n", multilabel).len(), 1);
+        // Many chunks, and lines longer than others.
+        let long = format!("{}# {}\n1 1:1\n{}\n", " ".repeat(3000), "x".repeat(3000), " ".repeat(5000));
+        assert_eq!(records(&long.repeat(400), multilabel), vec![records("1 1:1", multilabel)[0]; 400]);
+    }
+    let error = error_of(text, LibsvmOptions::default(), 2);
+    assert_eq!((error.location().line, error.location().byte), (Some(10), Some(text.find("0x2").unwrap() as u64)));
+    let packed = tempfile::tempdir().unwrap();
+    let path = packed.path().join("rows.svm.gz");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+    std::fs::write(&path, gzip.finish().unwrap()).unwrap();
+    let rows = SparseLines::open(&Files::local(), &path, &LibsvmOptions::default(), &MemoryBudget::unlimited());
+    assert_eq!(rows.unwrap().len(), 3);
+}
+
 fn read_all(bytes: &[u8], options: &LibsvmOptions) -> Vec<Result<usize>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.svm");

@@ -105,7 +105,7 @@ impl Lines {
         Self::open_commented(files, path, options, None, budget)
     }
 
-    /// The same without the lines that begin with this mark.
+    /// The same without the lines of which this mark is the first that is no blank, and without those of blanks alone.
     pub(super) fn open_commented(
         files: &Files,
         path: &Path,

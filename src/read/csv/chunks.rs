@@ -218,7 +218,7 @@ impl Records<'_> {
                 continue;
             }
             let end = self.end(begin, Progress::default());
-            if end.is_none_or(|end| end > begin) {
+            if end.is_none_or(|end| self.dialect.is_record(&self.bytes[begin..end])) {
                 return Some((begin, end));
             }
         }

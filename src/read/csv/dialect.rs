@@ -13,8 +13,18 @@ pub(crate) struct Dialect {
     /// Whether there are quotes at all: without them every line is a record.
     pub(crate) has_quotes: bool,
     pub(crate) comment: Option<u8>,
+    pub(crate) blanks: Blanks,
     /// LF (a CR before it belongs to the line end), or CR alone.
     pub(crate) terminator: u8,
+}
+
+/// What a line of blanks is, and what they are before a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blanks {
+    /// A record like others.
+    Content,
+    /// As if they were not there: the line is none, or a comment.
+    Nothing,
 }
 
 /// How far a search for the end of a record has come, so that more bytes don't begin it anew.
@@ -107,6 +117,17 @@ impl Dialect {
         end - usize::from(cr)
     }
 
+    /// Whether a line or quoted lines with this content, which does not begin with a comment, are a record.
+    pub(super) fn is_record(&self, content: &[u8]) -> bool {
+        match self.blanks {
+            Blanks::Content => !content.is_empty(),
+            Blanks::Nothing => {
+                let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
+                first.is_some_and(|first| self.comment != Some(*first))
+            }
+        }
+    }
+
     /// The records in `bytes` and where each begins; a byte-order mark, blank lines and comments are passed over.
     pub(crate) fn records<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = (usize, Found)> + use<'a> {
         let dialect = *self;
@@ -120,7 +141,7 @@ impl Dialect {
                 }
                 let found = dialect.record(rest);
                 at += found.next;
-                if found.len > 0 {
+                if dialect.is_record(&rest[..found.len]) {
                     return Some((start, found));
                 }
             }

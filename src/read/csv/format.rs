@@ -11,7 +11,7 @@ use memchr::memchr;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::storage::inflate_error;
 
-use super::dialect::Dialect;
+use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
 use super::options::{ColumnRef, CsvOptions, Header};
 use super::scan::{Scan, Span};
@@ -67,6 +67,7 @@ impl Format {
             quote: options.quote as u8,
             has_quotes: true,
             comment: options.comment.map(|mark| mark as u8),
+            blanks: Blanks::Content,
             terminator: if lone_cr { b'\r' } else { b'\n' },
         };
         dialect.delimiter = match options.delimiter {
@@ -243,7 +244,8 @@ fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> 
 pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let terminator = if memchr(b'\n', head).is_none() { b'\r' } else { b'\n' };
-    let mut dialect = Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, terminator };
+    let mut dialect =
+        Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, blanks: Blanks::Content, terminator };
     dialect.delimiter = detect_delimiter(path, head, whole, dialect);
     let missings = Missings::new(&CsvOptions::default().missing_tokens);
     let mut records = dialect.records(head).take(DELIMITER_RECORDS).peekable();

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::read::container::{Value, Visit};
 
-use super::dialect::Dialect;
+use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
 use super::value::Missings;
 
@@ -20,7 +20,14 @@ impl CsvLine {
         let often = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
         // The first of equals is last here.
         let delimiter = *b"|\t;,".iter().max_by_key(|delimiter| often(delimiter)).unwrap_or(&b',');
-        let dialect = Dialect { delimiter, quote: b'"', has_quotes: true, comment: None, terminator: b'\n' };
+        let dialect = Dialect {
+            delimiter,
+            quote: b'"',
+            has_quotes: true,
+            comment: None,
+            blanks: Blanks::Content,
+            terminator: b'\n',
+        };
         Self { dialect, missings: Missings::new(missing_tokens) }
     }
 

@@ -13,7 +13,7 @@ use crate::storage::{Files, Input};
 
 use super::chunks::find_records;
 use super::columns::Plan;
-use super::dialect::Dialect;
+use super::dialect::{Blanks, Dialect};
 use super::format::Format;
 use super::inference::{Inference, Learnt};
 use super::options::CsvOptions;
@@ -77,6 +77,7 @@ pub(crate) fn open_lines(
             quote: b'"',
             has_quotes: false,
             comment: options.comment.and_then(|mark| u8::try_from(mark).ok()),
+            blanks: if options.comment.is_some() { Blanks::Nothing } else { Blanks::Content },
             terminator: b'\n',
         },
         header: false,

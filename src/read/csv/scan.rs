@@ -143,7 +143,7 @@ impl<R: Read> Scan<R> {
             let start = self.cursor;
             self.line += inside + 1;
             self.cursor = (start + end + 1).min(self.window.len());
-            if len > 0 {
+            if self.dialect.is_record(&self.window[start..start + len]) {
                 return Ok(Some(Span { byte, line, quoted: progress.quoted, start, len }));
             }
         }

@@ -4,12 +4,20 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::dialect::Blanks;
 use super::scan::Scan;
 use super::*;
 use crate::error::ErrorKind;
 use crate::read::records::RecordBytes;
 
-const DIALECT: Dialect = Dialect { delimiter: b',', quote: b'"', has_quotes: true, comment: None, terminator: b'\n' };
+const DIALECT: Dialect = Dialect {
+    delimiter: b',',
+    quote: b'"',
+    has_quotes: true,
+    comment: None,
+    blanks: Blanks::Content,
+    terminator: b'\n',
+};
 
 /// A reader that gives a few bytes at a time.
 struct Drip<'a>(&'a [u8], usize);
@@ -166,11 +174,12 @@ proptest! {
         salt in 0usize..5000,
         limit in prop::sample::select(vec![1 << 24, 1 << 22, 10_000, 3000]),
         comment in prop::option::of(Just(b'#')),
+        blanks in prop::sample::select(vec![Blanks::Content, Blanks::Nothing]),
         access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
     ) {
         let bytes = long(&format!("{text}{ends}"), salt);
-        let dialect = Dialect { comment, ..DIALECT };
+        let dialect = Dialect { comment, blanks, ..DIALECT };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
         let input = crate::storage::Input::open(file.path(), access, None).unwrap();
