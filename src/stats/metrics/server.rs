@@ -19,6 +19,9 @@ const IN_USE: Duration = Duration::from_secs(3);
 /// Serves the figures of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Gives the address, of which the port
 /// is chosen by the system where it was 0.
 ///
+/// A process that is forked meanwhile, and starts no other program, has the server's socket too, as it has all open files, and keeps the
+/// port taken as long as it lives, though it answers nobody: fork first, or serve at port 0.
+///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
 /// use ringfeed::stats::serve_metrics;
