@@ -6,12 +6,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::device::{
-    Conversion, Device, DeviceDataSetIterator, FloatType, HostDevice, Upload, convert_rate, copy_rate,
-};
+use ringfeed::device::{Device, DeviceDataSetIterator, HostDevice, Upload, convert_rate, copy_rate};
 use ringfeed::images::PixelOrder;
 use ringfeed::memory::AnonymousPages;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::transform::{cast, layout, normalise};
 use ringfeed::{AsyncDataSetIterator, DType, Location, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 
 const COPIES: &str = "\
@@ -152,9 +151,9 @@ fn bytes_or_numbers<D: Device>(options: &Options, device: &D, bytes: usize) -> R
     let mut cases = Vec::new();
     let ways = [
         ("f32", "as it is", None),
-        ("u8", "f32", Some(FloatType::F32)),
-        ("u8", "f16", Some(FloatType::F16)),
-        ("u8", "bf16", Some(FloatType::Bf16)),
+        ("u8", "f32", Some(DType::F32)),
+        ("u8", "f16", Some(DType::F16)),
+        ("u8", "bf16", Some(DType::Bf16)),
     ];
     for (from, to, conversion) in ways {
         let (dtype, shape) = match conversion {
@@ -165,8 +164,10 @@ fn bytes_or_numbers<D: Device>(options: &Options, device: &D, bytes: usize) -> R
         let batches = (bytes / (IMAGES * 224 * 224 * 3)).clamp(8, 128);
         let mut upload = Upload::to(device.clone());
         if let Some(to) = conversion {
-            let image = Conversion::image(to).from_order(PixelOrder::Nhwc).normalise(Normaliser::imagenet());
-            upload = upload.convert("x", image);
+            upload = upload
+                .transform(cast("x", to))
+                .transform(layout("x", PixelOrder::Nchw))
+                .transform(normalise("x", Normaliser::imagenet()));
         }
         let reader = blank(dtype, &shape, (IMAGES * batches) as u64, Duration::ZERO);
         let mut uploaded = start(device, reader, IMAGES, &upload)?;
@@ -185,7 +186,7 @@ fn bytes_or_numbers<D: Device>(options: &Options, device: &D, bytes: usize) -> R
 fn kernels<D: Device>(options: &Options, device: &D, bytes: usize) {
     let mut table = Table::new(KERNELS, &["to", "images"], &[("GB/s", 1)]);
     let mut cases = Vec::new();
-    for (name, to, size) in [("f32", FloatType::F32, 4), ("f16", FloatType::F16, 2), ("bf16", FloatType::Bf16, 2)] {
+    for (name, to, size) in [("f32", DType::F32, 4), ("f16", DType::F16, 2), ("bf16", DType::Bf16, 2)] {
         let images = bytes / (224 * 224 * 3 * (1 + size));
         cases.push(Case::new(&[&name, &images], move || {
             vec![convert_rate(device, to, images, 224, 20).expect("conversions") / 1e9]

@@ -19,10 +19,11 @@ use std::time::Duration;
 use common::{Flaky, Seen, Trouble, Waves, see_all};
 use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 use given::Given;
-use ringfeed::device::{Conversion, CudaDevice, CudaStream, Device, DeviceDataSet, FloatType, HostDevice, Upload};
+use ringfeed::device::{CudaDevice, CudaStream, Device, DeviceDataSet, HostDevice, Upload};
 use ringfeed::images::PixelOrder;
 use ringfeed::memory::PageSource;
 use ringfeed::order::RandomKey;
+use ringfeed::transform::{Operation, cast, normalise};
 use ringfeed::{
     AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, ReaderSource, Role, TensorSpec, Workspace,
 };
@@ -228,18 +229,18 @@ fn conversions_give_the_bits_of_the_host_device() {
     let bytes = |seed: u64, count: usize| -> Vec<u8> {
         (0..count as u64).map(|index| RandomKey::new(seed).bits(index) as u8).collect()
     };
-    let both = |given: &Given, conversion: Conversion| {
-        fn run<D: Device>(device: &D, given: &Given, conversion: Conversion) -> Seen {
+    let both = |given: &Given, list: Vec<Operation>| {
+        fn run<D: Device>(device: &D, given: &Given, list: &[Operation]) -> Seen {
             let workspace = Workspace::builder().workers(1).pages(device.pages()).build().unwrap();
             let source = ReaderSource::new(given.clone()).batch_size(given.rows.len());
-            let upload = Upload::to(device.clone()).convert("x", conversion);
+            let upload = list.iter().cloned().fold(Upload::to(device.clone()), Upload::transform);
             let mut uploaded = upload.start(AsyncDataSetIterator::new(source, &workspace).unwrap()).unwrap();
             see(&uploaded.next().unwrap().unwrap())
         }
-        let expected = run(&HostDevice::new(), given, conversion.clone());
-        assert!(run(&cuda, given, conversion.clone()) == expected, "{conversion:?}");
+        let expected = run(&HostDevice::new(), given, &list);
+        assert!(run(&cuda, given, &list) == expected, "{list:?}");
     };
-    for to in [FloatType::F32, FloatType::F16, FloatType::Bf16] {
+    for to in [DType::F32, DType::F16, DType::Bf16] {
         for (channels, height, width) in [(1, 5, 7), (2, 6, 8), (3, 224, 224), (3, 33, 31), (4, 9, 12)] {
             for (from, order) in [
                 (PixelOrder::Nchw, PixelOrder::Nchw),
@@ -261,10 +262,12 @@ fn conversions_give_the_bits_of_the_host_device() {
                 };
                 let mean = vec![0.485; channels];
                 let deviation = vec![0.229; channels];
-                let normaliser = Normaliser::Channels { axis: None, mean, deviation };
-                let plain = Conversion::image(to).from_order(from).order(order);
-                both(&given, plain.clone().into());
-                both(&given, plain.normalise(normaliser).flip_by("flip").into());
+                let axis = Some(if order == PixelOrder::Nchw { 0 } else { 2 });
+                let normaliser = Normaliser::Channels { axis, mean, deviation };
+                let plain = vec![cast("x", to), Operation::Layout { tensor: "x".to_owned(), order, from: Some(from) }];
+                both(&given, plain.clone());
+                let flip = Operation::Flip { tensor: "x".to_owned(), by: "flip".to_owned(), order: Some(order) };
+                both(&given, [plain, vec![normalise("x", normaliser), flip]].concat());
             }
         }
         for dtype in [DType::U8, DType::I8, DType::U16, DType::I16] {
@@ -272,7 +275,8 @@ fn conversions_give_the_bits_of_the_host_device() {
                 tensors: vec![TensorSpec::new("x", Role::Feature, dtype, &[1001])],
                 rows: Arc::new((0..3).map(|row| vec![bytes(row, 1001 * dtype.bytes())]).collect()),
             };
-            both(&given, Conversion::Scale { to, scale: 1.0 / 257.0, bias: -3.7 });
+            let linear = normalise("x", Normaliser::Linear { scale: 1.0 / 257.0, bias: -3.7 });
+            both(&given, vec![cast("x", DType::F32), linear, cast("x", to)]);
         }
         for dtype in [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64] {
             let label = |row: u64| {
@@ -284,7 +288,7 @@ fn conversions_give_the_bits_of_the_host_device() {
                 tensors: vec![TensorSpec::new("x", Role::Label, dtype, &[])],
                 rows: Arc::new((0..40).map(|row| vec![label(row)]).collect()),
             };
-            both(&given, Conversion::OneHot { to, classes: 30 });
+            both(&given, vec![Operation::OneHot { tensor: "x".to_owned(), classes: Some(30), dtype: to }]);
         }
         let entries = 300u32;
         let row = |row: u32| {
@@ -301,8 +305,10 @@ fn conversions_give_the_bits_of_the_host_device() {
             ],
             rows: Arc::new((0..9).map(row).collect()),
         };
-        both(&given, Conversion::dense(to, 2000, "at").into());
-        both(&given, Conversion::dense(to, 2000, "at").masked_by("mask").into());
+        for mask in [None, Some("mask".to_owned())] {
+            let (tensor, indices) = ("x".to_owned(), "at".to_owned());
+            both(&given, vec![Operation::Dense { tensor, indices, columns: 2000, mask, dtype: to }]);
+        }
     }
 }
 

@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use cudarc::driver::sys;
 use given::Given;
-use ringfeed::device::{Conversion, CudaDevice, Device, FloatType, Upload};
+use ringfeed::device::{CudaDevice, Device, Upload};
+use ringfeed::images::PixelOrder;
 use ringfeed::memory::PageSource;
+use ringfeed::transform::{Operation, cast, layout};
 use ringfeed::{AsyncDataSetIterator, DType, Error, ErrorKind, ReaderSource, Result, Role, TensorSpec, Workspace};
 use simulated::{Simulated, simulated};
 
@@ -76,11 +78,12 @@ fn run(registered: bool, checked: bool) -> Result<Vec<Result<Vec<u64>>>> {
     let device = CudaDevice::open(0)?;
     let pages = if registered { device.registered_pages() } else { device.pages() };
     let workspace = Workspace::builder().workers(1).prefetch(2).pages(pages).build()?;
-    let image = Conversion::image(FloatType::F32);
+    let classes = Operation::OneHot { tensor: "class".to_owned(), classes: Some(CLASSES), dtype: DType::F32 };
     let upload = Upload::to(device.clone())
         .slots(2)
-        .convert("image", image)
-        .convert("class", Conversion::OneHot { to: FloatType::F32, classes: CLASSES });
+        .transform(cast("image", DType::F32))
+        .transform(layout("image", PixelOrder::Nchw))
+        .transform(classes);
     let mut uploaded = upload.start(AsyncDataSetIterator::new(source(), &workspace)?)?;
     let step = device.stream()?;
     let mut items = Vec::new();

@@ -5,9 +5,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload};
+use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
+use ringfeed::transform::{cast, normalise};
+use ringfeed::{AsyncDataSetIterator, DType, Normaliser, ReaderSource, Role, Workspace};
 
 struct Counting;
 
@@ -45,7 +46,9 @@ fn uploads_allocate_nothing_per_batch_neither_here_nor_on_the_device() {
     let inside = AsyncDataSetIterator::new(source, &workspace).unwrap();
     let devices = [HostDevice::new(), HostDevice::new()];
     let steps = devices.each_ref().map(|device| device.stream().unwrap());
-    let upload = Upload::to_each(devices).convert("image", Conversion::image(FloatType::F16));
+    let upload = Upload::to_each(devices)
+        .transform(cast("image", DType::F16))
+        .transform(normalise("image", Normaliser::imagenet()));
     let mut uploaded = upload.start(inside).unwrap();
     let mut run = |batches| {
         for (batch, step) in uploaded.by_ref().take(batches).zip(steps.iter().cycle()) {

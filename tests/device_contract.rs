@@ -10,11 +10,12 @@ mod watchdog;
 use std::sync::{Arc, mpsc};
 
 use given::Given;
-use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload, convert_rate, copy_rate};
+use ringfeed::device::{Device, HostDevice, Upload, convert_rate, copy_rate};
 use ringfeed::inspect::BadRecord;
 use ringfeed::memory::{AnonymousPages, Block, PageSource};
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::tensor::Schema;
+use ringfeed::transform::dense;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Location,
     ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace,
@@ -63,8 +64,7 @@ fn a_batch_of_another_schema_is_refused() {
 #[test]
 fn a_conversion_of_another_schema_reads_nothing() {
     let planned = given(&[("x", DType::F32, &[64]), ("columns", DType::I64, &[64])]);
-    let dense = Conversion::dense(FloatType::F32, 8, "columns");
-    let upload = Upload::to(HostDevice::new()).convert("x", dense);
+    let upload = Upload::to(HostDevice::new()).transform(dense("x", "columns", 8));
     let mut uploader = upload.uploader(batches(&planned).schema()).unwrap();
     let short = given(&[("x", DType::F32, &[64]), ("columns", DType::I64, &[1])]);
     let error = uploader.upload(batches(&short).next().unwrap().unwrap()).unwrap_err();
@@ -160,7 +160,7 @@ fn pages_that_are_shorter_than_asked_for_are_an_error_before_anything_is_copied(
 
 #[test]
 fn rates_of_more_than_any_memory_are_errors() {
-    let rate = |images, side| convert_rate(&HostDevice::new(), FloatType::F16, images, side, 2);
+    let rate = |images, side| convert_rate(&HostDevice::new(), DType::F16, images, side, 2);
     assert_eq!(rate(usize::MAX / 2, 3).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(rate(1, 1 << 32).unwrap_err().kind(), ErrorKind::Limit);
     assert!(rate(3, 7).unwrap() > 0.0);

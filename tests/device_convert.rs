@@ -1,4 +1,4 @@
-//! Conversions on a device, against one naive loop in plain arithmetic.
+//! Transforms on a device, against one naive loop in plain arithmetic, and against the same transforms on the host.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/given.rs"]
@@ -10,9 +10,11 @@ use given::Given;
 
 use half::{bf16, f16};
 use proptest::prelude::*;
-use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload};
+use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::images::PixelOrder;
+use ringfeed::source::Transformed;
 use ringfeed::tensor::Element;
+use ringfeed::transform::{Operation, Transforms, cast, clip, dense, flip, layout, normalise, one_hot};
 use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
@@ -25,10 +27,15 @@ fn start(given: &Given, upload: &Upload<HostDevice>) -> Result<ringfeed::device:
     upload.start(AsyncDataSetIterator::new(source, &workspace)?)
 }
 
-/// Type, shape and bytes of the tensor called `x`, after `conversion`.
-fn converted(given: &Given, conversion: Conversion) -> (DType, Vec<usize>, Vec<u8>) {
+fn upload(list: &[Operation]) -> (HostDevice, Upload<HostDevice>) {
     let device = HostDevice::new();
-    let upload = Upload::to(device.clone()).convert("x", conversion);
+    let upload = list.iter().cloned().fold(Upload::to(device.clone()), Upload::transform);
+    (device, upload)
+}
+
+/// Type, shape and bytes of the tensor called `x`, after the device did `list`.
+fn on_device(given: &Given, list: &[Operation]) -> (DType, Vec<usize>, Vec<u8>) {
+    let (device, upload) = upload(list);
     let batch = start(given, &upload).unwrap().next().unwrap().unwrap();
     let stream = device.stream().unwrap();
     let on = batch.on(&stream).unwrap();
@@ -36,21 +43,42 @@ fn converted(given: &Given, conversion: Conversion) -> (DType, Vec<usize>, Vec<u
     (x.dtype(), x.shape().to_vec(), x.to_host().unwrap())
 }
 
-fn refusal(tensors: &[TensorSpec], conversion: impl Into<Conversion>) -> ringfeed::Error {
+/// The same, and the host gives it, too.
+fn converted(given: &Given, list: &[Operation]) -> (DType, Vec<usize>, Vec<u8>) {
+    let found = on_device(given, list);
+    let source = ReaderSource::new(given.clone()).batch_size(given.rows.len());
+    let transformed = Transformed::new(source, list.iter().cloned().collect::<Transforms>());
+    let workspace = Workspace::builder().workers(1).poison(0x5a).build().unwrap();
+    let batch = AsyncDataSetIterator::new(transformed, &workspace).unwrap().next().unwrap().unwrap();
+    let x = batch.tensor("x").unwrap();
+    assert!((x.dtype(), x.shape(), x.bytes()) == (found.0, &found.1[..], &found.2[..]), "another result on the host");
+    found
+}
+
+/// An image of bytes in this order, as numbers of this type.
+fn image(from: PixelOrder, to: DType, order: PixelOrder) -> Vec<Operation> {
+    vec![cast("x", to), Operation::Layout { tensor: "x".to_owned(), order, from: Some(from) }]
+}
+
+fn classes(count: usize, dtype: DType) -> Vec<Operation> {
+    vec![Operation::OneHot { tensor: "x".to_owned(), classes: Some(count), dtype }]
+}
+
+fn refusal(tensors: &[TensorSpec], list: &[Operation]) -> ringfeed::Error {
     let rows = tensors.iter().map(|spec| {
         let elements: usize = spec.row_shape(&ringfeed::tensor::Extents::default()).elements().unwrap();
         vec![0; elements * spec.dtype.bytes()]
     });
     let given = Given { tensors: tensors.to_vec(), rows: Arc::new(vec![rows.collect()]) };
-    start(&given, &Upload::to(HostDevice::new()).convert("x", conversion)).err().unwrap()
+    start(&given, &upload(list).1).err().unwrap()
 }
 
 /// The bytes of `numbers` as this type.
-fn rounded(to: FloatType, numbers: &[f32]) -> Vec<u8> {
+fn rounded(to: DType, numbers: &[f32]) -> Vec<u8> {
     match to {
-        FloatType::F32 => bytes_of(numbers),
-        FloatType::F16 => numbers.iter().flat_map(|x| nearest_f16(*x).to_ne_bytes()).collect(),
-        FloatType::Bf16 => numbers.iter().flat_map(|x| nearest_bf16(*x).to_ne_bytes()).collect(),
+        DType::F32 => bytes_of(numbers),
+        DType::F16 => numbers.iter().flat_map(|x| nearest_f16(*x).to_ne_bytes()).collect(),
+        DType::Bf16 => numbers.iter().flat_map(|x| nearest_bf16(*x).to_ne_bytes()).collect(),
         other => panic!("no judge for {other:?}"),
     }
 }
@@ -84,8 +112,8 @@ fn nearest_bf16(number: f32) -> u16 {
     nearest_of_all(number, |bits| bf16::from_bits(bits).to_f64(), 0x7f80, beyond)
 }
 
-fn float() -> impl Strategy<Value = FloatType> {
-    prop_oneof![Just(FloatType::F32), Just(FloatType::F16), Just(FloatType::Bf16)]
+fn float() -> impl Strategy<Value = DType> {
+    prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::Bf16)]
 }
 
 fn order() -> impl Strategy<Value = PixelOrder> {
@@ -135,16 +163,20 @@ proptest! {
         };
         let mean: Vec<f64> = (0..channels).map(|c| 0.1 + c as f64 / 7.0).collect();
         let deviation: Vec<f64> = (0..channels).map(|c| 0.3 - c as f64 / 40.0).collect();
-        let mut conversion = Conversion::image(to).order(order);
+        let mut list = image(from, to, order);
         if normalised {
             let (mean, deviation) = (mean.clone(), deviation.clone());
-            conversion = conversion.normalise(Normaliser::Channels { axis: None, mean, deviation });
+            let axis = Some(if order == PixelOrder::Nchw { 0 } else { 2 });
+            list.push(normalise("x", Normaliser::Channels { axis, mean, deviation }));
         }
         if flipped {
-            conversion = conversion.flip_by("flip");
+            // Before it is cast, or at the end.
+            let at = if normalised { 0 } else { list.len() };
+            let order = Some(if normalised { from } else { order });
+            list.insert(at, Operation::Flip { tensor: "x".to_owned(), by: "flip".to_owned(), order });
         }
-        let (dtype, shape, bytes) = converted(&given, conversion.into());
-        prop_assert_eq!(dtype, DType::from(to));
+        let (dtype, shape, bytes) = converted(&given, &list);
+        prop_assert_eq!(dtype, to);
 
         let number = |image: usize, c: usize, y: usize, x: usize| {
             let x = if flipped && flag(image) != 0 { width - 1 - x } else { x };
@@ -201,7 +233,8 @@ proptest! {
             tensors: vec![TensorSpec::new("x", Role::Feature, dtype, &[values.len()])],
             rows: Arc::new(vec![vec![bytes]]),
         };
-        let (_, shape, bytes) = converted(&given, Conversion::Scale { to, scale, bias });
+        let linear = normalise("x", Normaliser::Linear { scale: scale.into(), bias: bias.into() });
+        let (_, shape, bytes) = converted(&given, &[cast("x", DType::F32), linear, cast("x", to)]);
         let expected: Vec<f32> = numbers.iter().map(|x| x.mul_add(scale, bias)).collect();
         prop_assert_eq!(shape, [1, values.len()]);
         prop_assert!(bytes == rounded(to, &expected));
@@ -213,7 +246,9 @@ proptest! {
             tensors: vec![TensorSpec::new("x", Role::Label, DType::I64, &[])],
             rows: Arc::new(labels.iter().map(|label| vec![bytes_of(&[*label])]).collect()),
         };
-        let (_, shape, bytes) = converted(&given, Conversion::OneHot { to, classes });
+        let list = self::classes(classes, to);
+        let are_classes = labels.iter().all(|label| (0..classes as i64).contains(label));
+        let (_, shape, bytes) = if are_classes { converted(&given, &list) } else { on_device(&given, &list) };
         let expected: Vec<f32> = labels
             .iter()
             .flat_map(|label| (0..classes).map(move |class| if class as i64 == *label { 1.0 } else { 0.0 }))
@@ -241,9 +276,8 @@ proptest! {
                 row.values().map(|(there, _)| u8::from(*there)).collect(),
             ]).collect()),
         };
-        let conversion = Conversion::dense(to, columns, "at");
-        let conversion = if masked { conversion.masked_by("mask") } else { conversion };
-        let (_, shape, bytes) = converted(&given, conversion.into());
+        let (tensor, indices, mask) = ("x".to_owned(), "at".to_owned(), masked.then(|| "mask".to_owned()));
+        let (_, shape, bytes) = converted(&given, &[Operation::Dense { tensor, indices, columns, mask, dtype: to }]);
         let expected: Vec<f32> = rows
             .iter()
             .flat_map(|row| {
@@ -268,8 +302,8 @@ fn every_16_bit_value_is_rounded_correctly_at_the_edges() {
         ],
         rows: Arc::new(vec![vec![bytes_of(&edges), bytes_of(&(0..edges.len() as u32).collect::<Vec<_>>())]]),
     };
-    for to in [FloatType::F32, FloatType::F16, FloatType::Bf16] {
-        let (_, _, bytes) = converted(&given, Conversion::dense(to, edges.len(), "at").into());
+    for to in [DType::F32, DType::F16, DType::Bf16] {
+        let (_, _, bytes) = converted(&given, &[dense("x", "at", edges.len()), cast("x", to)]);
         assert_eq!(bytes, rounded(to, &edges));
     }
 }
@@ -283,8 +317,7 @@ fn other_tensors_arrive_as_they_are() {
         ],
         rows: Arc::new(vec![vec![vec![1], bytes_of(&[1.5f32, 2.5])], vec![vec![0], bytes_of(&[3.5f32, 4.5])]]),
     };
-    let device = HostDevice::new();
-    let upload = Upload::to(device.clone()).convert("x", Conversion::OneHot { to: FloatType::F32, classes: 2 });
+    let (device, upload) = upload(&classes(2, DType::F32));
     let batch = start(&given, &upload).unwrap().next().unwrap().unwrap();
     let stream = device.stream().unwrap();
     let on = batch.on(&stream).unwrap();
@@ -297,37 +330,37 @@ fn other_tensors_arrive_as_they_are() {
 #[test]
 fn what_can_not_be_converted_is_refused_by_name() {
     let x = |dtype, shape: &[usize]| TensorSpec::new("x", Role::Feature, dtype, shape);
-    let image = || Conversion::image(FloatType::F32);
+    let to_f32 = || cast("x", DType::F32);
+    let imagenet = || normalise("x", Normaliser::imagenet());
+    let linear = || normalise("x", Normaliser::Linear { scale: 0.5, bias: 1.0 });
+    let nchw = || layout("x", PixelOrder::Nchw);
     let cases = [
-        (refusal(&[x(DType::F32, &[3, 8, 8])], image()), "may hold u8"),
-        (refusal(&[x(DType::U8, &[8, 8])], image()), "three dimensions"),
-        (refusal(&[x(DType::U8, &[3, 8, 3])], image()), "give `from_order`"),
-        (refusal(&[x(DType::U8, &[8, 8, 8])], image()), "no dimension is 1 to 4 channels"),
-        (refusal(&[x(DType::U8, &[4, 8, 8])], image().normalise(Normaliser::imagenet())), "3 channels"),
-        (refusal(&[x(DType::I64, &[])], Conversion::Scale { to: FloatType::F32, scale: 1.0, bias: 0.0 }), "holds i64"),
-        (refusal(&[x(DType::F32, &[])], Conversion::OneHot { to: FloatType::F32, classes: 3 }), "holds f32"),
-        (refusal(&[x(DType::F32, &[3])], Conversion::dense(FloatType::F32, 3, "at")), "no tensor \"at\""),
+        (refusal(&[x(DType::F32, &[3, 8, 8])], &[to_f32(), nchw()]), "may hold u8"),
+        (refusal(&[x(DType::U8, &[8, 8])], &[to_f32(), nchw()]), "three dimensions"),
+        (refusal(&[x(DType::U8, &[3, 8, 3])], &[to_f32(), nchw()]), "first or last"),
+        (refusal(&[x(DType::U8, &[8, 8, 8])], &[to_f32(), nchw()]), "no dimension is 1 to 4 channels"),
+        (refusal(&[x(DType::U8, &[4, 8, 8])], &[to_f32(), imagenet()]), "3 channels"),
+        (refusal(&[x(DType::U8, &[3, 8, 8])], &[imagenet()]), "make it f32"),
+        (refusal(&[x(DType::U8, &[3, 8, 8])], &[nchw()]), "cast it to one of them"),
+        (refusal(&[x(DType::U8, &[3, 8, 8])], &[cast("x", DType::F64)]), "not f64"),
+        (refusal(&[x(DType::U8, &[3, 8, 8])], &[to_f32(), linear(), linear()]), "once"),
+        (refusal(&[x(DType::I64, &[])], &[to_f32(), linear()]), "holds i64"),
+        (refusal(&[x(DType::F32, &[])], &classes(3, DType::F32)), "holds f32"),
+        (refusal(&[x(DType::I64, &[])], &[one_hot("x")]), "say how many there are"),
+        (refusal(&[x(DType::F32, &[3])], &[dense("x", "at", 3)]), "no tensor \"at\""),
+        (refusal(&[x(DType::F32, &[3])], &[clip("x", 0.0, 1.0)]), "on the host alone"),
+        (refusal(&[x(DType::U16, &[3])], &[cast("x", DType::F16), linear()]), "rounded twice"),
+        (refusal(&[x(DType::U16, &[3])], &[cast("x", DType::F16), cast("x", DType::Bf16)]), "rounded twice"),
     ];
     for (error, part) in cases {
         assert!(error.to_string().contains(part), "{error}");
         assert!(matches!(error.kind(), ErrorKind::Schema | ErrorKind::NotFound), "{error}");
     }
     let flag = TensorSpec::new("flag", Role::Mask, DType::I64, &[]);
-    let error = refusal(&[x(DType::U8, &[3, 8, 8]), flag], image().flip_by("flag"));
+    let error = refusal(&[x(DType::U8, &[3, 8, 8]), flag], &[to_f32(), flip("x", "flag")]);
     assert_eq!(error.location().column.as_deref(), Some("flag"));
-    let twice = Upload::to(HostDevice::new()).convert("x", image()).convert("x", image());
-    let given = Given { tensors: vec![x(DType::U8, &[3, 8, 8])], rows: Arc::new(vec![vec![vec![0; 192]]]) };
-    assert_eq!(start(&given, &twice).err().unwrap().kind(), ErrorKind::Config);
-    let none = Upload::to(HostDevice::new()).convert("y", image());
-    assert_eq!(start(&given, &none).err().unwrap().kind(), ErrorKind::NotFound);
-}
-
-#[test]
-fn a_huge_result_is_an_error_in_its_place() {
-    let given =
-        Given { tensors: vec![TensorSpec::new("x", Role::Label, DType::U8, &[])], rows: Arc::new(vec![vec![vec![1]]]) };
-    let upload =
-        Upload::to(HostDevice::new()).convert("x", Conversion::OneHot { to: FloatType::F32, classes: usize::MAX / 2 });
-    let error = start(&given, &upload).unwrap().next().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Limit);
+    let huge = refusal(&[x(DType::U8, &[])], &classes(usize::MAX / 2, DType::F32));
+    assert!(huge.to_string().contains("there are 1 to 16777216"), "{huge}");
+    assert_eq!(huge.kind(), ErrorKind::Config);
+    assert_eq!(refusal(&[x(DType::U8, &[3, 8, 8])], &[cast("y", DType::F32)]).kind(), ErrorKind::NotFound);
 }

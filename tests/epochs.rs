@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
-use ringfeed::device::{Conversion, FloatType, HostDevice, Upload};
+use ringfeed::device::{HostDevice, Upload};
 use ringfeed::read::{Array, SampleStream};
 use ringfeed::source::{ByEpoch, StreamSource};
+use ringfeed::transform::Operation;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Epoch,
     ErrorKind, ReaderSource, Result, Role, Shard, State, TensorSpec, shield, wrap,
@@ -213,8 +214,8 @@ fn a_batch_of_which_nothing_is_left_has_its_shape_and_can_be_copied_and_uploaded
     assert_eq!((x.shape(), x.as_slice::<i64>().unwrap().len(), empty.bad_records()), (&[0][..], 0, 1));
 
     let device = HostDevice::new();
-    let classes = Conversion::OneHot { to: FloatType::F16, classes: 9 };
-    let stage = Upload::to(device.clone()).convert("x", classes);
+    let classes = Operation::OneHot { tensor: "x".to_owned(), classes: Some(9), dtype: DType::F16 };
+    let stage = Upload::to(device.clone()).transform(classes);
     let step = ringfeed::device::Device::stream(&device).unwrap();
     let mut lens = Vec::new();
     for batch in stage.start(wrap(nine(0, 2), &workspace(2, 1)).unwrap()).unwrap() {

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use common::{Seen, see, see_all, workspace};
 use proptest::prelude::*;
-use ringfeed::device::{Conversion, Device, FloatType, HostDevice, Upload};
+use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::field::Numbers;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::tensor::{Extents, Rows};
-use ringfeed::transform::{cast, clip, pad_to};
+use ringfeed::transform::{Operation, cast, clip, pad_to};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Buckets, DType, DataSet, DataSetIterator,
     Error, ErrorKind, LastBatch, Loader, LoaderConfig, Location, ReaderSource, Result, Role, Shard, State, TensorSpec,
@@ -329,7 +329,7 @@ fn a_device_gets_ragged_tensors_as_they_are_and_converts_none() {
         ["values", "indices", "offsets", "id"].map(|name| on.tensor(name).unwrap().shape().to_vec()).into();
     assert_eq!(found, shapes);
     let batches = AsyncDataSetIterator::new(source(), &workspace(1, 1)).unwrap();
-    let convert = Conversion::OneHot { to: FloatType::F32, classes: 3 };
-    let refused = Upload::to(device).convert("indices", convert).start(batches).map(|_| ()).unwrap_err();
+    let convert = Operation::OneHot { tensor: "indices".to_owned(), classes: Some(3), dtype: DType::F32 };
+    let refused = Upload::to(device).transform(convert).start(batches).map(|_| ()).unwrap_err();
     assert!(refused.message().contains("leave `ragged` out"), "{refused}");
 }

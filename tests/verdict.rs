@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ringfeed::device::{Conversion, FloatType, HostDevice, Upload};
+use ringfeed::device::{HostDevice, Upload};
+use ringfeed::images::PixelOrder;
 use ringfeed::read::{Array, MemoryReader, RecordReader, RowMut, Sample, SampleStream, Scratch};
 use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::stats::{Limit, Verdict};
-use ringfeed::transform::Transforms;
+use ringfeed::transform::{Transforms, cast, layout};
 use ringfeed::{
     AsyncDataSetIterator, DType, DataSet, DataSetIterator, Location, ReaderSource, Result, Role, Stats, TensorSpec,
     Workspace, shield, wrap,
@@ -250,7 +251,7 @@ fn what_is_slow_on_the_device_is_the_upload() {
         let reader = MemoryReader::new("image", Role::Feature, &[3, 128, 128], values).unwrap();
         let source = ReaderSource::new(reader).batch_size(1);
         let mut upload = Upload::to(HostDevice::new());
-        upload = upload.convert("image", Conversion::image(FloatType::F16));
+        upload = upload.transform(cast("image", DType::F16)).transform(layout("image", PixelOrder::Nhwc));
         let mut on_device = upload.start(AsyncDataSetIterator::new(source, &workspace(1, 4)).unwrap()).unwrap();
         for batch in on_device.epoch().unwrap() {
             batch.unwrap().wait().unwrap();

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use ringfeed::DType;
 use ringfeed::arrays::{Endian, RawOptions, StoredType};
 use ringfeed::csv::{CsvOptions, Header};
-use ringfeed::device::{DeviceName, FloatType};
+use ringfeed::device::DeviceName;
 use ringfeed::formats::Formats;
 use ringfeed::images::PixelOrder;
 #[cfg(feature = "metrics")]
@@ -494,11 +494,11 @@ impl BenchArgs {
         })
     }
 
-    pub(crate) fn convert(&self) -> Option<FloatType> {
+    pub(crate) fn convert(&self) -> Option<DType> {
         self.convert.map(|to| match to {
-            ConvertArg::F32 => FloatType::F32,
-            ConvertArg::F16 => FloatType::F16,
-            ConvertArg::Bf16 => FloatType::Bf16,
+            ConvertArg::F32 => DType::F32,
+            ConvertArg::F16 => DType::F16,
+            ConvertArg::Bf16 => DType::Bf16,
         })
     }
 

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use ringfeed::device::{
-    Conversion, Device, DeviceDataSetIterator, DeviceName, FloatType, HostDevice, Upload, UploadStats, copy_rate,
-};
+use ringfeed::device::{Device, DeviceDataSetIterator, DeviceName, HostDevice, Upload, UploadStats, copy_rate};
 use ringfeed::settings::MemoryKind;
 use ringfeed::source::Replay;
 use ringfeed::stats::{StatsHandle, Trace};
+use ringfeed::transform::{cast, normalise};
 use ringfeed::workspace::WorkspaceBuilder;
-use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats};
+use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats, TensorSpec};
 use serde::Serialize;
 
 /// How fast batches came to a device.
@@ -66,7 +65,7 @@ pub(crate) trait Batches {
 pub(crate) fn batches(
     loader: &Loader,
     device: Option<DeviceName>,
-    convert: Option<FloatType>,
+    convert: Option<DType>,
     trace: Option<&Trace>,
 ) -> Result<Box<dyn Batches>> {
     let mut builder = loader.workspace_builder()?;
@@ -140,31 +139,34 @@ impl<D: Device> OnDevice<D> {
         loader: &Loader,
         mut builder: WorkspaceBuilder,
         device: D,
-        convert: Option<FloatType>,
+        convert: Option<DType>,
     ) -> Result<Box<dyn Batches>> {
         if loader.config().memory.kind == MemoryKind::default() {
             builder = builder.pages(device.pages());
         }
         let workspace = builder.build()?;
-        let batches = loader.build_in(&workspace)?;
-        let mut upload = Upload::to(device.clone());
-        if let Some(to) = convert {
-            let images: Vec<_> = batches
-                .schema()
-                .tensors()
-                .iter()
-                .filter(|spec| spec.role == Role::Feature && spec.dtype == DType::U8 && spec.shape.len() == 3)
-                .collect();
-            if images.is_empty() {
-                let message = "--convert is for images of bytes, and there are none; do not ask for --dtype f32";
-                return Err(Error::new(ErrorKind::Config, message));
-            }
-            for image in images {
-                upload = upload.convert(&*image.name, Conversion::image(to).normalise(Normaliser::image_scale()));
-            }
-        }
-        let batches = upload.start(batches)?;
+        let batches = match convert {
+            None => loader.upload_in(device.clone(), &workspace)?,
+            Some(to) => Self::converted(loader.build_in(&workspace)?, &device, to)?,
+        };
         Ok(Box::new(Self { device, batches, before: UploadStats::default() }))
+    }
+
+    /// Images of bytes become numbers from 0 to 1 on the device.
+    fn converted(batches: Box<dyn DataSetIterator>, device: &D, to: DType) -> Result<DeviceDataSetIterator<D>> {
+        let mut upload = Upload::to(device.clone());
+        let is_image =
+            |spec: &&TensorSpec| spec.role == Role::Feature && spec.dtype == DType::U8 && spec.shape.len() == 3;
+        let images: Vec<_> = batches.schema().tensors().iter().filter(is_image).collect();
+        if images.is_empty() {
+            let message = "--convert is for images of bytes, and there are none; do not ask for --dtype f32";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        for image in images {
+            let scale = normalise(&image.name, Normaliser::image_scale());
+            upload = upload.transform(cast(&image.name, to)).transform(scale);
+        }
+        upload.start(batches)
     }
 }
 

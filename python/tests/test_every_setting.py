@@ -14,7 +14,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Class, Numbers, _ringfeed
+from ringfeed import Class, Image, Numbers, _ringfeed
 
 IRIS = FIXTURES / "iris-species.csv"
 SIZES = {"sizes": Numbers("f32", from_=[0, 1, 2, 3])}
@@ -213,6 +213,8 @@ def normalise(folder: Path) -> None:
         for how in ({}, {"sizes": {"kind": "standardise", "axis": None, "mean": [1.0], "deviation": [0.5]}})
     )
     np.testing.assert_allclose(scaled, (plain - 1) / 0.5, rtol=1e-6)
+    linear = next(iter(iris(normalise={"sizes": {"kind": "linear", "scale": 0.5, "bias": 1.0}})))
+    np.testing.assert_allclose(linear["sizes"].numpy(), plain * 0.5 + 1, rtol=1e-6)
 
 
 def augment(folder: Path) -> None:
@@ -227,6 +229,22 @@ def transforms(folder: Path) -> None:
         next(iter(iris(transforms=how)))["sizes"].numpy() for how in ([], [{"kind": "log1p", "tensor": "sizes"}])
     )
     np.testing.assert_allclose(logs, np.log1p(plain), rtol=1e-5)
+    rows = folder / "rows.jsonl"
+    rows.write_text('{"x": [0.5, 2.0], "at": [0, 3]}\n{"x": [1.0, 4.0], "at": [2, 9]}\n')
+    fields = {"x": Numbers("f32", from_="x"), "at": Numbers("i64", from_="at")}
+    lengths = [{"kind": "pad", "tensor": name, "length": 2} for name in fields]
+    dense = [*lengths, {"kind": "dense", "tensor": "x", "indices": "at", "columns": 4}]
+    batch = next(iter(ringfeed.open(rows, fields=fields, transforms=dense)))
+    assert batch["x"].numpy().tolist() == [[0.5, 0, 0, 2.0], [0, 0, 1.0, 0]]
+    image = {"image": Image(6, 8, dtype="u8")}
+    photos = ringfeed.open(FIXTURES / "photos", fields=image)
+    turned = ringfeed.open(
+        FIXTURES / "photos", fields=image, transforms=[{"kind": "layout", "tensor": "image", "order": "nhwc"}]
+    )
+    before, after = (next(iter(loader))["image"].numpy() for loader in (photos, turned))
+    assert (before.transpose(0, 2, 3, 1) == after).all()
+    with pytest.raises(ringfeed.SchemaError, match="three dimensions"):
+        next(iter(iris(transforms=[{"kind": "flip", "tensor": "sizes", "by": "species"}])))
 
 
 def workers(folder: Path) -> None:

@@ -19,5 +19,5 @@ pub use image::{
     LearnedPolicy, PixelOrder, ResizeFilter,
 };
 pub use numbers::write_numbers;
-pub(crate) use numbers::{converts, write_finite};
+pub(crate) use numbers::{converts, one_hot, write_finite};
 pub(crate) use tokenizer::Tokenizer;

@@ -7,6 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 use crate::schema::Affine;
 
+/// Writes `one` at this place and `zero` elsewhere, and says whether there is such a place.
+pub(crate) fn one_hot<T: Copy>(numbers: &mut [T], place: Option<usize>, [zero, one]: [T; 2]) -> bool {
+    numbers.fill(zero);
+    let found = place.and_then(|place| numbers.get_mut(place));
+    found.map(|number| *number = one).is_some()
+}
+
 /// Whether values of type `from` may be written to a tensor of type `to`: the same type, an integer type that holds all
 /// of them, or floating point.
 pub(crate) fn converts(from: DType, to: DType) -> bool {

@@ -45,13 +45,17 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
 }
 
 /// Bytes a second, read and written, of the conversion of `images` images of three channels of `side` x `side` bytes,
-/// interleaved, to planes of `to`: one after the other, `repeats` times.
+/// interleaved, to planes of `to` (`f32`, `f16` or `bf16`): one after the other, `repeats` times.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Device`] if the device refuses, [`ErrorKind::Limit`] if the images have more bytes than memory.
-pub fn convert_rate<D: Device>(device: &D, to: FloatType, images: usize, side: usize, repeats: usize) -> Result<f64> {
-    let width = DType::from(to).bytes();
+/// [`ErrorKind::Device`] if the device refuses, [`ErrorKind::Limit`] if the images have more bytes than memory,
+/// [`ErrorKind::Unsupported`] for another type.
+pub fn convert_rate<D: Device>(device: &D, to: DType, images: usize, side: usize, repeats: usize) -> Result<f64> {
+    let width = to.bytes();
+    let Some(to) = FloatType::of(to) else {
+        return Err(Error::new(ErrorKind::Unsupported, format!("a device gives f32, f16 and bf16, and no {to}")));
+    };
     let sizes = || {
         let values = images.checked_mul(side)?.checked_mul(side)?.checked_mul(3)?;
         let output = values.checked_next_multiple_of(TENSOR_ALIGNMENT)?;

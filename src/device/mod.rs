@@ -43,7 +43,8 @@ use crate::memory::PageSource;
 use engine::{Engine, KEY, Key};
 
 pub use batch::{DeviceDataSet, DeviceTensor, OnStream};
-pub use convert::{Conversion, DenseConversion, FloatType, ImageConversion};
+pub use convert::Conversion;
+pub(crate) use convert::split;
 #[cfg(feature = "cuda")]
 pub use cuda::{CudaDevice, CudaStream, HostPages};
 pub use dlpack::DlpackTensor;

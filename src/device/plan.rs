@@ -6,8 +6,9 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
 use crate::schema::{Role, Schema, TensorSpec};
+use crate::transform::Operation;
 
-use super::convert::{Conversion, Prepared, Work};
+use super::convert::{CONVERTS, ON_HOST, Prepared, Work};
 use super::place::Place;
 
 /// What is the same for all batches: the tensors, and what becomes of each on its way.
@@ -49,7 +50,10 @@ pub(super) struct About {
 }
 
 impl Plan {
-    pub(super) fn new(schema: &Schema, conversions: &[(String, Conversion)]) -> Result<Self> {
+    /// # Errors
+    ///
+    /// What of `operations` is at fault, or can't be done on a device.
+    pub(super) fn new(schema: &Schema, operations: &[Operation]) -> Result<Self> {
         let mut tensors: Vec<PlannedTensor> = schema
             .tensors()
             .iter()
@@ -60,14 +64,26 @@ impl Plan {
                 dtype: spec.dtype,
             })
             .collect();
-        let mut prepared: Vec<Prepared> = Vec::with_capacity(conversions.len());
-        for (name, conversion) in conversions {
-            let conversion = Prepared::new(schema, name, conversion)?;
-            if prepared.iter().any(|other| other.tensor() == conversion.tensor()) {
-                let message = "two conversions of one tensor; it can become one thing only";
-                return Err(Error::new(ErrorKind::Config, message).at_column(name));
+        let mut prepared: Vec<Prepared> = Vec::with_capacity(operations.len());
+        for (at, operation) in operations.iter().enumerate() {
+            let fault = |message: String| Err(Error::new(ErrorKind::Config, format!("transforms[{at}]: {message}")));
+            if let [first, ..] = operation.faults().as_slice() {
+                return fault(first.clone());
             }
-            tensors[conversion.tensor()].dtype = conversion.dtype();
+            let Some(name) = operation.tensor() else {
+                return fault(format!("{ON_HOST}; {CONVERTS}"));
+            };
+            let is_changed = |other: &&str| operations[..at].iter().any(|before| before.tensor() == Some(other));
+            if let Some(beside) = operation.beside().find(is_changed) {
+                return fault(format!("reads {beside:?} as it was copied, but it has changed before; do that on the host"));
+            }
+            let index = schema.index_of(name)?;
+            if prepared.iter().any(|other| other.tensor() == index) {
+                continue;
+            }
+            let all = operations.iter().filter(|other| other.tensor() == Some(name));
+            let conversion = Prepared::new(schema, &schema.tensors()[index], all)?;
+            tensors[index].dtype = conversion.dtype();
             prepared.push(conversion);
         }
         Ok(Self { schema: schema.clone(), tensors, conversions: prepared })

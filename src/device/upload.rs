@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::dataset::{DataSet, DataSetIterator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
+use crate::transform::Operation;
 
 use super::Device;
 use super::aboard::Aboard;
@@ -79,7 +80,7 @@ use super::stats::{self, UploadStats};
 pub struct Upload<D: Device> {
     devices: Vec<D>,
     lane: LaneConfig,
-    conversions: Vec<(String, Conversion)>,
+    operations: Vec<Operation>,
 }
 
 impl<D: Device> Upload<D> {
@@ -113,7 +114,7 @@ impl<D: Device> Upload<D> {
         Self {
             devices: devices.into_iter().collect(),
             lane: LaneConfig { slots: 3, queued: 2, lease_wait: wait, close_wait: wait },
-            conversions: Vec::new(),
+            operations: Vec::new(),
         }
     }
 
@@ -133,11 +134,62 @@ impl<D: Device> Upload<D> {
         self
     }
 
-    /// Converts the tensor of this name on the device. Default: every tensor arrives as it is.
+    /// Does this transform on the device, behind those so far: the same bits as on the host, from fewer bytes that travel.
+    /// [`Loader::upload`](crate::Loader::upload) finds out by itself which transforms of its list can be done there.
+    ///
+    /// A device does `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`: of a tensor of bytes or 16-bit integers a `cast`
+    /// to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; of images of bytes normalisers by channel, `layout` and
+    /// `flip`, too; of classes `one_hot` and a cast; of the values of a sparse row `dense` and a cast. It knows no padding (where
+    /// samples differ in length, what is not there is computed like a 0), and can't tell bad samples: what is no class becomes
+    /// zeros. Default: every tensor arrives as it is.
+    ///
+    /// ```
+    /// use ringfeed::device::{Device, HostDevice, Upload};
+    /// use ringfeed::read::MemoryReader;
+    /// use ringfeed::transform::{cast, normalise};
+    /// use ringfeed::{AsyncDataSetIterator, DType, Normaliser, ReaderSource, Role, Workspace};
+    ///
+    /// // Depths of 16 bits, in millimetres, as metres.
+    /// let depths = MemoryReader::new("depth", Role::Feature, &[2, 2], vec![0u16, 500, 1000, 65535])?;
+    /// let batches = AsyncDataSetIterator::new(ReaderSource::new(depths), &Workspace::builder().build()?)?;
+    /// let device = HostDevice::new();
+    /// let upload = Upload::to(device.clone())
+    ///     .transform(cast("depth", DType::F32))
+    ///     .transform(normalise("depth", Normaliser::Linear { scale: 0.001, bias: 0.0 }));
+    /// let mut batches = upload.start(batches)?;
+    /// if let Some(batch) = batches.next().transpose()? {
+    ///     assert_eq!(batch.on(&device.stream()?)?.features()?.dtype(), DType::F32);
+    /// }
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
     #[must_use]
-    pub fn convert(mut self, tensor: impl Into<String>, conversion: impl Into<Conversion>) -> Self {
-        self.conversions.push((tensor.into(), conversion.into()));
+    pub fn transform(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
         self
+    }
+
+    /// Does on the device what a table says, to the tensor of this name.
+    ///
+    /// ```
+    /// use ringfeed::device::{Conversion, HostDevice, Upload};
+    ///
+    /// let image: Conversion = serde_json::from_str(r#"{ "image": "f16", "normalise": "imagenet" }"#).expect("a table");
+    /// let upload = Upload::to(HostDevice::new()).convert("image", image);
+    /// ```
+    #[must_use]
+    pub fn convert(mut self, tensor: impl AsRef<str>, conversion: Conversion) -> Self {
+        self.operations.extend(conversion.of(tensor.as_ref()));
+        self
+    }
+
+    /// Whether it was said what the device does.
+    pub(crate) fn transforms(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
+    /// The devices.
+    pub(crate) fn devices(&self) -> &[D] {
+        &self.devices
     }
 
     /// How long `next` waits when every device slot is in the caller's hands. Default: 10 s.
@@ -185,10 +237,16 @@ impl<D: Device> Upload<D> {
         } else if !(1..=64).contains(&self.lane.queued) {
             "queued: 1 to 64 copies may be under way"
         } else {
-            let plan = Arc::new(Plan::new(schema, &self.conversions)?);
+            let plan = Arc::new(Plan::new(schema, &self.operations)?);
             return self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect();
         };
         Err(Error::new(ErrorKind::Config, fault))
+    }
+}
+
+impl<D: Device> From<D> for Upload<D> {
+    fn from(device: D) -> Self {
+        Self::to(device)
     }
 }
 

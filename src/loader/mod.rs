@@ -12,6 +12,7 @@ mod prepare;
 mod resolve;
 mod settings;
 mod transforms;
+mod upload;
 mod verify;
 
 use std::borrow::Cow;
@@ -668,7 +669,10 @@ impl Loader {
     ///
     /// As [`build`](Self::build).
     pub fn build_in(&self, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
-        let source = self.source(workspace.budget())?;
+        self.batches_of(self.source(workspace.budget())?, workspace)
+    }
+
+    fn batches_of(&self, source: Box<dyn Source>, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
         let batches = if self.config.shield { wrap(shield(source), workspace) } else { wrap(source, workspace) }?;
         if let Some(address) = self.config.metrics {
             serve_metrics(batches.stats_handle(), address)?;

@@ -138,7 +138,7 @@ impl Loader {
     }
 
     /// The whole list: what is said by tensor name, what settings list, what was added since.
-    fn list(&self) -> Transforms {
+    pub(super) fn list(&self) -> Transforms {
         let config = &self.config;
         let normalise = config.normalise.iter().map(|(tensor, normaliser)| Operation::Normalise {
             tensor: tensor.clone(),

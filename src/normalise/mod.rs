@@ -7,6 +7,7 @@ mod observed;
 mod quantiles;
 
 use std::path::Path;
+use std::slice::from_ref;
 
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,14 @@ pub enum Normaliser {
         mean: Vec<f64>,
         /// A deviation for each channel.
         deviation: Vec<f64>,
+    },
+    /// `x * scale + bias`, such as millimetres to metres.
+    Linear {
+        /// The factor; not 0.
+        scale: f64,
+        /// What is added.
+        #[serde(default)]
+        bias: f64,
     },
 }
 
@@ -231,11 +240,13 @@ impl Normaliser {
             Self::Standardise { mean, deviation, .. } | Self::Channels { mean, deviation, .. } => (mean, deviation),
             Self::MinMax { low, high, .. } => (low, high),
             Self::ImageScale { .. } => (&[0.0], &[255.0]),
+            Self::Linear { scale, bias } => (from_ref(scale), from_ref(bias)),
         };
         first.iter().zip(second).map(|(first, second)| match self {
             Self::Standardise { .. } => steps(*first, *second, (0.0, 1.0)),
             Self::Channels { .. } => steps(255.0 * first, 255.0 * second, (0.0, 1.0)),
             Self::MinMax { range, .. } | Self::ImageScale { range } => steps(*first, second - first, *range),
+            Self::Linear { .. } => AffineSteps { shift: 0.0, unit: 1.0, factor: *first, start: *second },
         })
     }
 
@@ -243,7 +254,7 @@ impl Normaliser {
     fn axis(&self, dims: &[Option<usize>]) -> Result<Option<usize>, String> {
         let factors = self.steps().count();
         let axis = match self {
-            Self::ImageScale { .. } => None,
+            Self::ImageScale { .. } | Self::Linear { .. } => None,
             Self::Standardise { axis, .. } | Self::MinMax { axis, .. } => *axis,
             Self::Channels { axis: Some(axis), .. } => Some(*axis),
             Self::Channels { axis: None, .. } => {
@@ -288,6 +299,12 @@ impl Normaliser {
                 (low, high)
             }
             Self::ImageScale { .. } => (&[0.0], &[255.0]),
+            Self::Linear { scale, bias } => {
+                if *scale == 0.0 {
+                    return fault("with a scale of 0");
+                }
+                (from_ref(scale), from_ref(bias))
+            }
         };
         if let Self::MinMax { range: (start, end), .. } | Self::ImageScale { range: (start, end) } = self
             && (!start.is_finite() || !end.is_finite() || start == end)

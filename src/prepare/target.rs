@@ -1,6 +1,6 @@
 //! Where the features and the code of one column go, in the row of a batch or in one that serves.
 
-use crate::decode::write_finite;
+use crate::decode::{one_hot, write_finite};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::RowMut;
@@ -47,10 +47,7 @@ impl<'a, 'r> Target<'a, 'r> {
         let mut tensor = self.row.tensor(0);
         if tensor.dtype() == DType::F32 && tensor.affine().is_none() {
             let features = &mut tensor.as_mut_slice::<f32>()?[self.feature..self.feature + count];
-            features.fill(0.0);
-            if let Some(place) = place {
-                features[place] = 1.0;
-            }
+            one_hot(features, place, [0.0, 1.0]);
             self.feature += count;
             return Ok(());
         }

@@ -105,6 +105,10 @@ impl Chain {
                     parts.into_iter().try_for_each(|part| made.add(part, 0))?;
                     members.push(operation);
                 }
+                Item::Check(check) => {
+                    let part = check.part(&made.tensors)?;
+                    made.add(part, 0)?;
+                }
                 Item::Own(part) => {
                     made.add(part.clone(), own)?;
                     own += 1;

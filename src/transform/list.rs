@@ -4,9 +4,9 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::Scope;
 use crate::row::TensorMut;
-use crate::schema::TensorSpec;
+use crate::schema::{Schema, TensorSpec};
 
-use super::members::{Operation, Part};
+use super::members::{Check, Operation, Part};
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 
 /// A list of transforms, applied in its order: first those of samples, then those of batches.
@@ -37,6 +37,8 @@ pub struct Transforms {
 pub(super) enum Item {
     Own(Part),
     Member(Operation),
+    /// Instead of a member that a device does.
+    Check(Check),
 }
 
 impl Transforms {
@@ -124,6 +126,30 @@ impl Transforms {
     pub(crate) fn without_augmentation(mut self) -> Self {
         self.items.retain(|item| !matches!(item, Item::Member(operation) if operation.is_augmentation()));
         self
+    }
+
+    /// Its items in their order: members by what they are, others as `None`.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Option<&Operation>> {
+        self.items.iter().map(|item| if let Item::Member(operation) = item { Some(operation) } else { None })
+    }
+
+    /// The tensors before each item of the list, and behind the last one.
+    ///
+    /// # Errors
+    ///
+    /// What the transforms object to.
+    pub(crate) fn schemas(&self, source: &Schema) -> Result<Vec<Schema>> {
+        let first = |count: usize| Self { items: self.items[..count].to_vec() };
+        (0..=self.items.len()).map(|count| first(count).schema(source)).collect()
+    }
+
+    /// The list without those members that a device does. Of these stays what only the host can do: to tell bad samples.
+    pub(crate) fn without(self, on_device: &[bool]) -> Self {
+        let on_host = |(item, on_device): (Item, &bool)| match item {
+            Item::Member(operation) if *on_device => operation.check().map(Item::Check),
+            item => Some(item),
+        };
+        Self { items: self.items.into_iter().zip(on_device).filter_map(on_host).collect() }
     }
 
     /// Adds all of another list.

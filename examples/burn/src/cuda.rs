@@ -11,8 +11,9 @@ use burn::cubecl::cuda::CudaRuntime;
 use burn::tensor::{Device, Tensor};
 use cubecl_runtime::runtime::Runtime;
 use cudarc::driver::{CudaContext, CudaStream, result};
-use ringfeed::device::{Conversion, CudaDevice, Device as _, DeviceTensor, FloatType, Upload};
-use ringfeed::{Loader, Normaliser};
+use ringfeed::device::{CudaDevice, DeviceTensor};
+use ringfeed::transform::{cast, normalise};
+use ringfeed::{DType, Loader, Normaliser};
 
 use crate::element_type;
 
@@ -56,10 +57,12 @@ pub(crate) fn on_gpu() -> Result<(), Box<dyn Error>> {
     let burn = Device::cuda(0);
 
     let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos");
-    let loader = Loader::images(photos).size(224, 224).batch_size(4);
-    let workspace = loader.workspace_builder()?.pages(device.pages()).build()?;
-    let image = Conversion::image(FloatType::F32).normalise(Normaliser::imagenet());
-    let batches = Upload::to(device.clone()).convert("image", image).start(loader.build_in(&workspace)?)?;
+    let loader = Loader::images(photos)
+        .size(224, 224)
+        .transform(cast("image", DType::F32))
+        .transform(normalise("image", Normaliser::imagenet()))
+        .batch_size(4);
+    let batches = loader.upload(device.clone())?;
     for batch in batches {
         let batch = batch?;
         let on = batch.on(&step)?;

@@ -11,8 +11,9 @@ use candle_core::cuda_backend::cudarc::driver::{DevicePtrMut, DeviceRepr, result
 use candle_core::cuda_backend::{CudaDType, CudaDevice as CandleDevice};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaStorage, Device, Storage, Tensor};
-use ringfeed::device::{Conversion, CudaDevice, DeviceTensor, FloatType, Upload};
+use ringfeed::device::{CudaDevice, DeviceTensor};
 use ringfeed::tensor::{bf16, f16};
+use ringfeed::transform::{cast, normalise};
 use ringfeed::{DType, Loader, Normaliser};
 
 /// The tensor as one of candle's; the copy is in order on candle's stream, which the batch must be ordered before.
@@ -59,10 +60,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let step = unsafe { device.borrow_stream(candle.cuda_stream().cu_stream().cast()) };
 
     let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos");
-    let loader = Loader::images(photos).size(224, 224).batch_size(4);
-    let workspace = loader.workspace_builder()?.pages(ringfeed::device::Device::pages(&device)).build()?;
-    let image = Conversion::image(FloatType::F32).normalise(Normaliser::imagenet());
-    let batches = Upload::to(device.clone()).convert("image", image).start(loader.build_in(&workspace)?)?;
+    let loader = Loader::images(photos)
+        .size(224, 224)
+        .transform(cast("image", DType::F32))
+        .transform(normalise("image", Normaliser::imagenet()))
+        .batch_size(4);
+    let batches = loader.upload(device.clone())?;
     for batch in batches {
         let batch = batch?;
         let on = batch.on(&step)?;

@@ -12,10 +12,9 @@ use std::time::Instant;
 
 use candle_core::{Device as Candle, Tensor};
 use clap::Parser;
-use ringfeed::device::{
-    Conversion, Device, DeviceDataSetIterator, FloatType, HostDevice, HostStream, Upload, copy_rate,
-};
-use ringfeed::{Loader, Normaliser};
+use ringfeed::device::{Device, DeviceDataSetIterator, HostDevice, HostStream, copy_rate};
+use ringfeed::transform::{cast, normalise};
+use ringfeed::{DType, Loader, Normaliser};
 
 /// Upload images and compute with them at the same time.
 #[derive(Parser)]
@@ -37,11 +36,13 @@ struct Args {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let device = HostDevice::new();
-    let loader = Loader::images(&args.data).size(args.size, args.size).batch_size(args.batch_size).shuffle(1);
-    // The ring's memory is what the device copies from: page-locked on a GPU.
-    let workspace = loader.workspace_builder()?.pages(device.pages()).build()?;
-    let image = Conversion::image(FloatType::F32).normalise(Normaliser::imagenet());
-    let mut batches = Upload::to(device.clone()).convert("image", image).start(loader.build_in(&workspace)?)?;
+    let loader = Loader::images(&args.data)
+        .size(args.size, args.size)
+        .transform(cast("image", DType::F32))
+        .transform(normalise("image", Normaliser::imagenet()))
+        .batch_size(args.batch_size)
+        .shuffle(1);
+    let mut batches = loader.upload(device.clone())?;
 
     let step = device.stream()?;
     let model = Arc::new(Model::new()?);

@@ -1,7 +1,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::decode::{FromF32, PixelOrder, Rows, scale_all, write_rounded};
+use crate::decode::{self, FromF32, PixelOrder, Rows, scale_all, write_rounded};
 use crate::dtype::DType;
 
 use super::{DenseWork, FloatType, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork, Work};
@@ -126,15 +126,9 @@ fn scale<T: FromF32>(work: &ScaleWork, slot: &[u8], output: &mut [T]) {
 }
 
 fn one_hot<T: FromF32>(work: &OneHotWork, slot: &[u8], output: &mut [T]) {
-    output.fill(T::from_f32(0.0));
-    if work.classes == 0 {
-        return;
-    }
-    for (index, row) in output.chunks_exact_mut(work.classes).enumerate() {
-        let place = integer(slot, work.input, work.from, index);
-        if let Some(one) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
-            *one = T::from_f32(1.0);
-        }
+    for (index, row) in output.chunks_exact_mut(work.classes.max(1)).enumerate() {
+        let place = usize::try_from(integer(slot, work.input, work.from, index)).ok();
+        decode::one_hot(row, place, [0.0, 1.0].map(T::from_f32));
     }
 }
 

@@ -1,16 +1,13 @@
 use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::normalise::Normaliser;
-use crate::schema::{Dim, Rows, Schema, Shape, TensorSpec};
+use crate::schema::{Affine, Dim, Rows, Schema, Shape, TensorSpec};
+use crate::transform::{INDEX_TYPES, Operation, expect, expect_type, pixel_order, relaid};
 
 use super::super::place::Place;
-use super::{
-    Conversion, DenseConversion, DenseWork, FloatType, ImageConversion, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork,
-    Work,
-};
+use super::{CONVERTS, DenseWork, FloatType, ImageWork, MAX_CHANNELS, ON_HOST, OneHotWork, ScaleWork, Work};
 
-/// A conversion that fits its schema: tensors by index, factors as numbers.
+/// All that becomes of one tensor on the device: tensors by index, factors as numbers.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Prepared {
     tensor: usize,
@@ -45,27 +42,25 @@ enum Kind {
 }
 
 impl Prepared {
-    pub(in super::super) fn new(schema: &Schema, tensor: &str, conversion: &Conversion) -> Result<Self> {
-        let index = schema.index_of(tensor)?;
-        let spec = &schema.tensors()[index];
-        check_even(spec)?;
-        let (to, kind) = match conversion {
-            Conversion::Image(image) => (image.to, prepare_image(schema, spec, image)?),
-            Conversion::Scale { to, scale, bias } => {
-                check(spec, &[DType::U8, DType::I8, DType::U16, DType::I16])?;
-                (*to, Kind::Scale { from: spec.dtype, scale: *scale, bias: *bias })
-            }
-            Conversion::OneHot { to, classes } => {
-                let integers = [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64];
-                check(spec, &integers)?;
-                if spec.shape.len() == crate::schema::MAX_RANK {
-                    return Err(fault(spec, "there is no dimension left for the classes"));
-                }
-                (*to, Kind::OneHot { from: spec.dtype, classes: *classes })
-            }
-            Conversion::Dense(dense) => (dense.to, prepare_dense(schema, spec, dense)?),
+    /// All of `operations`, in this order, on a tensor that is copied as `input`.
+    ///
+    /// # Errors
+    ///
+    /// What a device can't do, or not to the bits that the host gives.
+    pub(in super::super) fn new<'a>(
+        schema: &Schema,
+        input: &TensorSpec,
+        operations: impl IntoIterator<Item = &'a Operation>,
+    ) -> Result<Self> {
+        check_even(input)?;
+        let spec = TensorSpec { affine: None, ..input.clone() };
+        let mut joined = Joined { schema, input, spec, to: None, what: What::Numbers(Numbers::default()) };
+        operations.into_iter().try_for_each(|operation| joined.add(operation))?;
+        let tensor = schema.index_of(&input.name)?;
+        let Some(to) = joined.to else {
+            return Err(fault(input, "a device gives f32, f16 or bf16; cast it to one of them"));
         };
-        Ok(Self { tensor: index, to, kind })
+        Ok(Self { tensor, to, kind: joined.kind()? })
     }
 
     /// Index of the tensor that is converted.
@@ -149,17 +144,186 @@ impl Prepared {
         Ok((Place { offset: output, bytes, shape }, work))
     }
 }
-
-fn fault(spec: &TensorSpec, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Schema, format!("can't be converted on the device: {}", message.into())).at_column(&spec.name)
+/// Several operations on one tensor, up to one of them, as a single one.
+struct Joined<'a> {
+    schema: &'a Schema,
+    /// The tensor as it is copied.
+    input: &'a TensorSpec,
+    /// The tensor as the operations so far leave it.
+    spec: TensorSpec,
+    to: Option<FloatType>,
+    what: What,
 }
 
-fn check(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
-    if dtypes.contains(&spec.dtype) {
-        return Ok(());
+enum What {
+    Numbers(Numbers),
+    Made(Kind),
+}
+
+/// The same numbers in another form.
+#[derive(Default)]
+struct Numbers {
+    affine: Option<Affine>,
+    /// Whether factors differ from channel to channel.
+    by_channel: bool,
+    /// The order of an image's dimensions as it is copied and as it is now, where that matters.
+    orders: Option<(PixelOrder, PixelOrder)>,
+    flip: Option<usize>,
+}
+
+impl Joined<'_> {
+    fn add(&mut self, operation: &Operation) -> Result<()> {
+        let is_first = self.to.is_none();
+        match (operation, &self.what) {
+            (Operation::Cast { dtype, .. }, _) => self.cast(*dtype)?,
+            (Operation::Normalise { normaliser, .. }, What::Numbers(numbers)) if numbers.affine.is_none() => {
+                let affine = normaliser.load()?.affine(&self.spec)?;
+                if !self.is_exact() {
+                    return Err(fault(self.input, "would be rounded twice; cast it to f32 before it is normalised"));
+                }
+                self.normalise(affine)?;
+            }
+            (Operation::Layout { order, from, .. }, What::Numbers(_)) => {
+                self.set_order(*from)?;
+                if let What::Numbers(Numbers { orders: Some((_, now)), .. }) = &mut self.what {
+                    self.spec.shape = relaid(&self.spec.shape, *now, *order);
+                    *now = *order;
+                }
+            }
+            (Operation::Flip { by, order, .. }, What::Numbers(Numbers { flip: None, .. })) => {
+                let by = self.beside(by, &[DType::U8], &[])?;
+                self.set_order(*order)?;
+                if let What::Numbers(numbers) = &mut self.what {
+                    numbers.flip = Some(by);
+                }
+            }
+            (Operation::OneHot { classes, dtype, .. }, What::Numbers(_)) if is_first && self.is_plain() => {
+                let integers = [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64];
+                expect_type(self.input, &integers)?;
+                if self.input.shape.len() == crate::schema::MAX_RANK {
+                    return Err(fault(self.input, "there is no dimension left for the classes"));
+                }
+                let Some(classes) = classes.or(self.input.classes.as_ref().map(|names| names.len())) else {
+                    return Err(fault(self.input, "has no names of classes; say how many there are (`classes`)"));
+                };
+                self.spec.shape.push(Dim::Fixed(classes));
+                self.what = What::Made(Kind::OneHot { from: self.input.dtype, classes });
+                self.cast(*dtype)?;
+            }
+            (Operation::Dense { indices, columns, mask, dtype, .. }, What::Numbers(_))
+                if is_first && self.is_plain() =>
+            {
+                let shape = &self.input.shape;
+                expect_type(self.input, &[DType::F32])?;
+                if shape.len() != 1 {
+                    let message = format!("a sparse row's values have one dimension, not {}", shape.len());
+                    return Err(fault(self.input, message));
+                }
+                let indices = self.beside(indices, &INDEX_TYPES, shape)?;
+                let mask = mask.as_ref().map(|mask| self.beside(mask, &[DType::U8], shape)).transpose()?;
+                let index_type = self.schema.tensors()[indices].dtype;
+                self.spec.shape = vec![Dim::Fixed(*columns)];
+                self.what = What::Made(Kind::Dense { columns: *columns, indices, index_type, mask });
+                self.cast(*dtype)?;
+            }
+            (
+                Operation::Normalise { .. }
+                | Operation::Layout { .. }
+                | Operation::Flip { .. }
+                | Operation::OneHot { .. }
+                | Operation::Dense { .. },
+                _,
+            ) => {
+                let message = "a device does one_hot or dense, or else normalises, lays out and flips once, and casts";
+                return Err(fault(self.input, message));
+            }
+            _ => return Err(fault(self.input, format!("{ON_HOST}; {CONVERTS}"))),
+        }
+        Ok(())
     }
-    let names: Vec<_> = dtypes.iter().map(|dtype| dtype.as_str()).collect();
-    Err(fault(spec, format!("it holds {}, and may hold {}", spec.dtype, names.join(", "))))
+
+    /// Whether nothing was done to it yet.
+    fn is_plain(&self) -> bool {
+        matches!(&self.what, What::Numbers(Numbers { affine: None, orders: None, flip: None, .. }))
+    }
+
+    /// Whether nothing was rounded yet, or to 32 bits alone, as the device does it.
+    fn is_exact(&self) -> bool {
+        match (self.to, &self.what) {
+            (None | Some(FloatType::F32), _) | (_, What::Made(Kind::OneHot { .. })) => true,
+            (_, What::Numbers(numbers)) => numbers.affine.is_none() && self.input.dtype.bytes() == 1,
+            _ => false,
+        }
+    }
+
+    fn cast(&mut self, dtype: DType) -> Result<()> {
+        let Some(to) = FloatType::of(dtype) else {
+            return Err(fault(self.input, format!("a device gives f32, f16 or bf16, and not {dtype}")));
+        };
+        if self.to.is_some_and(|now| now != to) && !self.is_exact() {
+            return Err(fault(self.input, format!("would be rounded twice; cast it to {dtype} alone")));
+        }
+        (self.to, self.spec.dtype) = (Some(to), dtype);
+        Ok(())
+    }
+
+    /// Finds out in which order an image is, from here on.
+    fn set_order(&mut self, given: Option<PixelOrder>) -> Result<()> {
+        let (found, _) = pixel_order(&self.spec, given)?;
+        let What::Numbers(numbers) = &mut self.what else { return Ok(()) };
+        let (_, now) = *numbers.orders.get_or_insert((found, found));
+        if now == found { Ok(()) } else { Err(fault(self.input, "is said to be in two orders of dimensions")) }
+    }
+
+    fn normalise(&mut self, affine: Affine) -> Result<()> {
+        if let Some(axis) = affine.axis {
+            // One number for each channel: so the image is in this order.
+            let order = match (axis, self.spec.shape.len()) {
+                (0, 3) => PixelOrder::Nchw,
+                (2, 3) => PixelOrder::Nhwc,
+                _ => return Err(fault(self.input, "is normalised by an axis that is not the channels of an image")),
+            };
+            self.set_order(Some(order))?;
+        }
+        if let What::Numbers(numbers) = &mut self.what {
+            numbers.by_channel = affine.axis.is_some();
+            numbers.affine = Some(affine);
+        }
+        Ok(())
+    }
+
+    /// The index of another tensor, which must have one of these element types and as many elements a sample.
+    fn beside(&self, name: &str, dtypes: &[DType], shape: &[Dim]) -> Result<usize> {
+        let index = self.schema.index_of(name)?;
+        let spec = &self.schema.tensors()[index];
+        expect(spec, dtypes, shape)?;
+        check_even(spec)?;
+        Ok(index)
+    }
+
+    fn kind(self) -> Result<Kind> {
+        let numbers = match self.what {
+            What::Made(kind) => return Ok(kind),
+            What::Numbers(numbers) => numbers,
+        };
+        let affine = numbers.affine.as_ref();
+        let of = |channel: usize| {
+            let index = if numbers.by_channel { channel } else { 0 };
+            affine.map_or((1.0, 0.0), |affine| (affine.scale[index], affine.bias[index]))
+        };
+        let Some((from, order)) = numbers.orders else {
+            expect_type(self.input, &[DType::U8, DType::I8, DType::U16, DType::I16])?;
+            let (scale, bias) = of(0);
+            return Ok(Kind::Scale { from: self.input.dtype, scale, bias });
+        };
+        expect_type(self.input, &[DType::U8])?;
+        let (_, channels) = pixel_order(self.input, Some(from))?;
+        let (mut scale, mut bias) = ([1.0; MAX_CHANNELS], [0.0; MAX_CHANNELS]);
+        for channel in 0..channels {
+            (scale[channel], bias[channel]) = of(channel);
+        }
+        Ok(Kind::Image { from, order, scale, bias, flip: numbers.flip })
+    }
 }
 
 fn check_even(spec: &TensorSpec) -> Result<()> {
@@ -169,83 +333,6 @@ fn check_even(spec: &TensorSpec) -> Result<()> {
     }
 }
 
-/// The index of another tensor, which must have this element type and as many elements a sample.
-fn beside(schema: &Schema, name: &str, dtypes: &[DType], shape: &[Dim]) -> Result<usize> {
-    let index = schema.index_of(name)?;
-    let spec = &schema.tensors()[index];
-    check(spec, dtypes)?;
-    check_even(spec)?;
-    if spec.shape != shape {
-        return Err(fault(spec, format!("its shape is {:?}, and must be {shape:?}", spec.shape)));
-    }
-    Ok(index)
-}
-
-fn prepare_image(schema: &Schema, spec: &TensorSpec, image: &ImageConversion) -> Result<Kind> {
-    check(spec, &[DType::U8])?;
-    let [first, _, last] = spec.shape[..] else {
-        return Err(fault(spec, format!("an image has three dimensions, not {}", spec.shape.len())));
-    };
-    let channels = |dim| match dim {
-        Dim::Fixed(len @ 1..=MAX_CHANNELS) => Some(len),
-        _ => None,
-    };
-    let (from, channels) = match (image.from, channels(first), channels(last)) {
-        (None | Some(PixelOrder::Nchw), Some(channels), None) | (Some(PixelOrder::Nchw), Some(channels), _) => {
-            (PixelOrder::Nchw, channels)
-        }
-        (None | Some(PixelOrder::Nhwc), None, Some(channels)) | (Some(PixelOrder::Nhwc), _, Some(channels)) => {
-            (PixelOrder::Nhwc, channels)
-        }
-        (None, Some(_), Some(_)) => {
-            return Err(fault(spec, "its channels may be first or last; give `from_order`"));
-        }
-        _ => {
-            let message = format!("of shape {:?}, no dimension is 1 to {MAX_CHANNELS} channels", spec.shape);
-            return Err(fault(spec, message));
-        }
-    };
-    let (mut scale, mut bias) = ([1.0; MAX_CHANNELS], [0.0; MAX_CHANNELS]);
-    if let Some(normaliser) = &image.normaliser {
-        factors(normaliser, spec, from, channels, &mut scale, &mut bias)?;
-    }
-    let flip = image.flip.as_ref().map(|name| beside(schema, name, &[DType::U8], &[])).transpose()?;
-    Ok(Kind::Image { from, order: image.order, scale, bias, flip })
-}
-
-fn factors(
-    normaliser: &Normaliser,
-    spec: &TensorSpec,
-    from: PixelOrder,
-    channels: usize,
-    scale: &mut [f32],
-    bias: &mut [f32],
-) -> Result<()> {
-    // Lengths that are not the channels' are of no interest, and must not be taken for them.
-    let any = Dim::Extent(0);
-    let (shape, axis) = match from {
-        PixelOrder::Nchw => (vec![Dim::Fixed(channels), any, any], 0),
-        PixelOrder::Nhwc => (vec![any, any, Dim::Fixed(channels)], 2),
-    };
-    let numbers = TensorSpec { dtype: DType::F32, shape, ..spec.clone() };
-    let affine = normaliser.affine(&numbers)?;
-    let one_for_all = affine.axis.is_none();
-    if affine.axis.is_some_and(|found| found != axis) {
-        return Err(fault(spec, "its normaliser is not one of channels"));
-    }
-    for channel in 0..channels {
-        let index = if one_for_all { 0 } else { channel };
-        (scale[channel], bias[channel]) = (affine.scale[index], affine.bias[index]);
-    }
-    Ok(())
-}
-
-fn prepare_dense(schema: &Schema, spec: &TensorSpec, dense: &DenseConversion) -> Result<Kind> {
-    check(spec, &[DType::F32])?;
-    if spec.shape.len() != 1 {
-        return Err(fault(spec, format!("a sparse row's values have one dimension, not {}", spec.shape.len())));
-    }
-    let indices = beside(schema, &dense.indices, &[DType::U32, DType::I32, DType::I64], &spec.shape)?;
-    let mask = dense.mask.as_ref().map(|name| beside(schema, name, &[DType::U8], &spec.shape)).transpose()?;
-    Ok(Kind::Dense { columns: dense.columns, indices, index_type: schema.tensors()[indices].dtype, mask })
+fn fault(spec: &TensorSpec, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Schema, format!("on a device: {}", message.into())).at_column(&spec.name)
 }

@@ -5,9 +5,38 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::decode::PixelOrder;
-use crate::normalise::NormaliserConfig;
+use crate::dtype::DType;
+use crate::normalise::{Normaliser, NormaliserConfig};
+use crate::transform::Operation;
 
-use super::{Conversion, FloatType};
+use super::FloatType;
+
+/// What a device makes of a tensor, in one table: a short form of the members of the list of transforms that do it, for
+/// settings in which tensors have names already.
+///
+/// As text (it is `Deserialize`) it is an element type, for images of bytes, or a table: `{ image = "f16", order, from_order,
+/// normalise, flip_by }`, `{ scale = 0.001, bias, to }`, `{ one_hot = 10, to }`, or `{ dense = 2000, indices = "columns", masked_by,
+/// to }`. Images become `[channels, height, width]` unless `order` says otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversion(Vec<Operation>);
+
+impl Conversion {
+    /// The members of the list, for the tensor of this name.
+    pub(in crate::device) fn of(self, name: &str) -> impl Iterator<Item = Operation> {
+        self.0.into_iter().map(|mut operation| {
+            if let Operation::Cast { tensor, .. }
+            | Operation::Normalise { tensor, .. }
+            | Operation::OneHot { tensor, .. }
+            | Operation::Layout { tensor, .. }
+            | Operation::Flip { tensor, .. }
+            | Operation::Dense { tensor, .. } = &mut operation
+            {
+                name.clone_into(tensor);
+            }
+            operation
+        })
+    }
+}
 
 /// All keys that a table of any kind may have.
 #[derive(Deserialize)]
@@ -27,6 +56,11 @@ struct Table {
     masked_by: Option<String>,
 }
 
+/// Whatever the tensor is called.
+fn cast(to: FloatType) -> Operation {
+    Operation::Cast { tensor: String::new(), dtype: to.into() }
+}
+
 impl Table {
     fn conversion(self) -> Result<Conversion, String> {
         let of_images = [
@@ -37,7 +71,7 @@ impl Table {
         ];
         let of_sparse = [("indices", self.indices.is_some()), ("masked_by", self.masked_by.is_some())];
         let (to, bias) = ([("to", self.to.is_some())], [("bias", self.bias.is_some())]);
-        let float = self.to.unwrap_or_default();
+        let (float, tensor) = (self.to.unwrap_or_default(), String::new());
         let none = |kind: &str, keys: &[&[(&str, bool)]]| match keys.concat().iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => Err(format!("`{key}` does not go with `{kind}`")),
             None => Ok(()),
@@ -45,34 +79,27 @@ impl Table {
         match (self.image, self.scale, self.one_hot, self.dense) {
             (Some(to_image), None, None, None) => {
                 none("image", &[&to, &bias, &of_sparse])?;
-                let mut image = Conversion::image(to_image).order(self.order.unwrap_or_default());
-                if let Some(order) = self.from_order {
-                    image = image.from_order(order);
-                }
-                if let Some(normaliser) = self.normalise {
-                    image = image.normalise(normaliser.load().map_err(|error| error.to_string())?);
-                }
-                if let Some(tensor) = self.flip_by {
-                    image = image.flip_by(tensor);
-                }
-                Ok(image.into())
+                let (order, from) = (self.order.unwrap_or_default(), self.from_order);
+                let flip = self.flip_by.map(|by| Operation::Flip { tensor: tensor.clone(), by, order: from });
+                let laid_out = [cast(to_image), Operation::Layout { tensor: tensor.clone(), order, from }];
+                let normalise = self.normalise.map(|normaliser| Operation::Normalise { tensor, normaliser });
+                Ok(Conversion(flip.into_iter().chain(laid_out).chain(normalise).collect()))
             }
             (None, Some(scale), None, None) => {
                 none("scale", &[&of_images, &of_sparse])?;
-                Ok(Conversion::Scale { to: float, scale, bias: self.bias.unwrap_or(0.0) })
+                let linear = Normaliser::Linear { scale: scale.into(), bias: self.bias.unwrap_or(0.0).into() };
+                let normaliser = NormaliserConfig::Inline(linear);
+                Ok(Conversion(vec![cast(FloatType::F32), Operation::Normalise { tensor, normaliser }, cast(float)]))
             }
             (None, None, Some(classes), None) => {
                 none("one_hot", &[&of_images, &bias, &of_sparse])?;
-                Ok(Conversion::OneHot { to: float, classes })
+                Ok(Conversion(vec![Operation::OneHot { tensor, classes: Some(classes), dtype: float.into() }]))
             }
             (None, None, None, Some(columns)) => {
                 none("dense", &[&of_images, &bias])?;
                 let indices = self.indices.ok_or("`dense` needs `indices`, the tensor of the columns' numbers")?;
-                let dense = Conversion::dense(float, columns, indices);
-                Ok(match self.masked_by {
-                    Some(mask) => dense.masked_by(mask).into(),
-                    None => dense.into(),
-                })
+                let (mask, dtype) = (self.masked_by, DType::from(float));
+                Ok(Conversion(vec![Operation::Dense { tensor, indices, columns, mask, dtype }]))
             }
             _ => Err("a conversion has one of `image`, `scale`, `one_hot` and `dense`".to_owned()),
         }
@@ -93,8 +120,9 @@ impl<'de> Deserialize<'de> for Conversion {
             }
 
             fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Conversion, E> {
-                FloatType::deserialize(serde::de::value::StrDeserializer::new(name))
-                    .map(|to| Conversion::image(to).into())
+                let to = FloatType::deserialize(serde::de::value::StrDeserializer::new(name))?;
+                let (tensor, order) = (String::new(), PixelOrder::default());
+                Ok(Conversion(vec![cast(to), Operation::Layout { tensor, order, from: None }]))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Conversion, A::Error> {
@@ -110,27 +138,37 @@ impl<'de> Deserialize<'de> for Conversion {
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
     use super::*;
-    use crate::normalise::Normaliser;
 
     fn read(text: &str) -> Result<Conversion, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
+    fn operations(text: &str) -> Vec<Operation> {
+        read(text).unwrap().of("x").collect()
+    }
+
     #[test]
-    fn tables_say_what_the_builders_say() {
-        let image = Conversion::image(FloatType::F16);
-        assert_eq!(read(r#""f16""#), Ok(image.clone().into()));
-        let all =
-            image.order(PixelOrder::Nhwc).from_order(PixelOrder::Nchw).normalise(Normaliser::imagenet()).flip_by("f");
+    fn tables_say_what_the_list_says() {
+        use crate::transform::{cast, layout, normalise};
+
+        assert_eq!(operations(r#""f16""#), [cast("x", DType::F16), layout("x", PixelOrder::Nchw)]);
         let text =
             r#"{"image": "f16", "order": "nhwc", "from_order": "nchw", "normalise": "imagenet", "flip_by": "f"}"#;
-        assert_eq!(read(text), Ok(all.into()));
-        let scale = Conversion::Scale { to: FloatType::F32, scale: 0.5, bias: -1.0 };
-        assert_eq!(read(r#"{"scale": 0.5, "bias": -1}"#), Ok(scale));
-        let one_hot = Conversion::OneHot { to: FloatType::Bf16, classes: 10 };
-        assert_eq!(read(r#"{"one_hot": 10, "to": "bf16"}"#), Ok(one_hot));
-        let dense = Conversion::dense(FloatType::F32, 2000, "at").masked_by("mask");
-        assert_eq!(read(r#"{"dense": 2000, "indices": "at", "masked_by": "mask"}"#), Ok(dense.into()));
+        let (tensor, from) = ("x".to_owned(), Some(PixelOrder::Nchw));
+        let all = [
+            Operation::Flip { tensor: tensor.clone(), by: "f".to_owned(), order: from },
+            cast("x", DType::F16),
+            Operation::Layout { tensor: tensor.clone(), order: PixelOrder::Nhwc, from },
+            normalise("x", Normaliser::imagenet()),
+        ];
+        assert_eq!(operations(text), all);
+        let linear = normalise("x", Normaliser::Linear { scale: 0.5, bias: -1.0 });
+        assert_eq!(operations(r#"{"scale": 0.5, "bias": -1}"#), [cast("x", DType::F32), linear, cast("x", DType::F32)]);
+        let one_hot = Operation::OneHot { tensor: tensor.clone(), classes: Some(10), dtype: DType::Bf16 };
+        assert_eq!(operations(r#"{"one_hot": 10, "to": "bf16"}"#), [one_hot]);
+        let (indices, mask) = ("at".to_owned(), Some("mask".to_owned()));
+        let dense = Operation::Dense { tensor, indices, columns: 2000, mask, dtype: DType::F32 };
+        assert_eq!(operations(r#"{"dense": 2000, "indices": "at", "masked_by": "mask"}"#), [dense]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::decode::one_hot;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::RowMut;
@@ -211,14 +212,10 @@ impl Decode for ClassCodec {
             return Ok(());
         }
         let classes = tensor.as_mut_slice::<f32>()?;
-        classes.fill(0.0);
-        match usize::try_from(index).ok().and_then(|index| classes.get_mut(index)) {
-            Some(class) => *class = 1.0,
-            None => {
-                return Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are")));
-            }
+        if one_hot(classes, usize::try_from(index).ok(), [0.0, 1.0]) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are")))
     }
 }
 

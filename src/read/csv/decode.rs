@@ -1,6 +1,6 @@
 //! From the bytes of a record to numbers in a row.
 
-use crate::decode::write_numbers;
+use crate::decode::{one_hot, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
@@ -236,8 +236,7 @@ impl Plan {
                 return Err(Stop::Bad(Fault { error, at }));
             };
             if classes.one_hot {
-                target.fill(T::from_index(0));
-                target[index as usize] = T::from_index(1);
+                one_hot(target, Some(index as usize), [T::from_index(0), T::from_index(1)]);
             } else {
                 target[0] = T::from_index(index);
             }

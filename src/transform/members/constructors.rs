@@ -1,3 +1,4 @@
+use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::normalise::{Normaliser, NormaliserConfig};
 
@@ -41,6 +42,37 @@ pub fn quantile(tensor: impl Into<String>, quantiles: impl Into<Vec<f64>>) -> Op
 /// [`Operation::Bins`].
 pub fn bins(tensor: impl Into<String>, edges: impl Into<Vec<f64>>) -> Operation {
     Operation::Bins { tensor: tensor.into(), edges: edges.into() }
+}
+
+/// [`Operation::Layout`], of images whose channels are where there are 1 to 4.
+pub fn layout(tensor: impl Into<String>, order: PixelOrder) -> Operation {
+    Operation::Layout { tensor: tensor.into(), order, from: None }
+}
+
+/// [`Operation::Flip`], of images whose channels are where there are 1 to 4.
+pub fn flip(tensor: impl Into<String>, by: impl Into<String>) -> Operation {
+    Operation::Flip { tensor: tensor.into(), by: by.into(), order: None }
+}
+
+/// [`Operation::Dense`], of all entries, in `f32`.
+///
+/// ```
+/// use ringfeed::read::MemoryReader;
+/// use ringfeed::source::Transformed;
+/// use ringfeed::transform::{Transforms, dense};
+/// use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
+///
+/// let values = MemoryReader::new("x", Role::Feature, &[2], vec![0.5f32, 2.0, 1.0, 3.0])?;
+/// let columns = MemoryReader::new("columns", Role::Feature, &[2], vec![0i32, 3, 2, 9])?;
+/// let source = ReaderSource::new(values).and(columns);
+/// let rows = Transformed::new(source, Transforms::new().with(dense("x", "columns", 4)).remove("columns"));
+/// let mut batches = AsyncDataSetIterator::new(rows, &Workspace::default())?;
+/// let batch = batches.next().expect("there are rows")?;
+/// assert_eq!(batch.features()?.as_slice::<f32>()?, [0.5, 0.0, 0.0, 2.0, 0.0, 0.0, 1.0, 0.0]);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub fn dense(tensor: impl Into<String>, indices: impl Into<String>, columns: usize) -> Operation {
+    Operation::Dense { tensor: tensor.into(), indices: indices.into(), columns, mask: None, dtype: DType::F32 }
 }
 
 /// [`Operation::Noise`], for all samples.

@@ -1,37 +1,46 @@
 //! The transforms that Ringfeed brings along, as plain data.
 
+mod about;
 mod augment;
 mod constructors;
+mod dense;
 mod elements;
+mod faults;
 mod log_mel;
 mod mix;
+mod pixels;
 mod random;
 #[cfg(feature = "audio")]
 mod spectrogram;
 mod values;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::Result;
 #[cfg(not(feature = "audio"))]
 use crate::error::{Error, ErrorKind};
 use crate::normalise::NormaliserConfig;
-use crate::schema::Role;
+use crate::schema::{Role, Schema, TensorSpec};
 
 use super::lengths::Length;
 use super::{BatchTransform, Tensors, Transform};
+pub(super) use about::Check;
 pub use augment::NumberAugment;
 pub use constructors::{
-    bins, cast, clip, cutmix, log_mel, log1p, masking, mixup, noise, normalise, one_hot, pad_to, pad_to_multiple,
-    quantile, remove, scale,
+    bins, cast, clip, cutmix, dense, flip, layout, log_mel, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
+    pad_to_multiple, quantile, remove, scale,
 };
-use elements::InPlace;
+use dense::Dense;
+pub(crate) use dense::{INDEX_TYPES, expect, expect_type};
+use elements::{InPlace, Mask};
 pub use log_mel::{LogBase, LogMel, MelScale};
 use mix::{How, Mix, chosen};
+use pixels::{Flip, Layout};
+pub(crate) use pixels::{MAX_CHANNELS, pixel_order, relaid};
 use random::{Random, Randomly};
 use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 
@@ -117,6 +126,42 @@ pub enum Operation {
         tensor: String,
         /// Where bins begin, in rising order; the first bin lies below all of them.
         edges: Vec<f64>,
+    },
+    /// Another order of an image's dimensions.
+    Layout {
+        /// Which tensor.
+        tensor: String,
+        /// The order that it gets.
+        order: PixelOrder,
+        /// The order that it has. By default channels are where there are 1 to 4.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<PixelOrder>,
+    },
+    /// Mirrors those images left to right for which another tensor is not 0.
+    Flip {
+        /// Which tensor.
+        tensor: String,
+        /// The tensor that says so: one byte a sample.
+        by: String,
+        /// The order of the image's dimensions. By default channels are where there are 1 to 4.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<PixelOrder>,
+    },
+    /// The tensor holds the values of a sparse row, in 32 bits, one for each entry, and becomes the whole row. Entries with a
+    /// column that is not there are left out; of two with the same column, one is taken.
+    Dense {
+        /// Which tensor.
+        tensor: String,
+        /// The tensor of the entries' columns: `u32`, `i32` or `i64`.
+        indices: String,
+        /// How many columns a row has.
+        columns: usize,
+        /// The tensor that tells entries from padding, one byte an entry. By default all of them count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mask: Option<String>,
+        /// Element type of the rows: `f32`, `f16` or `bf16`.
+        #[serde(default = "f32_type")]
+        dtype: DType,
     },
     /// Adds a normally distributed number of mean 0 to every element of a feature. For training alone.
     Noise {
@@ -219,101 +264,6 @@ fn always() -> f64 {
 }
 
 impl Operation {
-    /// Everything that is wrong with it, in words; empty if nothing is.
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut check = |is_right: bool, fault: String| {
-            if !is_right {
-                faults.push(fault);
-            }
-        };
-        if let Self::Noise { probability, .. }
-        | Self::Masking { probability, .. }
-        | Self::Scale { probability, .. }
-        | Self::Mixup { probability, .. }
-        | Self::Cutmix { probability, .. } = self
-        {
-            check((0.0..=1.0).contains(probability), format!("a probability of {probability}; it is between 0 and 1"));
-        }
-        match self {
-            Self::Noise { deviation, .. } => check(
-                deviation.is_finite() && *deviation >= 0.0,
-                format!("noise with a deviation of {deviation}; it is 0 or more"),
-            ),
-            Self::Masking { value, .. } => {
-                check(value.is_finite(), format!("masking with {value}, which is no number"))
-            }
-            Self::Scale { low, high, .. } => check(
-                low.is_finite() && high.is_finite() && low <= high,
-                format!("factors from {low} to {high}; low is not above high"),
-            ),
-            Self::Clip { low, high, .. } => {
-                let (least, most) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
-                check(least <= most, format!("clip from {least} to {most}; low is not above high"));
-                check(low.is_some() || high.is_some(), "clip without low or high does nothing".to_owned());
-            }
-            Self::OneHot { classes, .. } => {
-                let is_right = classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
-                check(is_right, format!("{} classes; there are 1 to {MOST_CLASSES}", classes.unwrap_or_default()));
-            }
-            Self::Bins { edges, .. } => check(
-                edges.iter().all(|edge| !edge.is_nan()) && edges.windows(2).all(|pair| pair[0] < pair[1]),
-                "the edges of bins are numbers in rising order".to_owned(),
-            ),
-            Self::Quantile { quantiles, .. } => check(
-                quantiles.len() >= 2
-                    && quantiles.iter().all(|x| x.is_finite())
-                    && quantiles.windows(2).all(|pair| pair[0] <= pair[1]),
-                "quantiles are two or more numbers in rising order".to_owned(),
-            ),
-            Self::Pad { length, multiple, .. } => check(
-                matches!((length, multiple), (Some(_), None) | (None, Some(1..))),
-                "pad has either a length, or a multiple of 1 or more".to_owned(),
-            ),
-            Self::Mixup { alpha, .. } | Self::Cutmix { alpha, .. } => {
-                check(
-                    *alpha > 0.0 && *alpha <= 1e6,
-                    format!("an alpha of {alpha}; it is above 0, and a million at most"),
-                );
-            }
-            Self::LogMel(options) => faults.extend(options.faults()),
-            Self::Cast { .. } | Self::Log1p { .. } | Self::Normalise { .. } | Self::Remove { .. } => {}
-        }
-        faults
-    }
-
-    /// Whether it is for training alone.
-    pub(crate) fn is_augmentation(&self) -> bool {
-        use Operation::{Cutmix, Masking, Mixup, Noise, Scale};
-        matches!(self, Noise { .. } | Masking { .. } | Scale { .. } | Mixup { .. } | Cutmix { .. })
-    }
-
-    /// The file that its parameters are in.
-    pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
-        match self {
-            Self::Normalise { normaliser: NormaliserConfig::File(path), .. } => Some(path),
-            _ => None,
-        }
-    }
-
-    /// The same.
-    pub(crate) fn path(&self) -> Option<&PathBuf> {
-        match self {
-            Self::Normalise { normaliser: NormaliserConfig::File(path), .. } => Some(path),
-            _ => None,
-        }
-    }
-
-    /// Whether `other` is the same random operation on the same tensor, with any parameters.
-    fn is_like(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Noise { tensor, .. }, Self::Noise { tensor: other, .. })
-            | (Self::Masking { tensor, .. }, Self::Masking { tensor: other, .. })
-            | (Self::Scale { tensor, .. }, Self::Scale { tensor: other, .. }) => tensor == other,
-            _ => false,
-        }
-    }
-
     /// What works on `tensors`; `before` are the operations that come before it in the list.
     pub(super) fn parts<'a>(&self, tensors: &Tensors, before: impl Iterator<Item = &'a Self>) -> Result<Vec<Part>> {
         let nth = before.filter(|other| self.is_like(other)).count() as u64;
@@ -331,6 +281,14 @@ impl Operation {
                 row(InPlace::new(tensor, tensors, Quantile { quantiles: quantiles.clone() })?)
             }
             Self::Bins { tensor, edges } => row(Bins::replacing(tensor, edges, tensors)?),
+            Self::Layout { tensor, order, from } => match Layout::new(tensor, *order, *from, tensors)? {
+                Some(layout) => row(layout),
+                None => return Ok(Vec::new()),
+            },
+            Self::Flip { tensor, by, order } => row(Flip::new(tensor, by, *order, tensors)?),
+            Self::Dense { tensor, indices, columns, mask, dtype } => {
+                row(Dense::new(tensor, indices, mask.as_deref(), *columns, *dtype, tensors)?)
+            }
             Self::Noise { tensor, deviation, probability } => {
                 random(tensor, Random::Noise { deviation: *deviation, probability: *probability })?
             }
@@ -362,8 +320,10 @@ impl Operation {
     }
 }
 
-/// Most classes that a one-hot row is made for.
-const MOST_CLASSES: usize = 1 << 24;
+/// Whether padding of this tensor is told from data by a mask, or its length varies.
+pub(crate) fn has_padding(spec: &TensorSpec, schema: &Schema) -> bool {
+    spec.is_variable() || Mask::of(spec, &Tensors::of_source(schema.tensors())).is_some()
+}
 
 fn row(transform: impl Transform + 'static) -> Part {
     Part::Row(Arc::new(transform))

@@ -1,4 +1,4 @@
-use crate::decode::{converts, write_finite};
+use crate::decode::{converts, one_hot, write_finite};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
@@ -189,6 +189,54 @@ fn to_whole<T: Element + TryFrom<i64>>(numbers: Numbers<'_>, tensor: &mut Tensor
     Ok(())
 }
 
+/// How many classes there are: so many, or as many as have names.
+fn classes_of(tensor: &str, classes: Option<usize>, tensors: &Tensors) -> Result<usize> {
+    let spec = tensors.get(tensor)?;
+    let fault = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
+    if spec.dtype.is_float() {
+        return fault(format!("holds {}; one-hot numbers are made of indices of classes", spec.dtype));
+    }
+    match classes.or(spec.classes.as_ref().map(|names| names.len())) {
+        None => fault("has no names of classes; say how many there are (`classes`)".to_owned()),
+        Some(0) => fault("has an empty list of classes".to_owned()),
+        Some(classes) => Ok(classes),
+    }
+}
+
+/// The place of element `index`, if it is a class.
+fn class(numbers: Numbers<'_>, index: usize, classes: usize) -> Result<usize, String> {
+    let class = numbers.at(index);
+    if (0.0..classes as f64).contains(&class) { Ok(class as usize) } else { Err(format!("class {class} of {classes}")) }
+}
+
+/// Whether all numbers of a tensor are classes: what `OneHot` would object to. Changes nothing.
+pub(super) struct IsClass {
+    tensor: String,
+    classes: usize,
+}
+
+impl IsClass {
+    pub(super) fn new(tensor: &str, classes: Option<usize>, tensors: &Tensors) -> Result<Self> {
+        Ok(Self { tensor: tensor.to_owned(), classes: classes_of(tensor, classes, tensors)? })
+    }
+}
+
+impl Transform for IsClass {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.change(&self.tensor)
+    }
+
+    fn apply(&self, _: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        let mut tensor = out.tensor(0);
+        let numbers = Numbers::of(tensor.dtype(), tensor.bytes_mut());
+        let fault = (0..numbers.len()).find_map(|index| Some((index, class(numbers, index, self.classes).err()?)));
+        fault.map_or(Ok(()), |(index, message)| {
+            let message = format!("element {index}: {message}");
+            Err(Error::new(ErrorKind::Data, message).at_column(&self.tensor))
+        })
+    }
+}
+
 /// 1 at the class's place, 0 elsewhere.
 pub(super) struct OneHot {
     classes: usize,
@@ -202,17 +250,8 @@ impl OneHot {
         to: DType,
         tensors: &Tensors,
     ) -> Result<Replace<Self>> {
+        let classes = classes_of(tensor, classes, tensors)?;
         let spec = tensors.get(tensor)?;
-        let fault = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
-        if spec.dtype.is_float() {
-            return fault(format!("holds {}; one-hot numbers are made of indices of classes", spec.dtype));
-        }
-        let Some(classes) = classes.or(spec.classes.as_ref().map(|names| names.len())) else {
-            return fault("has no names of classes; say how many there are (`classes`)".to_owned());
-        };
-        if classes == 0 {
-            return fault("has an empty list of classes".to_owned());
-        }
         let mut shape = spec.shape.clone();
         shape.push(Dim::Fixed(classes));
         let mut one = [0; 8];
@@ -236,12 +275,17 @@ impl Mapping for OneHot {
     }
 
     fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String> {
-        let class = from.numbers().at(index);
-        if !(0.0..self.classes as f64).contains(&class) {
-            return Err(format!("class {class} of {}", self.classes));
+        fn write<const N: usize>(into: &mut [u8], class: usize, one: [u8; 8]) {
+            let (numbers, _) = into.as_chunks_mut::<N>();
+            one_hot(numbers, Some(class), [[0; N], std::array::from_fn(|at| one[at])]);
         }
-        let bytes = into.len() / self.classes;
-        into[class as usize * bytes..][..bytes].copy_from_slice(&self.one[..bytes]);
+        let class = class(from.numbers(), index, self.classes)?;
+        match into.len() / self.classes {
+            1 => write::<1>(into, class, self.one),
+            2 => write::<2>(into, class, self.one),
+            4 => write::<4>(into, class, self.one),
+            _ => write::<8>(into, class, self.one),
+        }
         Ok(())
     }
 }
