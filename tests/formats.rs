@@ -1,17 +1,18 @@
 //! A format of a user's own has the rights of ours: settings, fields, `inspect`, `verify`, `plan`, shards, splits, resume.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
+#[path = "common/pairs.rs"]
+mod pairs;
+
 use std::path::{Path, PathBuf};
 
+use pairs::{PairFormat, PairOptions};
 use ringfeed::field::{Class, Numbers, Text};
 use ringfeed::formats::{Csv, Format, Formats, Open, Opened, Streamed};
 use ringfeed::inspect::{Entry, verify_with};
-use ringfeed::read::{
-    Container, FieldInfo, FieldKind, Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch, Value, Visit,
-};
+use ringfeed::read::{Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::settings::SourceConfig;
-use ringfeed::{DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Location, Result, Role, Shard, TensorSpec};
-use serde::{Deserialize, Serialize};
+use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Location, Result, Role, Shard, TensorSpec};
 
 /// Lines that are shouted.
 struct Shouting;
@@ -26,85 +27,6 @@ impl Format for Shouting {
 
     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
         Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
-    }
-}
-
-/// Numbers in base 10 or another, a record each, with a name: `name=1f`.
-struct Pairs {
-    lines: Lines,
-    base: u32,
-    fields: [FieldInfo; 2],
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct PairOptions {
-    base: u32,
-}
-
-impl Default for PairOptions {
-    fn default() -> Self {
-        Self { base: 10 }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct PairFormat;
-
-impl Format for PairFormat {
-    const NAME: &'static str = "pairs";
-    type Options = PairOptions;
-
-    fn sniff(&self, _: &[u8], _: &Path) -> bool {
-        false
-    }
-
-    fn has_name(&self, name: &str) -> bool {
-        name.ends_with(".pairs")
-    }
-
-    fn faults(&self, options: &PairOptions) -> Vec<String> {
-        let is_base = (2..=36).contains(&options.base);
-        if is_base { Vec::new() } else { vec![format!("base: {}; there are 2 to 36", options.base)] }
-    }
-
-    fn open(&self, options: &PairOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let fields = [
-            FieldInfo::new("name", FieldKind::Text),
-            FieldInfo::new("value", FieldKind::Numbers(ringfeed::DType::I64)),
-        ];
-        Ok(Pairs { lines: Lines::index(at.files, at.path, at.budget)?, base: options.base, fields })
-    }
-}
-
-impl Container for Pairs {
-    fn len(&self) -> u64 {
-        self.lines.len()
-    }
-
-    fn fields(&self) -> &[FieldInfo] {
-        &self.fields
-    }
-
-    fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        self.lines.fetch(records, nth, scratch)
-    }
-
-    fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
-        self.lines.read(record, nth, scratch, &mut |_, value| {
-            let Value::Text(line) = value else { return Ok(()) };
-            let (name, number) =
-                line.split_once('=').ok_or_else(|| Error::new(ErrorKind::Data, "expected name=number"))?;
-            visit(0, Value::Text(name))?;
-            match i64::from_str_radix(number, self.base) {
-                Ok(number) => visit(1, Value::I64(number)),
-                Err(error) => Err(Error::new(ErrorKind::Data, error.to_string())),
-            }
-        })
-    }
-
-    fn place(&self, record: u64) -> Location {
-        self.lines.place(record)
     }
 }
 

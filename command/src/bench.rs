@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
-use ringfeed::formats::{Csv, CsvSequences, Idx, Images, Npy, Raw, Tar, Tokens};
+use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Images, Npy, Raw, Tar, Tokens};
 use ringfeed::images::ImageOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::Headspace;
@@ -70,8 +70,8 @@ pub(crate) struct Measurement {
 const IMAGE_SIZE: u32 = 224;
 
 /// Reads the data set epoch by epoch.
-pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
-    let mut config = settings(args)?;
+pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> {
+    let mut config = settings(args, formats)?;
     let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
     for (file, endings) in endings {
         let read = written::inputs(&config).chain(args.config.as_deref()).chain(args.path.as_deref());
@@ -83,7 +83,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Measurement> {
     }
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let loader = loader(config.clone());
+    let loader = loader(config.clone(), formats);
     let mut batches =
         while_working("opening", || upload::batches(&loader, args.device, args.convert(), trace.as_ref()))?;
     #[cfg(feature = "metrics")]
@@ -198,14 +198,17 @@ fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
 }
 
 /// What the config file says, then what the flags say.
-fn settings(args: &BenchArgs) -> Result<LoaderConfig> {
+fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
     let mut config = match &args.config {
-        Some(file) => LoaderConfig::load(file)?.resolved()?,
+        Some(file) => LoaderConfig::load_with(file, formats)?.resolved_with(formats)?,
         None => LoaderConfig::default(),
     };
     if let Some(path) = &args.path {
         match config.sources.as_mut_slice() {
-            [] => config.sources = told(path, args).map_or_else(|| detected(path), |source| Ok(vec![source]))?,
+            [] => {
+                let told = told(path, args);
+                config.sources = told.map_or_else(|| detected(path, formats), |source| Ok(vec![source]))?;
+            }
             [source] => path.clone_into(source.path_mut()),
             sources => find_in(path, sources)?,
         }
@@ -242,8 +245,8 @@ fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
 }
 
 /// Sources of what lies at `path`, so that as much as possible can be measured without saying more.
-fn detected(path: &Path) -> Result<Vec<SourceConfig>> {
-    let mut sources = LoaderConfig::for_path(path)?.sources;
+fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
+    let mut sources = LoaderConfig::for_path_with(path, formats)?.sources;
     for source in &mut sources {
         if let Some(options) = source.options_mut::<Csv>() {
             options.missing = Missing::Nan;

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use ringfeed::formats::Formats;
 use ringfeed::settings::PreparedConfig;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
@@ -29,8 +30,8 @@ struct Codes {
     codes: u64,
 }
 
-pub(crate) fn fit(args: &FitArgs) -> Result<Fitted> {
-    let mut config = LoaderConfig::load(&args.config)?;
+pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
+    let mut config = LoaderConfig::load_with(&args.config, formats)?;
     let refused = |message: &str| Error::new(ErrorKind::Config, message.to_owned()).at_path(&args.config);
     let Some(recipe) = config.prepare.take() else {
         return Err(refused("prepare: there is no recipe; say in [prepare.columns] what becomes of each column"));
@@ -43,7 +44,7 @@ pub(crate) fn fit(args: &FitArgs) -> Result<Fitted> {
     written::check(&path, &[], written::inputs(&resolved).chain([args.config.as_path()]))?;
     // What the tensors are called and made of makes no difference.
     config.fields.clear();
-    let prepared = while_working("fitting", || recipe.fit(&loader(config)))?;
+    let prepared = while_working("fitting", || recipe.fit(&loader(config, formats)))?;
     prepared.save(&path)?;
     let codes = |(column, codes): &(String, u64)| Codes { column: column.clone(), codes: *codes };
     Ok(Fitted {

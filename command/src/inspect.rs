@@ -14,14 +14,19 @@ use super::output::{Report, lossy};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
 /// Reads whatever lies at `path`; `csv` says how, if it is CSV, and `raw`, if it has no header.
-pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>) -> Result<Inspection> {
+pub(crate) fn inspect(
+    path: &Path,
+    csv: &CsvOptions,
+    raw: Option<&RawOptions>,
+    formats: &Formats,
+) -> Result<Inspection> {
     // Text in an encoding such as UTF-16 may look like anything: whoever names the encoding, or what separates fields, says
     // that it is a table.
     let is_told = (csv.encoding.is_some() || csv.delimiter.is_some()) && path.is_file();
     let mut source = match raw {
         Some(options) => SourceConfig::new(Raw, path, options.clone()),
         None if is_told => SourceConfig::new(Csv, path, csv.clone()),
-        None => Formats::new().whole(path)?,
+        None => formats.whole(path)?,
     };
     if let Some(options) = source.options_mut::<Csv>() {
         options.clone_from(csv);

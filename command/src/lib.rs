@@ -30,6 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, atomic::AtomicBool};
 
 use clap::Parser;
+use ringfeed::formats::Formats;
 use ringfeed::{Error, ErrorKind, Result};
 
 use args::{Args, Command};
@@ -37,6 +38,38 @@ use args::{Args, Command};
 /// Does what was typed, the program's name first, and prints to the process's standard output and standard error. The exit status:
 /// 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for wrong usage.
 pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
+    run_with(typed, &Formats::new())
+}
+
+/// As [`run`], for data in these formats: a program of your own with the whole command, which knows your own formats, too.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use ringfeed::Result;
+/// use ringfeed::formats::{Format, Formats, Open, Opened};
+/// use ringfeed::read::Lines;
+///
+/// struct Shouting;
+///
+/// impl Format for Shouting {
+///     const NAME: &'static str = "shouting";
+///     type Options = ();
+///
+///     fn sniff(&self, head: &[u8], _: &std::path::Path) -> bool {
+///         head.starts_with(b"SHOUT")
+///     }
+///
+///     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
+///         Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
+///     }
+/// }
+///
+/// fn main() -> ExitCode {
+///     ringfeed_cli::run_with(std::env::args_os(), &Formats::new().with(Shouting)).into()
+/// }
+/// ```
+pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) -> u8 {
     // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
@@ -57,25 +90,25 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
             let (csv, raw) = (args.options(), args.raw.options());
             let inspect = || {
                 let _kept = standard_input::keep(&mut args.path)?;
-                inspect::inspect(&args.path, &csv, raw.as_ref())
+                inspect::inspect(&args.path, &csv, raw.as_ref(), formats)
             };
             output::finish(caught(|| output::while_working("reading", inspect)), args.json)
         }
         Command::Verify(mut args) => {
             let kept = caught(|| standard_input::keep(args.path.as_mut()));
-            output::finish(kept.and_then(|_kept| caught(|| verify::run(&args))), args.json)
+            output::finish(kept.and_then(|_kept| caught(|| verify::run(&args, formats))), args.json)
         }
         Command::Plan(mut args) => {
             let kept = caught(|| standard_input::keep(&mut args.config));
-            output::finish(kept.and_then(|_kept| caught(|| plan::plan(&args))), args.json)
+            output::finish(kept.and_then(|_kept| caught(|| plan::plan(&args, formats))), args.json)
         }
-        Command::Fit(args) => output::finish(caught(|| fit::fit(&args)), args.json),
+        Command::Fit(args) => output::finish(caught(|| fit::fit(&args, formats)), args.json),
         Command::Compare(args) => output::finish(caught(|| compare::compare(&args)), args.json),
         Command::Bench(mut args) => {
             let kept = caught(|| standard_input::keep(args.path.as_mut()));
-            output::finish(kept.and_then(|_kept| caught(|| bench::bench(&args))), args.json)
+            output::finish(kept.and_then(|_kept| caught(|| bench::bench(&args, formats))), args.json)
         }
-        Command::Pack(args) => output::finish(caught(|| pack::pack(&args)), args.json),
+        Command::Pack(args) => output::finish(caught(|| pack::pack(&args, formats)), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
     }
 }

@@ -29,13 +29,13 @@ pub(crate) struct Packed {
     seconds: f64,
 }
 
-pub(crate) fn pack(args: &PackArgs) -> Result<Packed> {
+pub(crate) fn pack(args: &PackArgs, formats: &Formats) -> Result<Packed> {
     let begin = Instant::now();
     let source = match &args.config {
-        None => Formats::new().whole(&args.path)?,
+        None => formats.whole(&args.path)?,
         Some(file) => {
-            let config = LoaderConfig::load(file)?;
-            let config = config.resolved()?;
+            let config = LoaderConfig::load_with(file, formats)?;
+            let config = config.resolved_with(formats)?;
             check_alone(&config).map_err(|error| error.at_path(file))?;
             let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
                 let message = format!("names {} sources; one is packed at a time", sources.len());

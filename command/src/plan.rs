@@ -1,3 +1,4 @@
+use ringfeed::formats::Formats;
 use ringfeed::inspect::RunPlan;
 use ringfeed::order::Remainder;
 use ringfeed::{LastBatch, LoaderConfig, Result, Shard};
@@ -16,16 +17,18 @@ pub(crate) struct Planned {
     plan: RunPlan,
 }
 
-pub(crate) fn plan(args: &PlanArgs) -> Result<Planned> {
+pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
     let extension = args.config.extension().map(|extension| extension.to_ascii_lowercase());
     let is_settings = extension.is_some_and(|extension| extension == "toml" || extension == "json");
-    let mut config =
-        if is_settings { LoaderConfig::load(&args.config)? } else { LoaderConfig::for_path(&args.config)? };
+    let mut config = match is_settings {
+        true => LoaderConfig::load_with(&args.config, formats)?,
+        false => LoaderConfig::for_path_with(&args.config, formats)?,
+    };
     if let Some(count) = args.shards {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || loader(config).plan())? })
+    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || loader(config, formats).plan())? })
 }
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {

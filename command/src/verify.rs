@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use ringfeed::formats::{Csv, Formats, Raw};
-use ringfeed::inspect::{VerifyProgress, VerifyReport, verify};
+use ringfeed::inspect::{VerifyProgress, VerifyReport, verify_with};
 use ringfeed::settings::SourceConfig;
 use ringfeed::stats::DamageStats;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
@@ -52,7 +52,7 @@ fn parts<S: Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S
 }
 
 /// Reads everything.
-pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
+pub(crate) fn run(args: &VerifyArgs, formats: &Formats) -> Result<Verification> {
     let begin = Instant::now();
     let config = match args.raw.options() {
         Some(options) => {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
                 ..LoaderConfig::new(SourceConfig::new(Raw, path, options))
             })
         }
-        None => args.config.as_deref().map(|file| settings(file, args)).transpose()?,
+        None => args.config.as_deref().map(|file| settings(file, args, formats)).transpose()?,
     };
     let bar = bar();
     let stopped = Arc::new(AtomicBool::new(false));
@@ -86,18 +86,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
     let mut checked = "values";
     let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {
         Some(config) => {
-            let formats: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
+            let names: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
             let path = args.path.as_deref().unwrap_or(config.sources[0].path()).to_owned();
-            (path, formats.join(" + "), loader(config).verify(show)?)
+            (path, names.join(" + "), loader(config, formats).verify(show)?)
         }
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
             let path = args.path.clone().unwrap_or_default();
-            let source = Formats::new().whole(&path)?;
+            let source = formats.whole(&path)?;
             if source.is::<Csv>() {
                 checked = "form";
             }
-            let report = verify(&path, args.workers.unwrap_or_else(cores), show)?;
+            let report = verify_with(&path, formats, args.workers.unwrap_or_else(cores), show)?;
             (path, source.kind().to_owned(), report)
         }
     };
@@ -110,8 +110,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verification> {
 }
 
 /// What the file says, of the data at PATH.
-fn settings(file: &Path, args: &VerifyArgs) -> Result<LoaderConfig> {
-    let mut config = LoaderConfig::load(file)?.resolved()?;
+fn settings(file: &Path, args: &VerifyArgs, formats: &Formats) -> Result<LoaderConfig> {
+    let mut config = LoaderConfig::load_with(file, formats)?.resolved_with(formats)?;
     if let Some(path) = &args.path {
         match config.sources.as_mut_slice() {
             [] => {}
