@@ -217,6 +217,7 @@ pub mod tensor {
 
 /// How a [`Workspace`] is built.
 pub mod workspace {
-    pub use crate::prefetch::{Amount, FetchLimit, Shielded, WorkspaceBuilder};
+    pub use crate::prefetch::{Amount, Shielded, WorkspaceBuilder};
     pub use crate::ring::Overflow;
+    pub use crate::storage::FetchLimit;
 }

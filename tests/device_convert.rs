@@ -234,8 +234,11 @@ proptest! {
             rows: Arc::new(vec![vec![bytes]]),
         };
         let linear = normalise("x", Normaliser::Linear { scale: scale.into(), bias: bias.into() });
-        let (_, shape, bytes) = converted(&given, &[cast("x", DType::F32), linear, cast("x", to)]);
+        let list = [cast("x", DType::F32), linear, cast("x", to)];
         let expected: Vec<f32> = numbers.iter().map(|x| x.mul_add(scale, bias)).collect();
+        // The host refuses what a type does not reach.
+        let is_reached = to != DType::F16 || expected.iter().all(|x| x.abs() < 65520.0);
+        let (_, shape, bytes) = if is_reached { converted(&given, &list) } else { on_device(&given, &list) };
         prop_assert_eq!(shape, [1, values.len()]);
         prop_assert!(bytes == rounded(to, &expected));
     }
@@ -303,7 +306,8 @@ fn every_16_bit_value_is_rounded_correctly_at_the_edges() {
         rows: Arc::new(vec![vec![bytes_of(&edges), bytes_of(&(0..edges.len() as u32).collect::<Vec<_>>())]]),
     };
     for to in [DType::F32, DType::F16, DType::Bf16] {
-        let (_, _, bytes) = converted(&given, &[dense("x", "at", edges.len()), cast("x", to)]);
+        let (tensor, indices, columns) = ("x".to_owned(), "at".to_owned(), edges.len());
+        let (_, _, bytes) = converted(&given, &[Operation::Dense { tensor, indices, columns, mask: None, dtype: to }]);
         assert_eq!(bytes, rounded(to, &edges));
     }
 }

@@ -161,7 +161,7 @@ fn settings_name_it_and_its_options_and_say_what_is_wrong_with_them() -> Result<
     let found = fault("[[sources]]\nformat = \"pairs\"\npath = \"x\"\nbase = 3");
     assert!(found.contains(":4: ") && found.contains("write options = { base = ... }"), "{found}");
     let found = Loader::new(SourceConfig::new(PairFormat, folder.path(), PairOptions { base: 1 })).faults();
-    assert_eq!(found, ["base: 1; there are 2 to 36"]);
+    assert_eq!(found, ["sources[0].options.base: 1; there are 2 to 36"]);
     // Outside, nobody knows it.
     assert!(LoaderConfig::load(&written).unwrap_err().to_string().contains("\"pairs\" is not allowed"));
     Ok(())

@@ -184,7 +184,7 @@ fn faults_of_a_recipe_are_all_named() {
         "columns.a: it is there twice",
         "columns.a.clip",
         "columns.a.impute: \"x\" is no number",
-        "columns.b.most, at_least",
+        "columns.b: most, at_least",
         "columns.c.impute: names have",
         "columns.d.buckets",
         "columns.e.parts: name at least one",

@@ -162,8 +162,8 @@ impl InspectArgs {
         };
         let options =
             CsvOptions { header, delimiter: self.delimiter, encoding: self.encoding.clone(), ..CsvOptions::default() };
-        if let Err(error) = options.validate() {
-            wrong_usage("inspect", error.message());
+        if let Some(fault) = options.faults().first() {
+            wrong_usage("inspect", fault);
         }
         options
     }

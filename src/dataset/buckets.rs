@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
 use crate::schema::{Dim, Rows, TensorSpec};
+use crate::tree::{no_faults, under};
 
 use super::contract::{BatchPlan, LastBatch, Planner, batches};
 use super::state::State;
@@ -71,13 +72,16 @@ impl Buckets {
         Self { longer: Beyond::LeaveOut, ..self }
     }
 
-    pub(crate) fn fault(&self) -> Option<String> {
-        let Some(longest) = self.bounds.last() else { return Some("bounds: there is none".to_owned()) };
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let Some(longest) = self.bounds.last() else { return vec!["bounds: there is none".to_owned()] };
+        let mut faults = Vec::new();
         if self.bounds[0] == 0 || !self.bounds.is_sorted_by(|one, next| one < next) {
-            return Some(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));
+            faults.push(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));
         }
-        let tokens = self.tokens_per_batch.filter(|tokens| *tokens < u64::from(*longest))?;
-        Some(format!("tokens_per_batch: {tokens} hold no sample of {longest}, the last bound"))
+        if let Some(tokens) = self.tokens_per_batch.filter(|tokens| *tokens < u64::from(*longest)) {
+            faults.push(format!("tokens_per_batch: {tokens} hold no sample of {longest}, the last bound"));
+        }
+        faults
     }
 
     /// The bound of the bucket that a sample of this length is in.
@@ -99,9 +103,7 @@ pub(super) struct BucketLength {
 impl BucketLength {
     /// The reader that gives the tensor, among these with their tensors.
     pub(super) fn find(buckets: &Buckets, readers: &[Arc<dyn RecordReader>]) -> Result<Self> {
-        if let Some(fault) = buckets.fault() {
-            return Err(Error::new(ErrorKind::Config, format!("bucket: {fault}")));
-        }
+        no_faults(under("bucket", buckets.faults()).collect())?;
         let config = |message: String| Error::new(ErrorKind::Config, message);
         let of_reader = |(at, reader): (usize, &Arc<dyn RecordReader>)| {
             let spec = reader.tensors().iter().find(|spec| spec.name == buckets.by)?;

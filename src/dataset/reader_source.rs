@@ -11,6 +11,7 @@ use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::{Picked, RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
 use crate::storage::Needs;
+use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, batches};
@@ -260,9 +261,7 @@ impl Source for ReaderSource {
         if self.batch_size == 0 {
             return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
         }
-        if let Some(fault) = self.shard.fault() {
-            return Err(Error::new(ErrorKind::Config, fault));
-        }
+        no_faults(self.shard.faults())?;
         let (schema, components) = self.compose()?;
         let order = self.sampling.order(self.len()?, self.seed, self.shuffled, &self.readers)?;
         if order.len > FURTHEST {

@@ -152,8 +152,8 @@ impl Split {
         Self { part: Part::Test, ..self }
     }
 
-    pub(crate) fn fault(&self) -> Option<String> {
-        shares_fault(&[self.train, self.validation, self.test])
+    pub(crate) fn faults(&self) -> Vec<String> {
+        shares_fault(&[self.train, self.validation, self.test]).into_iter().collect()
     }
 
     pub(crate) fn of(
@@ -192,8 +192,8 @@ pub struct Folds {
 }
 
 impl Folds {
-    pub(crate) fn fault(&self) -> Option<String> {
-        fold_fault(self.fold, self.count)
+    pub(crate) fn faults(&self) -> Vec<String> {
+        fold_fault(self.fold, self.count).into_iter().collect()
     }
 
     pub(crate) fn of(

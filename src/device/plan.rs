@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
 use crate::schema::{Role, Schema, TensorSpec};
 use crate::transform::Operation;
+use crate::tree::{no_faults, under};
 
 use super::convert::{CONVERTS, ON_HOST, Prepared, Work};
 use super::place::Place;
@@ -66,16 +67,16 @@ impl Plan {
             .collect();
         let mut prepared: Vec<Prepared> = Vec::with_capacity(operations.len());
         for (at, operation) in operations.iter().enumerate() {
+            no_faults(under(format_args!("transforms[{at}]"), operation.faults()).collect())?;
             let fault = |message: String| Err(Error::new(ErrorKind::Config, format!("transforms[{at}]: {message}")));
-            if let [first, ..] = operation.faults().as_slice() {
-                return fault(first.clone());
-            }
             let Some(name) = operation.tensor() else {
                 return fault(format!("{ON_HOST}; {CONVERTS}"));
             };
-            let is_changed = |other: &&str| operations[..at].iter().any(|before| before.tensor() == Some(other));
+            let is_changed = |other: &&str| operations[..at].iter().any(|before| before.tensor() == Some(*other));
             if let Some(beside) = operation.beside().find(is_changed) {
-                return fault(format!("reads {beside:?} as it was copied, but it has changed before; do that on the host"));
+                return fault(format!(
+                    "reads {beside:?} as it was copied, but it has changed before; do that on the host"
+                ));
             }
             let index = schema.index_of(name)?;
             if prepared.iter().any(|other| other.tensor() == index) {

@@ -6,6 +6,7 @@ use crate::dataset::{DataSet, DataSetIterator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::transform::Operation;
+use crate::tree::no_faults;
 
 use super::Device;
 use super::aboard::Aboard;
@@ -183,7 +184,7 @@ impl<D: Device> Upload<D> {
     }
 
     /// Whether it was said what the device does.
-    pub(crate) fn transforms(&self) -> bool {
+    pub(crate) fn has_transforms(&self) -> bool {
         !self.operations.is_empty()
     }
 
@@ -230,17 +231,18 @@ impl<D: Device> Upload<D> {
     }
 
     fn lanes(&self, schema: &Schema) -> Result<Vec<Lane<D>>> {
-        let fault = if self.devices.is_empty() {
-            "devices: there is none to upload to"
-        } else if !(1..=64).contains(&self.lane.slots) {
-            "slots: a device has 1 to 64 of them"
-        } else if !(1..=64).contains(&self.lane.queued) {
-            "queued: 1 to 64 copies may be under way"
-        } else {
-            let plan = Arc::new(Plan::new(schema, &self.operations)?);
-            return self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect();
-        };
-        Err(Error::new(ErrorKind::Config, fault))
+        no_faults(self.faults())?;
+        let plan = Arc::new(Plan::new(schema, &self.operations)?);
+        self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect()
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let checks = [
+            (!self.devices.is_empty(), "devices: there is none to upload to"),
+            ((1..=64).contains(&self.lane.slots), "slots: a device has 1 to 64 of them"),
+            ((1..=64).contains(&self.lane.queued), "queued: 1 to 64 copies may be under way"),
+        ];
+        checks.iter().filter(|(is_right, _)| !is_right).map(|(_, fault)| (*fault).to_owned()).collect()
     }
 }
 

@@ -11,16 +11,16 @@ use crate::files;
 use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
-use crate::prefetch::{Amount, FetchLimit, LEAST_PREFETCH, Manners};
+use crate::prefetch::{Amount, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::with_formats;
 use crate::read::{Formats, Paths, SourceConfig, Windows, is_pattern};
 use crate::ring::Overflow;
 use crate::stats::{MetricsAddress, Stats};
-use crate::storage::{Files, NO_PROMISE};
+use crate::storage::{FetchLimit, Files, NO_PROMISE};
 use crate::transform::{NumberAugment, Operation};
-use crate::tree::{Node, Told};
+use crate::tree::{Node, Told, under};
 
 use super::own::Own;
 use super::settings::{self, Language};
@@ -510,8 +510,8 @@ impl LoaderConfig {
         }
     }
 
-    /// As `faults`, but for those of fields.
-    pub(super) fn faults_but_fields(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
+    /// As `faults`, but for those of fields. `is_only` tells that the only one of the sources is `source`.
+    pub(super) fn faults_but_fields(&self, is_only: bool, files: &Files, own: Option<&Own>) -> Vec<String> {
         let mut faults = Vec::new();
         match (&self.source, self.sources.as_slice()) {
             (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
@@ -525,21 +525,22 @@ impl LoaderConfig {
             _ => {}
         }
         faults.extend(self.mix_fault());
-        for source in &self.sources {
-            source_faults(source, files, &mut faults);
+        for (at, source) in self.sources.iter().enumerate() {
+            let path = if is_only { "source".to_owned() } else { format!("sources[{at}]") };
+            source_faults(source, &path, files, &mut faults);
         }
         if self.batch_size == 0 {
             faults.push("batch_size: a batch has at least one sample".to_owned());
         }
-        faults.extend(self.shard.fault().map(|fault| format!("shard: {fault}")));
-        faults.extend(self.split.and_then(|split| split.fault()).map(|fault| format!("split: {fault}")));
-        faults.extend(self.folds.and_then(|folds| folds.fault()).map(|fault| format!("folds: {fault}")));
-        faults.extend(self.bucket.as_ref().and_then(|bucket| bucket.fault()).map(|fault| format!("bucket.{fault}")));
+        faults.extend(under("shard", self.shard.faults()));
+        faults.extend(self.split.iter().flat_map(|split| under("split", split.faults())));
+        faults.extend(self.folds.iter().flat_map(|folds| under("folds", folds.faults())));
+        faults.extend(self.bucket.iter().flat_map(|bucket| under("bucket", bucket.faults())));
         if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
             faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
         }
         if let Some(windows) = &self.windows {
-            faults.extend(windows.fault().map(|fault| format!("windows.{fault}")));
+            faults.extend(under("windows", windows.faults()));
             if self.split.is_some() || self.folds.is_some() {
                 let advice = "windows: neighbours have records in common, so that a split by chance would not part them; say by \
                               windows.part which records of each series are meant";
@@ -584,7 +585,7 @@ impl LoaderConfig {
             faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
         }
         faults.extend(self.manners().faults());
-        faults.extend(self.fetch_limit.and_then(FetchLimit::fault).map(str::to_owned));
+        faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
         if let Some(prefetch) = self.prefetch.and_then(Amount::number).filter(|prefetch| *prefetch > 4096) {
             faults.push(format!("prefetch: {prefetch}; at most 4096 batches may wait"));
         }
@@ -602,11 +603,7 @@ impl LoaderConfig {
             faults.push(format!("memory.kind.temp_file.folder: {} is no folder", folder.display()));
         }
         for (tensor, normaliser) in &self.normalise {
-            if let NormaliserConfig::File(path) = normaliser
-                && !path.exists()
-            {
-                faults.push(format!("normalise.{tensor}: {}", missing_path(path)));
-            }
+            faults.extend(under(format_args!("normalise.{tensor}"), normaliser.faults()));
         }
         match (&self.prepared, &self.prepare) {
             (Some(PreparedConfig::File(path)), _) if !path.exists() => {
@@ -618,21 +615,20 @@ impl LoaderConfig {
             }
             _ => {}
         }
-        faults.extend(self.prepare.iter().flat_map(Recipe::faults).map(|fault| format!("prepare.{fault}")));
+        faults.extend(self.prepare.iter().flat_map(|recipe| under("prepare", recipe.faults())));
         for (tensor, operations) in &self.augment {
             let found = operations.iter().flat_map(NumberAugment::faults);
-            faults.extend(found.map(|fault| format!("augment.{tensor}: {fault}")));
+            faults.extend(under(format_args!("augment.{tensor}"), found));
         }
         for (at, operation) in self.transforms.iter().enumerate() {
             let missing = operation.path().filter(|path| !path.exists()).map(|path| missing_path(path).to_string());
-            let found = operation.faults().into_iter().chain(missing);
-            faults.extend(found.map(|fault| format!("transforms[{at}]: {fault}")));
+            faults.extend(under(format_args!("transforms[{at}]"), operation.faults().into_iter().chain(missing)));
         }
         faults
     }
 }
 
-fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>) {
+fn source_faults(source: &SourceConfig, key: &str, files: &Files, faults: &mut Vec<String>) {
     if files.are_local() && source.access().lacks_promise() {
         faults.push(format!("{}: {NO_PROMISE}", source.path().display()));
     }
@@ -646,5 +642,5 @@ fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>)
             Err(error) => Some(Error::io(&*path, error).to_string()),
         }));
     }
-    faults.extend(source.plain_faults());
+    faults.extend(source.plain_faults(key));
 }

@@ -38,6 +38,7 @@ use crate::read::{
 use crate::stats::{MetricsAddress, Trace, serve_metrics};
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
+use crate::tree::no_faults;
 
 use keep::Keep;
 use own::Own;
@@ -760,14 +761,6 @@ impl Loader {
     }
 
     fn check(&self) -> Result<()> {
-        let faults = self.faults();
-        match faults.as_slice() {
-            [] => Ok(()),
-            [fault] => Err(Error::new(ErrorKind::Config, fault.clone())),
-            faults => {
-                let message = format!("{} faults in the settings:\n  {}", faults.len(), faults.join("\n  "));
-                Err(Error::new(ErrorKind::Config, message))
-            }
-        }
+        no_faults(self.faults())
     }
 }

@@ -9,9 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
-use crate::prefetch::FetchLimit;
 use crate::read::{Concat, Foretold, RecordReader, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
+use crate::storage::FetchLimit;
 
 use super::Loader;
 use super::mix::parts_of;

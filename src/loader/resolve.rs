@@ -71,10 +71,11 @@ impl LoaderConfig {
 
     /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
     pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
+        let is_only = matches!(self.source, Some(OnlySource::Named(_)));
         let mut named = self.clone().with_only();
         if !self.fields.is_empty() && (named.sources.len() == 1 || !self.mix.is_empty()) {
             named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
         }
-        named.faults_but_fields(files, own)
+        named.faults_but_fields(is_only, files, own)
     }
 }

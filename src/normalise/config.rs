@@ -5,7 +5,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::Result;
+use crate::error::{Result, missing_path};
 
 use super::Normaliser;
 
@@ -49,6 +49,15 @@ impl<'de> Deserialize<'de> for NormaliserConfig {
 }
 
 impl NormaliserConfig {
+    /// What is wrong with it, as far as it can be told without reading a file.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        match self {
+            Self::Inline(normaliser) => normaliser.faults(),
+            Self::File(path) if !path.exists() => vec![missing_path(path).to_string()],
+            Self::File(_) => Vec::new(),
+        }
+    }
+
     /// The normaliser itself.
     ///
     /// # Errors

@@ -2,6 +2,7 @@ use super::Normaliser;
 use super::observed::{Observed, check_raw};
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::tree::no_faults;
 use crate::view::TensorView;
 
 /// Finds a normaliser's parameters from batches, one after another.
@@ -247,7 +248,7 @@ impl NormaliserFit {
                 range,
             },
         };
-        normaliser.check()?;
+        no_faults(normaliser.faults())?;
         Ok(normaliser)
     }
 }

@@ -15,6 +15,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::schema::{Affine, AffineSteps, Dim, TensorSpec};
+use crate::tree::no_faults;
 
 pub use config::NormaliserConfig;
 pub use fit::NormaliserFit;
@@ -118,7 +119,7 @@ impl Normaliser {
     /// parameters; [`ErrorKind::Config`] for parameters that make no sense.
     pub fn affine(&self, spec: &TensorSpec) -> Result<Affine> {
         let schema_error = |message: String| Error::new(ErrorKind::Schema, message).at_column(&spec.name);
-        self.check()?;
+        no_faults(self.faults())?;
         if !spec.dtype.is_float() {
             let message = format!("a normaliser gives fractions, the tensor holds {}; make it f32", spec.dtype);
             return Err(schema_error(message));
@@ -169,7 +170,7 @@ impl Normaliser {
     ///
     /// [`ErrorKind::Schema`] if the shape does not fit the parameters or the number of values.
     pub fn revert(&self, values: &mut [f32], row_shape: &[usize]) -> Result<()> {
-        self.check()?;
+        no_faults(self.faults())?;
         let dims: Vec<Option<usize>> = row_shape.iter().copied().map(Some).collect();
         let axis = self.axis(&dims).map_err(|message| Error::new(ErrorKind::Schema, message))?;
         if values.is_empty() {
@@ -198,7 +199,7 @@ impl Normaliser {
     /// [`ErrorKind::Io`], [`ErrorKind::Config`] for parameters that make no sense.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        self.check().map_err(|error| error.at_path(path))?;
+        no_faults(self.faults()).map_err(|error| error.at_path(path))?;
         let saved = Saved { version: VERSION, normaliser: self };
         let mut text = serde_json::to_string_pretty(&saved)
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error).at_path(path))?;
@@ -230,7 +231,7 @@ impl Normaliser {
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
         let saved: Saved<Self> = serde_json::from_str(&text).map_err(format_error)?;
-        saved.normaliser.check().map_err(|error| error.at_path(path))?;
+        no_faults(saved.normaliser.faults()).map_err(|error| error.at_path(path))?;
         Ok(saved.normaliser)
     }
 
@@ -282,9 +283,9 @@ impl Normaliser {
         }
     }
 
-    /// Whether the parameters make sense.
-    fn check(&self) -> Result<()> {
-        let fault = |message: &str| Err(Error::new(ErrorKind::Config, format!("a normaliser {message}")));
+    /// What of the parameters makes no sense.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let fault = |message: &str| vec![format!("a normaliser {message}")];
         let (first, second): (&[f64], &[f64]) = match self {
             Self::Standardise { mean, deviation, .. } | Self::Channels { mean, deviation, .. } => {
                 if deviation.iter().any(|deviation| *deviation < 0.0) {
@@ -320,7 +321,7 @@ impl Normaliser {
         if self.steps().any(|steps| [steps.shift, steps.unit, steps.factor].iter().any(|value| !value.is_finite())) {
             return fault("whose parameters are further apart than f64 reaches");
         }
-        Ok(())
+        Vec::new()
     }
 }
 

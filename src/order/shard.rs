@@ -4,6 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::tree::no_faults;
 
 /// This process's part of the samples: `index` of `count`.
 ///
@@ -54,16 +55,15 @@ impl Shard {
     /// [`ErrorKind::Config`] unless `index` is below `count`.
     pub fn new(index: u32, count: u32) -> Result<Self> {
         let shard = Self { index, count };
-        match shard.fault() {
-            None => Ok(shard),
-            Some(fault) => Err(Error::new(ErrorKind::Config, fault)),
-        }
+        no_faults(shard.faults())?;
+        Ok(shard)
     }
 
-    pub(crate) fn fault(self) -> Option<String> {
-        (self.index >= self.count).then(|| {
+    pub(crate) fn faults(self) -> Vec<String> {
+        let fault = (self.index >= self.count).then(|| {
             format!("shard {} of {}: the index counts from 0 and is below the number of shards", self.index, self.count)
-        })
+        });
+        fault.into_iter().collect()
     }
 
     /// The part that a launcher gave this process, and the launcher's name: torchrun (`RANK`, `WORLD_SIZE`), Open MPI

@@ -8,7 +8,7 @@ mod amount;
 mod async_iterator;
 mod background;
 mod delivery;
-mod fetch_limit;
+mod fetchers;
 mod figures;
 mod gate;
 mod levels;
@@ -32,7 +32,6 @@ mod workspace;
 
 pub use amount::Amount;
 pub use async_iterator::AsyncDataSetIterator;
-pub use fetch_limit::FetchLimit;
 pub(crate) use manners::Manners;
 pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]

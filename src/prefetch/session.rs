@@ -8,9 +8,10 @@ use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, cau
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Overflow, Ring, exhausted};
+use crate::storage::{FetchLimit, Limited};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
-use super::fetch_limit::{FetchLimit, Fetchers};
+use super::fetchers::{OneSample, fetch_within};
 use super::levels::{Levels, Wait};
 use super::steps::{Begin, LONGEST_WAIT, Step, Taken, check_process};
 
@@ -23,7 +24,7 @@ pub(super) struct Session {
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
     /// Helper threads that read, if reading has a time limit.
-    pub(super) fetchers: Option<Fetchers>,
+    pub(super) fetchers: Option<Limited<OneSample>>,
     /// One for each worker, so that every worker's buffers stay warm.
     scratches: Box<[Mutex<Scratch>]>,
     pub(super) terms: PlanTerms,
@@ -176,7 +177,7 @@ impl Session {
             counters: parts.counters,
             ring: parts.ring,
             policy: parts.policy,
-            fetchers: parts.fetch_limit.map(|limit| Fetchers::new(limit, parts.workers)),
+            fetchers: parts.fetch_limit.map(|limit| Limited::new(limit, parts.workers)),
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             terms: parts.terms,
             row_ns: AtomicU64::new(0),
@@ -552,7 +553,8 @@ impl Session {
             Some(fetchers) => work(&mut |_, plan, rows, job, scratch| {
                 while let Some(nth) = job.advance() {
                     let row = rows.start + nth;
-                    job.report(fetchers.fetch(worker, &self.filler, plan, row, scratch, &self.counters));
+                    let filler = &self.filler;
+                    job.report(fetch_within(fetchers, worker, filler, plan, row, scratch, &self.counters));
                 }
             }),
         }
@@ -583,7 +585,7 @@ impl Session {
                 let (span, batch) = ((begin, Instant::now()), draft.payload());
                 trace.record(Kind::Settle, Track::Worker(worker as u32), span, Some(batch.ticket), batch.plan.rows());
             }
-            if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Fetchers::failure)) {
+            if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Limited::failure)) {
                 draft.payload().fail(error);
             }
         }

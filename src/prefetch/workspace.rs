@@ -10,10 +10,11 @@ use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::stats::Trace;
+use crate::storage::FetchLimit;
 use crate::sync::{Condvar, Mutex};
+use crate::tree::{no_faults, under};
 
 use super::amount::Amount;
-use super::fetch_limit::FetchLimit;
 use super::manners::Manners;
 use super::scheduling::cores;
 use super::session::Session;
@@ -438,22 +439,23 @@ impl WorkspaceBuilder {
     ///
     /// [`ErrorKind::Config`] without workers, or with absurdly many slots.
     pub fn build(self) -> Result<Workspace> {
-        if let Some(fault) = self.fetch_limit.and_then(FetchLimit::fault) {
-            return Err(Error::new(ErrorKind::Config, fault));
-        }
-        if let Some(fault) = self.manners.faults().into_iter().next() {
-            return Err(Error::new(ErrorKind::Config, fault));
-        }
+        no_faults(self.faults())?;
+        Ok(self.finish())
+    }
+
+    /// Everything that is wrong with the settings, on this machine.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.manners.faults();
+        faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
         let Amounts { workers, prefetch } = self.begin();
         if workers == 0 || workers > 4096 || prefetch > 4096 || self.hold > 4096 {
-            let message = format!(
+            faults.push(format!(
                 "{} workers, {} batches ahead, {} to hold: there are 1 to 4096 workers, and at most 4096 batches ahead or to \
                  hold (to make batches without prefetch use the shield)",
                 workers, prefetch, self.hold
-            );
-            return Err(Error::new(ErrorKind::Config, message));
+            ));
         }
-        Ok(self.finish())
+        faults
     }
 
     fn finish(self) -> Workspace {

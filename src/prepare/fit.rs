@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Staged, Value};
+use crate::tree::no_faults;
 
 use super::column_fit::Given;
 use super::columns::{Date, Number};
@@ -113,7 +114,7 @@ impl RecipeFit {
     ///
     /// [`ErrorKind::Config`] with all [faults](Recipe::faults) of the recipe; those of reading the tables that it joins.
     pub fn new(recipe: &Recipe) -> Result<Self> {
-        recipe.check()?;
+        no_faults(recipe.faults())?;
         let recipe = recipe.loaded()?;
         let inputs = Arc::new(Inputs::new(recipe.steps(), recipe.columns.iter().map(|(name, _)| name.as_str()))?);
         let counted = |(_, column): &(String, Column)| match column {

@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::filter::{Filter, Known};
 use crate::read::{Staged, Value};
+use crate::tree::under;
 
 use super::derive::{Derive, Operand, write_name};
 use super::given;
@@ -63,7 +64,7 @@ impl Steps {
             if self.derive.iter().any(|(derived, _)| *derived == join.on) {
                 faults.push(format!("join.{name}.on: {} is derived, and tables are joined before", join.on));
             }
-            faults.extend(join.fault().map(|fault| format!("join.{name}.{fault}")));
+            faults.extend(under(format_args!("join.{name}"), join.faults()));
         }
         for (nth, (name, derive)) in self.derive.iter().enumerate() {
             if self.derive[..nth].iter().any(|(other, _)| other == name) {
@@ -79,7 +80,7 @@ impl Steps {
                     faults.push(format!("derive.{name}: {column} is derived after it; change their order"));
                 }
             }
-            faults.extend(derive.faults().into_iter().map(|fault| format!("derive.{name}: {fault}")));
+            faults.extend(under(format_args!("derive.{name}"), derive.faults()));
         }
         if let Some(Err(error)) = self.filter.as_deref().map(Filter::parse) {
             faults.push(format!("filter: {}", error.message()));

@@ -79,10 +79,10 @@ impl Join {
         matches!(self.table, Table::File(_))
     }
 
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn faults(&self) -> Vec<String> {
         match &self.table {
-            Table::File(path) if !path.exists() => Some(format!("table: {}", missing_path(path))),
-            _ => None,
+            Table::File(path) if !path.exists() => vec![format!("table: {}", missing_path(path))],
+            _ => Vec::new(),
         }
     }
 

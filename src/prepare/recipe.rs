@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::tree::under;
 
 use super::by_name;
 use super::columns::{Category, Date, Hash, Number};
@@ -219,7 +220,7 @@ impl Recipe {
                 Column::Hash(hash) => hash.faults(),
                 Column::Date(date) => date.faults(),
             };
-            faults.extend(own.into_iter().map(|fault| format!("columns.{name}.{fault}")));
+            faults.extend(under(format_args!("columns.{name}"), own));
         }
         faults
     }
@@ -241,12 +242,5 @@ impl Recipe {
     pub(super) fn loaded(&self) -> Result<Self> {
         let Steps { join, .. } = self.steps().loaded(self.columns.iter().map(|(name, _)| name.as_str()))?;
         Ok(Self { join, ..self.clone() })
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        match self.faults().as_slice() {
-            [] => Ok(()),
-            faults => Err(Error::new(ErrorKind::Config, format!("a recipe with {}", faults.join("; ")))),
-        }
     }
 }

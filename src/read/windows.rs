@@ -99,15 +99,20 @@ impl Windows {
         Self { part: (from, to), ..self }
     }
 
-    pub(crate) fn fault(&self) -> Option<String> {
-        let (from, to) = self.part;
-        if self.length == 0 || self.stride == 0 {
-            return Some("length, stride: they are 1 at least".to_owned());
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let (mut faults, (from, to)) = (Vec::new(), self.part);
+        for (key, number) in [("length", self.length), ("stride", self.stride)] {
+            if number == 0 {
+                faults.push(format!("{key}: 0; it is 1 at least"));
+            }
         }
         if self.length.saturating_add(self.horizon) > MAX_RECORDS {
-            return Some(format!("length, horizon: a window has {MAX_RECORDS} records at most"));
+            faults.push(format!("length: with the horizon, a window has {MAX_RECORDS} records at most"));
         }
-        (!(0.0 <= from && from < to && to <= 1.0)).then(|| format!("part: from {from} to {to} there is nothing"))
+        if !(0.0 <= from && from < to && to <= 1.0) {
+            faults.push(format!("part: from {from} to {to} there is nothing"));
+        }
+        faults
     }
 
     /// Each record of its part alone, once.
@@ -428,7 +433,7 @@ mod tests {
             (Windows::new(1, 1).part(0.5, 0.5), "there is nothing"),
             (Windows::new(1, 1).part(f64::NAN, 1.0), "there is nothing"),
         ] {
-            assert!(windows.fault().unwrap().contains(part), "{windows:?}");
+            assert!(windows.faults()[0].contains(part), "{windows:?}");
         }
     }
 }

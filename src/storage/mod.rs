@@ -13,6 +13,7 @@ mod gather;
 mod gzip;
 mod handles;
 mod input;
+mod limit;
 mod packing;
 mod window;
 #[cfg(feature = "zstd")]
@@ -39,6 +40,8 @@ pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;
 pub use input::{Access, Mapping};
 pub(crate) use input::{Input, Spool, prefetch};
+pub use limit::FetchLimit;
+pub(crate) use limit::{Limited, OwnedRead};
 pub(crate) use packing::Packing;
 
 /// A place that keeps files and takes its time to give them: an object store, a server.

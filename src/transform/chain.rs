@@ -5,6 +5,7 @@ use crate::memory::{Scope, Scopes};
 use crate::read::Sample;
 use crate::row::{RowMut, Wide, WideMemory};
 use crate::schema::{Schema, TensorSpec};
+use crate::tree::{no_faults, under};
 
 use super::lengths::Lengths;
 use super::list::Item;
@@ -98,9 +99,7 @@ impl Chain {
         for item in list.items() {
             match item {
                 Item::Member(operation) => {
-                    if let [fault, ..] = operation.faults().as_slice() {
-                        return Err(Error::new(ErrorKind::Config, format!("transforms: {fault}")));
-                    }
+                    no_faults(under("transforms", operation.faults()).collect())?;
                     let parts = operation.parts(&made.tensors, members.iter().copied())?;
                     parts.into_iter().try_for_each(|part| made.add(part, 0))?;
                     members.push(operation);

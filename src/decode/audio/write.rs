@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use crate::decode::write_finite;
 use crate::dtype::{DType, Numbers};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::random::RandomKey;
 use crate::row::{RowMut, TensorMut};
 use crate::sync::{Arc, Mutex};
+use crate::tree::no_faults;
 
 use super::cut::{Cut, whole};
 use super::options::AudioOptions;
@@ -43,10 +44,8 @@ impl Writer {
     ///
     /// [`ErrorKind::Config`] for options that make no sense.
     pub(crate) fn new(options: AudioOptions) -> Result<Self> {
-        match options.faults() {
-            faults if faults.is_empty() => Ok(Self { options, kernels: Mutex::default() }),
-            faults => Err(Error::new(ErrorKind::Config, faults.join("; "))),
-        }
+        no_faults(options.faults())?;
+        Ok(Self { options, kernels: Mutex::default() })
     }
 
     /// The weights for sounds of this rate; `None` if that is the one that is wanted.

@@ -13,6 +13,8 @@ pub(in super::super) struct Prepared {
     tensor: usize,
     to: FloatType,
     kind: Kind,
+    /// Whether a number may be beyond its type where the host's cast refuses it: here it becomes infinite.
+    pub(super) may_overflow: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -54,13 +56,14 @@ impl Prepared {
     ) -> Result<Self> {
         check_even(input)?;
         let spec = TensorSpec { affine: None, ..input.clone() };
-        let mut joined = Joined { schema, input, spec, to: None, what: What::Numbers(Numbers::default()) };
+        let mut joined =
+            Joined { schema, input, spec, to: None, may_overflow: false, what: What::Numbers(Numbers::default()) };
         operations.into_iter().try_for_each(|operation| joined.add(operation))?;
         let tensor = schema.index_of(&input.name)?;
         let Some(to) = joined.to else {
             return Err(fault(input, "a device gives f32, f16 or bf16; cast it to one of them"));
         };
-        Ok(Self { tensor, to, kind: joined.kind()? })
+        Ok(Self { tensor, to, may_overflow: joined.may_overflow, kind: joined.kind()? })
     }
 
     /// Index of the tensor that is converted.
@@ -152,6 +155,7 @@ struct Joined<'a> {
     /// The tensor as the operations so far leave it.
     spec: TensorSpec,
     to: Option<FloatType>,
+    may_overflow: bool,
     what: What,
 }
 
@@ -169,6 +173,22 @@ struct Numbers {
     /// The order of an image's dimensions as it is copied and as it is now, where that matters.
     orders: Option<(PixelOrder, PixelOrder)>,
     flip: Option<usize>,
+}
+
+/// What is rounded to infinity in f16: half way from its largest number to what the next one would be.
+const BEYOND_F16: f64 = 65520.0;
+/// What may be, in bf16.
+const BEYOND_BF16: f64 = 3.39e38;
+
+impl Numbers {
+    /// The largest size that a number of this type may have become.
+    fn largest(&self, dtype: DType) -> f64 {
+        let (low, high) = dtype.int_range().map_or((f64::MIN, f64::MAX), |(low, high)| (low as f64, high as f64));
+        let size = |scale: f64, bias: f64| (low * scale + bias).abs().max((high * scale + bias).abs());
+        let Some(affine) = &self.affine else { return size(1.0, 0.0) };
+        let factors = affine.scale.iter().zip(&affine.bias);
+        factors.map(|(scale, bias)| size((*scale).into(), (*bias).into())).fold(0.0, f64::max)
+    }
 }
 
 impl Joined<'_> {
@@ -263,6 +283,16 @@ impl Joined<'_> {
         if self.to.is_some_and(|now| now != to) && !self.is_exact() {
             return Err(fault(self.input, format!("would be rounded twice; cast it to {dtype} alone")));
         }
+        let beyond = match to {
+            FloatType::F32 => f64::INFINITY,
+            FloatType::F16 => BEYOND_F16,
+            FloatType::Bf16 => BEYOND_BF16,
+        };
+        self.may_overflow |= match &self.what {
+            What::Numbers(numbers) => numbers.largest(self.input.dtype) >= beyond,
+            What::Made(Kind::Dense { .. }) => self.to.is_some() && to != FloatType::F32,
+            What::Made(_) => false,
+        };
         (self.to, self.spec.dtype) = (Some(to), dtype);
         Ok(())
     }

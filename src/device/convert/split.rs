@@ -41,7 +41,9 @@ pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Ve
             let rest = &places[nth..];
             let behind = &schemas[*rest.last().unwrap_or(first)];
             let spec = &schemas[*first].tensors()[schemas[*first].index_of(tensor)?];
-            if Prepared::new(behind, spec, rest.iter().filter_map(|at| members[*at])).is_ok() {
+            if Prepared::new(behind, spec, rest.iter().filter_map(|at| members[*at]))
+                .is_ok_and(|prepared| !prepared.may_overflow)
+            {
                 rest.iter().for_each(|at| on_device[*at] = true);
                 break;
             }

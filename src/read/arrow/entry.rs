@@ -43,7 +43,7 @@ impl Format for Arrow {
     format_has!(small_samples, access);
 
     fn faults(&self, options: &ColumnsOptions) -> Vec<String> {
-        options.validate().err().map(|error| error.to_string()).into_iter().collect()
+        options.faults()
     }
 
     fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {

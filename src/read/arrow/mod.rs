@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
+use crate::tree::no_faults;
 
 pub use entry::Arrow;
 use messages::{Body, Message, Place, broken, messages};
@@ -65,7 +66,7 @@ impl Columns {
         options: &ColumnsOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let most = options.max_chunk_bytes;
         let open = |files: &Files, path: &Path| File::open(files, path, options.access, most, budget);
         let (opened, leaves, refused) = open_all(files, paths, open, |file| {

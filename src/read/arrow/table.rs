@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, fields_of};
 use crate::storage::Needs;
+use crate::tree::no_faults;
 
 /// A table that another library holds in memory, such as one of pyarrow, polars, DuckDB or another version of Arrow for Rust: taken
 /// over by Arrow's C data interface, without a copy, unless its numbers lie at odd addresses. Clones share it.
@@ -150,7 +151,7 @@ impl Columns {
     ///
     /// [`ErrorKind::Config`] for options that can't be.
     pub fn of_table(table: &ArrowTable, options: &ColumnsOptions, budget: &MemoryBudget) -> Result<Self> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let fields = table.schema.fields().iter();
         let columns: Vec<_> = fields.map(|field| (field.name().clone(), field.data_type().clone())).collect();
         let (leaves, refused) = fields_of(&columns);

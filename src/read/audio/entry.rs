@@ -12,6 +12,7 @@ use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, Nam
 use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
 use crate::storage::Files;
+use crate::tree::no_faults;
 
 use super::{AudioFiles, AudioFolderOptions, Label, SOUNDS, Tensors, is_folder, look_at};
 
@@ -32,9 +33,7 @@ fn of_fields<'a>(folder: &'a AudioFolderOptions, fields: &'a [(String, Field)]) 
         match &field.codec {
             Codec::Audio(audio) => {
                 let (role, options) = (field.role_or_default(), audio.options().clone());
-                if let Some(wrong) = options.faults().into_iter().next() {
-                    return Err(Error::new(ErrorKind::Config, wrong).at_column(name));
-                }
+                no_faults(options.faults()).map_err(|error| error.at_column(name))?;
                 asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
             }
             Codec::Class { names, one_hot: false } if class.is_none() => {

@@ -49,14 +49,10 @@ impl Default for ColumnsOptions {
 }
 
 impl ColumnsOptions {
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] for a limit of 0.
-    pub(crate) fn validate(&self) -> Result<()> {
-        if self.cache_bytes == 0 || self.max_chunk_bytes == 0 {
-            return Err(Error::new(ErrorKind::Config, "cache_bytes and max_chunk_bytes must be at least 1"));
-        }
-        Ok(())
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let limits = [("cache_bytes", self.cache_bytes), ("max_chunk_bytes", self.max_chunk_bytes)];
+        let nothing = limits.into_iter().filter(|(_, bytes)| *bytes == 0);
+        nothing.map(|(key, _)| format!("{key}: 0; it must be at least 1")).collect()
     }
 }
 

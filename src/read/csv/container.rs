@@ -17,6 +17,7 @@ use super::rows::Rows;
 use super::text::Text;
 use super::value::Missings;
 use crate::read::records::RecordBytes;
+use crate::tree::no_faults;
 
 /// Records whose fields are what stands there, or missing.
 pub(super) struct CsvTable {
@@ -37,7 +38,7 @@ struct Worker {
 
 impl CsvTable {
     pub(super) fn open(files: &Files, path: &Path, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;

@@ -101,7 +101,7 @@ impl Format for Csv {
     format_has!(small_samples, access, saved_index);
 
     fn faults(&self, options: &CsvOptions) -> Vec<String> {
-        options.validate().err().map(|error| error.to_string()).into_iter().collect()
+        options.faults()
     }
 
     fn field_faults(&self, options: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {

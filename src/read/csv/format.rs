@@ -10,6 +10,7 @@ use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::storage::inflate_error;
+use crate::tree::no_faults;
 
 use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
@@ -53,7 +54,7 @@ impl Format {
         options: &CsvOptions,
         missings: &Missings,
     ) -> Result<Self> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let mut head = Vec::new();
         open()?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| inflate_error(path, 0, error))?;
         let whole = (head.len() as u64) < HEAD_BYTES;

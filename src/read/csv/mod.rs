@@ -44,6 +44,7 @@ use crate::random::hash_texts;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
+use crate::tree::no_faults;
 
 use super::parallel::{in_order, thread_count};
 use super::records::RecordBytes;
@@ -134,7 +135,7 @@ impl CsvReader {
     /// As [`open_within`](Self::open_within).
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
         let path = path.as_ref();
-        options.validate()?;
+        no_faults(options.faults())?;
         let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
@@ -157,7 +158,7 @@ impl CsvReader {
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<Vec<Self>> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let missings = Missings::new(&options.missing_tokens);
         let threads = thread_count(options.threads);
         // Many files have a thread each, and few have several.

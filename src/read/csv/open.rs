@@ -10,6 +10,7 @@ use crate::read::records::RecordIndex;
 use crate::read::saved::Kept;
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Input};
+use crate::tree::no_faults;
 
 use super::chunks::find_records;
 use super::columns::Plan;
@@ -142,7 +143,7 @@ impl KeptIndex {
 /// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
 pub(crate) fn foretold_tensors(path: &Path, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
     let at_path = |error: Error| error.at_path(path);
-    options.validate()?;
+    no_faults(options.faults())?;
     let text = Text::open(path, options.encoding.as_deref())?;
     let missings = Missings::new(&options.missing_tokens);
     let format = Format::detect(path, || text.read(), options, &missings)?;

@@ -113,27 +113,23 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// Checks what can be known without the file; opening one does so too.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] for characters or choices that contradict each other, and for an unknown encoding.
-    pub fn validate(&self) -> Result<()> {
-        self.encoding.as_deref().map(encoding_named).transpose()?;
+    /// Everything that is wrong with these options, as far as it can be told without the file; empty if nothing is.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(Err(error)) = self.encoding.as_deref().map(encoding_named) {
+            faults.push(format!("encoding: {}", error.message()));
+        }
         let mut marks = vec![("quote", self.quote)];
         marks.extend(self.delimiter.map(|mark| ("delimiter", mark)));
         marks.extend(self.comment.map(|mark| ("comment", mark)));
         for (index, (what, mark)) in marks.iter().enumerate() {
-            let fault = if !mark.is_ascii() || matches!(mark, '\r' | '\n' | '\0') {
-                format!("{what} {mark:?} must be one ASCII character other than a line end")
+            if !mark.is_ascii() || matches!(mark, '\r' | '\n' | '\0') {
+                faults.push(format!("{what}: {mark:?} must be one ASCII character other than a line end"));
             } else if *what == "delimiter" && (mark.is_ascii_alphanumeric() || matches!(mark, '.' | '+' | '-')) {
-                format!("delimiter {mark:?} may be part of a number; choose another")
+                faults.push(format!("delimiter: {mark:?} may be part of a number; choose another"));
             } else if let Some((other, _)) = marks[..index].iter().find(|(_, other)| other == mark) {
-                format!("{what} and {other} are both {mark:?}; they must differ")
-            } else {
-                continue;
-            };
-            return Err(Error::new(ErrorKind::Config, fault));
+                faults.push(format!("{what}: {what} and {other} are both {mark:?}; they must differ"));
+            }
         }
         if !self.tensors.is_empty() {
             let short = [
@@ -143,12 +139,13 @@ impl CsvOptions {
                 ("label_dtype", self.label_dtype.is_some()),
                 ("one_hot", self.one_hot),
             ];
-            if let Some((name, _)) = short.iter().find(|(_, given)| *given) {
-                let message = format!("`{name}` does not go together with `tensors`; say it in `tensors` alone");
-                return Err(Error::new(ErrorKind::Config, message));
-            }
+            let given = short.iter().filter(|(_, given)| *given);
+            let refused = |(name, _): &(&str, bool)| {
+                format!("{name}: does not go together with `tensors`; say it in `tensors` alone")
+            };
+            faults.extend(given.map(refused));
         }
-        Ok(())
+        faults
     }
 }
 

@@ -11,6 +11,7 @@ use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scra
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::storage::Files;
+use crate::tree::no_faults;
 
 use super::columns::Plan;
 use super::decode::Fault;
@@ -104,7 +105,7 @@ impl CsvStream {
         budget: &MemoryBudget,
     ) -> Result<(Self, CsvDecoder)> {
         let path = path.as_ref();
-        options.validate()?;
+        no_faults(options.faults())?;
         let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;

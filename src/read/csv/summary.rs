@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldSummary;
 use crate::read::summary::Tally;
 use crate::schema::Role;
+use crate::tree::no_faults;
 
 use super::fields::Fields;
 use super::format::Format;
@@ -51,7 +52,7 @@ impl CsvSummary {
     /// [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn of(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         let path = path.as_ref();
-        options.validate()?;
+        no_faults(options.faults())?;
         let text = Text::open(path, options.encoding.as_deref())?;
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;

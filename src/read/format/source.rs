@@ -18,7 +18,7 @@ use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
 use crate::read::{Container, RecordReader};
 use crate::storage::{Access, Files};
-use crate::tree::{Node, Told, not_allowed};
+use crate::tree::{Node, Told, not_allowed, under};
 
 use super::any::{AnyFormat, AnyOptions};
 use super::{Checks, Foretold, Format, Formats, Inspection, Open, OpenOthers, Opened, Streamed, detect, many};
@@ -135,9 +135,9 @@ impl SourceConfig {
         self.format.saved_index(&mut *self.options)
     }
 
-    /// What is wrong with its options and fields, as far as it can be told without the data.
-    pub(crate) fn plain_faults(&self) -> Vec<String> {
-        let mut faults = self.format.faults(&*self.options);
+    /// What is wrong with its options and fields, as far as it can be told without the data; `key` is where it stands.
+    pub(crate) fn plain_faults(&self, key: &str) -> Vec<String> {
+        let mut faults: Vec<_> = under(format_args!("{key}.options"), self.format.faults(&*self.options)).collect();
         if !self.fields.is_empty()
             && let Err(error) = self.format.field_faults(&*self.options, &self.fields)
         {

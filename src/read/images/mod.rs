@@ -21,6 +21,7 @@ use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
 use crate::storage::{Files, Needs, metadata};
+use crate::tree::no_faults;
 pub(crate) use entry::own_options;
 pub use entry::{FolderOptions, Images};
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
@@ -157,7 +158,7 @@ impl ImageFolder {
         budget: &MemoryBudget,
     ) -> Result<Self> {
         let path = path.as_ref();
-        check(options)?;
+        no_faults(options.faults())?;
         if path.is_dir() {
             if let Some((way, found, sizes)) = Way::detect(path, saved, IMAGES)? {
                 if way == Way::ByClass && options.classes.is_none() {
@@ -189,7 +190,7 @@ impl ImageFolder {
         if files.are_local() {
             return Self::detect_within(path, options, saved, budget);
         }
-        check(options)?;
+        no_faults(options.faults())?;
         let (found, labelled) = list_stored(files, path, IMAGES)?;
         if found.files.len() == 0 {
             return Err(nothing_found(path, ImageLabels::Folder, found.ignored));
@@ -258,7 +259,7 @@ impl ImageFolder {
         budget: &MemoryBudget,
         refuse: impl FnOnce(Vec<Error>) -> Result<()>,
     ) -> Result<Self> {
-        check(options)?;
+        no_faults(options.faults())?;
         if !metadata(root)?.is_dir() {
             return Err(Error::new(ErrorKind::Format, "is a file; an image folder is expected").at_path(root));
         }
@@ -295,7 +296,7 @@ impl ImageFolder {
         labels: ImageLabels<'_>,
         options: &ImageOptions,
     ) -> Result<Self> {
-        check(options)?;
+        no_faults(options.faults())?;
         let mut found = Found::default();
         for path in paths {
             found.files.push(path.as_ref())?;
@@ -371,7 +372,7 @@ impl ImageFolder {
     /// [`ErrorKind::Config`] for options that make no sense, and [`ErrorKind::Budget`].
     pub(super) fn with_views(mut self, views: impl IntoIterator<Item = ImageOptions>) -> Result<Self> {
         for options in views {
-            check(&options)?;
+            no_faults(options.faults())?;
             if options.size.is_none() && !self.sizes.vary() {
                 self.sizes = ImageSizes::new(self.files.len(), &options);
                 self.reservation.grow_to(self.reservation.bytes() + self.sizes.bytes(), "the sizes of the images")?;
@@ -519,13 +520,6 @@ impl RecordReader for ImageFolder {
     fn fingerprint(&self) -> Fingerprint {
         let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
         Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: self.file_bytes }
-    }
-}
-
-fn check(options: &ImageOptions) -> Result<()> {
-    match options.faults() {
-        faults if faults.is_empty() => Ok(()),
-        faults => Err(Error::new(ErrorKind::Config, faults.join("; "))),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::memory::{MemoryBudget, Reservation};
 use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, foreseen, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
 use crate::sync::Mutex;
+use crate::tree::no_faults;
 
 pub use entry::Parquet;
 use pages::{Chunk, OneChunk, Pages};
@@ -78,7 +79,7 @@ impl Columns {
         options: &ColumnsOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        options.validate()?;
+        no_faults(options.faults())?;
         let open = |files: &Files, path: &Path| File::open(files, path, options.access, budget);
         let (opened, leaves, refused) = open_all(files, paths, open, |file| file.columns.columns.clone())?;
         let columns = &opened[0].columns.columns;

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
 use crate::read::{CsvOptions, IgnoredFiles, Missing};
 use crate::storage::{Access, Files};
+use crate::tree::under;
 
 use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary, is_csv_name};
 
@@ -42,7 +43,7 @@ impl Format for CsvSequences {
     }
 
     fn faults(&self, options: &SequenceOptions) -> Vec<String> {
-        options.csv.validate().err().map(|error| error.to_string()).into_iter().collect()
+        under("csv", options.csv.faults()).collect()
     }
 
     fn access<'o>(&self, options: &'o mut SequenceOptions) -> Option<&'o mut Access> {

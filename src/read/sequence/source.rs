@@ -12,6 +12,7 @@ use crate::read::names::without_packing;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::{Files, Needs, inflate_error};
+use crate::tree::no_faults;
 
 use super::options::SequenceOptions;
 
@@ -118,7 +119,7 @@ pub(super) fn open_files(
     mut refuse: impl FnMut(u64, Error) -> Result<()>,
 ) -> Result<(Source, Plan)> {
     let csv = &options.csv;
-    csv.validate()?;
+    no_faults(csv.faults())?;
     let missings = Missings::new(&csv.missing_tokens);
     let mut texts = Vec::with_capacity(paths.len());
     for (sample, path) in (0..).zip(paths) {
@@ -180,7 +181,7 @@ pub(super) fn open_grouped(
     budget: &MemoryBudget,
 ) -> Result<(Source, Plan)> {
     let mut csv = options.csv.clone();
-    csv.validate()?;
+    no_faults(csv.faults())?;
     let text = Text::open_in(files, path, csv.encoding.as_deref())?.within(budget);
     let missings = Missings::new(&csv.missing_tokens);
     let format = Format::detect(path, || text.read(), &csv, &missings)?;

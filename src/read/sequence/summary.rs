@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::read::FieldSummary;
 use crate::read::csv::{Figures, Format, Missings, Text};
 use crate::storage::Files;
+use crate::tree::no_faults;
 
 use super::options::SequenceOptions;
 use super::source::{self, csv_files};
@@ -58,7 +59,7 @@ impl SequenceSummary {
     /// As [`of`](Self::of), a folder of these files.
     pub(crate) fn of_in(files: &Files, path: &Path, options: &SequenceOptions) -> Result<Self> {
         let csv = &options.csv;
-        csv.validate()?;
+        no_faults(csv.faults())?;
         let paths = csv_files(files, path)?;
         let opened = paths.iter().map(|path| Text::open_in(files, path, csv.encoding.as_deref()));
         let texts = opened.collect::<Result<Vec<_>>>()?;

@@ -29,6 +29,7 @@ use crate::schema::{Extents, TensorSpec};
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
+use crate::tree::no_faults;
 
 pub use entry::Tar;
 use fields::Fields;
@@ -149,10 +150,7 @@ impl TarReader {
         options: &TarOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        match options.faults() {
-            faults if faults.is_empty() => {}
-            faults => return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_path(root)),
-        }
+        no_faults(options.faults()).map_err(|error| error.at_path(root))?;
         let mut fields =
             Fields::new(options, || first_extensions(files, &paths)).map_err(|error| error.at_path(root))?;
         let mut reservation = budget.reserve(0, "the index of the archives")?;

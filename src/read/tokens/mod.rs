@@ -19,6 +19,7 @@ use crate::random::hash_numbers;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
+use crate::tree::no_faults;
 
 use super::fixed::Fetched;
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
@@ -143,9 +144,7 @@ impl TokenReader {
         path: &Path,
         options: &TokenOptions,
     ) -> Result<(TokenFile, Vec<TensorSpec>, Option<u64>)> {
-        if let Some(fault) = options.faults().into_iter().next() {
-            return Err(Error::new(ErrorKind::Config, fault).at_path(path));
-        }
+        no_faults(options.faults()).map_err(|error| error.at_path(path))?;
         let file = TokenFile::open(files, path, options)?;
         let tensors = options.tensors(file.stored.kind).map_err(|error| error.at_path(path))?;
         let (tokens, span, overlap) = (file.tokens, options.span() as u64, options.overlap() as u64);

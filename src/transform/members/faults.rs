@@ -1,4 +1,6 @@
 use crate::dtype::DType;
+use crate::normalise::NormaliserConfig;
+use crate::tree::under;
 
 use super::Operation;
 
@@ -69,6 +71,9 @@ impl Operation {
                 check(is_right, format!("{columns} columns; there are 1 to {MOST_CLASSES}"));
                 let is_right = matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
                 check(is_right, format!("rows of {dtype}; they are f32, f16 or bf16"));
+            }
+            Self::Normalise { normaliser: NormaliserConfig::Inline(normaliser), .. } => {
+                faults.extend(under("normaliser", normaliser.faults()));
             }
             Self::Cast { .. }
             | Self::Log1p { .. }

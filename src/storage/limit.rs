@@ -1,4 +1,5 @@
-use std::sync::Arc;
+//! Reads with a time limit: on a thread of their own, which is left behind when one hangs.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -7,9 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{BytesRead, Counters};
-use crate::dataset::{BatchPlan, Filler, caught};
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Scratch;
 use crate::sync::Mutex;
 
 /// A time limit for reading one sample's bytes, for storage that may hang.
@@ -28,62 +27,56 @@ pub struct FetchLimit {
     pub replacements: usize,
 }
 
-/// The helper threads of a session's workers.
-pub(super) struct Fetchers {
-    limit: FetchLimit,
-    left_behind: AtomicUsize,
-    threads: Box<[Mutex<Option<Fetcher>>]>,
-}
-
-struct Fetcher {
-    tasks: Sender<Task>,
-    done: Receiver<(Task, Result<()>, BytesRead)>,
-}
-
-/// Everything that a read needs, owned: it may outlive the batch.
-struct Task {
-    filler: Arc<dyn Filler>,
-    plan: BatchPlan,
-    scratch: Scratch,
-}
-
 impl FetchLimit {
-    pub(crate) fn fault(self) -> Option<&'static str> {
-        (self.time_ms == 0).then_some("fetch_limit: nothing is read in 0 ms; give the time that a slow read may take")
+    pub(crate) fn faults(self) -> Vec<String> {
+        let fault = "time_ms: nothing is read in 0 ms; give the time that a slow read may take";
+        (self.time_ms == 0).then(|| fault.to_owned()).into_iter().collect()
     }
 }
 
-impl Fetchers {
-    pub(super) fn new(limit: FetchLimit, workers: usize) -> Self {
+/// A read that owns all that it touches: it may outlive whoever waits for it.
+pub(crate) trait OwnedRead: Send + 'static {
+    /// Reads. Does not panic.
+    fn read(&mut self) -> Result<()>;
+}
+
+/// Threads that read within a limit, one for each worker.
+pub(crate) struct Limited<R> {
+    limit: FetchLimit,
+    left_behind: AtomicUsize,
+    threads: Box<[Mutex<Option<Helper<R>>>]>,
+}
+
+struct Helper<R> {
+    reads: Sender<R>,
+    done: Receiver<(R, Result<()>, BytesRead)>,
+}
+
+impl<R: OwnedRead> Limited<R> {
+    pub(crate) fn new(limit: FetchLimit, workers: usize) -> Self {
         let threads = (0..workers).map(|_| Mutex::new(None)).collect();
         Self { limit, left_behind: AtomicUsize::new(0), threads }
     }
 
-    /// Reads row `row` of `plan` on worker `worker`'s helper.
-    pub(super) fn fetch(
-        &self,
-        worker: usize,
-        filler: &Arc<dyn Filler>,
-        plan: &BatchPlan,
-        row: usize,
-        scratch: &mut Scratch,
-        counters: &Counters,
-    ) -> Result<()> {
+    /// Has worker `worker`'s thread do what `read` makes, and gives it back with how it went.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TimedOut`] if it takes too long, which leaves it behind, or if too many did before.
+    pub(crate) fn read(&self, worker: usize, read: impl FnOnce() -> R, counters: &Counters) -> Result<(R, Result<()>)> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
         // Taken out: what drops with a thread that is left behind is the user's.
-        let thread = self.threads[worker].lock().take();
-        let fetcher = thread.map_or_else(|| Fetcher::start(worker), Ok)?;
-        let task = Task { filler: filler.clone(), plan: plan.one_row(row), scratch: std::mem::take(scratch) };
+        let helper = self.threads[worker].lock().take();
+        let helper = helper.map_or_else(|| Helper::start(worker), Ok)?;
         let gone = || Error::new(ErrorKind::Panicked, "the reading thread has ended");
-        fetcher.tasks.send(task).map_err(|_| gone())?;
-        match fetcher.done.recv_timeout(Duration::from_millis(self.limit.time_ms)) {
-            Ok((task, read, bytes)) => {
+        helper.reads.send(read()).map_err(|_| gone())?;
+        match helper.done.recv_timeout(Duration::from_millis(self.limit.time_ms)) {
+            Ok((read, result, bytes)) => {
                 bytes.note_all();
-                *scratch = task.scratch;
-                *self.threads[worker].lock() = Some(fetcher);
-                read
+                *self.threads[worker].lock() = Some(helper);
+                Ok((read, result))
             }
             Err(RecvTimeoutError::Disconnected) => Err(gone()),
             Err(RecvTimeoutError::Timeout) => {
@@ -96,7 +89,7 @@ impl Fetchers {
     }
 
     /// The error that ends the epoch once too many threads are left behind.
-    pub(super) fn failure(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         let left_behind = self.left_behind.load(Ordering::Relaxed);
         (left_behind > self.limit.replacements).then(|| {
             let message = format!(
@@ -109,21 +102,21 @@ impl Fetchers {
     }
 }
 
-impl Fetcher {
+impl<R: OwnedRead> Helper<R> {
     fn start(worker: usize) -> Result<Self> {
-        let (tasks, assigned) = bounded::<Task>(1);
+        let (reads, assigned) = bounded::<R>(1);
         let (finished, done) = bounded(1);
         thread::Builder::new()
             .name(format!("ringfeed-read-{worker}"))
             .spawn(move || {
-                for mut task in assigned {
-                    let read = caught(|| task.filler.fetch(&task.plan, 0..1, 0, &mut task.scratch));
-                    if finished.send((task, read, BytesRead::take())).is_err() {
+                for mut read in assigned {
+                    let result = read.read();
+                    if finished.send((read, result, BytesRead::take())).is_err() {
                         return;
                     }
                 }
             })
             .map_err(|error| Error::new(ErrorKind::Io, format!("no reading thread: {error}")))?;
-        Ok(Self { tasks, done })
+        Ok(Self { reads, done })
     }
 }
