@@ -15,18 +15,35 @@ use crate::errors::{caught, exception};
 #[pyclass(frozen, module = "ringfeed._ringfeed")]
 pub(crate) struct Table(pub(crate) ArrowTable);
 
+/// A stream of Arrow's in another library's memory.
+struct Stream(NonNull<std::ffi::c_void>);
+
+// SAFETY: the interface lets any thread use a stream, one at a time, and only the one that takes it over uses this one.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// # Safety
+    ///
+    /// It must be such a stream.
+    unsafe fn read(self, name: &str) -> ringfeed::Result<ArrowTable> {
+        // SAFETY: the caller promises what is asked for.
+        unsafe { ArrowTable::from_stream(self.0, name) }
+    }
+}
+
 fn pointer(capsule: &Bound<'_, PyCapsule>, name: &CStr) -> PyResult<NonNull<std::ffi::c_void>> {
     capsule.pointer_checked(Some(name))
 }
 
 #[pymethods]
 impl Table {
-    /// What the capsule of `__arrow_c_stream__` gives; messages call it `name`.
+    /// What the capsule of `__arrow_c_stream__` gives; messages call it `name`. The interpreter's lock is free meanwhile: a stream may
+    /// wait for threads that run Python.
     #[staticmethod]
     fn from_stream(py: Python<'_>, stream: &Bound<'_, PyCapsule>, name: &str) -> PyResult<Self> {
-        let stream = pointer(stream, c"arrow_array_stream")?;
-        // SAFETY: a capsule of this name holds such a stream, by the interface for capsules.
-        let table = unsafe { ArrowTable::from_stream(stream, name) };
+        let stream = Stream(pointer(stream, c"arrow_array_stream")?);
+        // SAFETY: a capsule of this name holds such a stream, by the interface for capsules; whoever calls this holds the capsule.
+        let table = py.detach(move || unsafe { stream.read(name) });
         table.map(Self).map_err(|error| exception(py, &error))
     }
 

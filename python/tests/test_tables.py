@@ -285,6 +285,31 @@ def test_pictures_of_hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(batch["image"], next(iter(reader))["image"])
 
 
+def test_a_stream_may_wait_for_threads_that_run_python() -> None:
+    # In a process of its own, which would never end otherwise: Arrow's threads call the generator.
+    done = run(
+        """
+import threading
+import pyarrow as pa, pyarrow.dataset, ringfeed
+
+schema = pa.schema([("x", pa.int64())])
+makers = set()
+
+def batches():
+    for n in range(5):
+        makers.add(threading.get_ident())
+        yield pa.record_batch([pa.array([n, n + 100])], schema=schema)
+
+scanner = pa.dataset.Scanner.from_batches(batches(), schema=schema)
+loader = ringfeed.open(scanner.to_reader(), batch_size=10)
+print(sorted(next(iter(loader))["x"].tolist()))
+assert threading.get_ident() not in makers
+""",
+        timeout=120,
+    )
+    assert done.stdout.strip() == "[0, 1, 2, 3, 4, 100, 101, 102, 103, 104]"
+
+
 def test_the_table_is_let_go_with_the_loader() -> None:
     values = np.arange(COUNT, dtype=np.float32)
     gone = weakref.ref(values)
