@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{Case, Options, Table};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::csv::{CsvOptions, CsvReader};
+use ringfeed::field::{Category, Field, Numbers, Text};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::RecordReader;
-use ringfeed::storage::{Access, Mapping};
+use ringfeed::storage::{Access, Files, Mapping};
 use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ReaderSource, Result, Role, Workspace};
 
 // SAFETY: nobody changes the data of a benchmark.
@@ -66,7 +67,7 @@ fn main() -> Result<()> {
             let mut iterators = Vec::new();
             for access in [MAPPED, Access::Read] {
                 for shuffled in [false, true] {
-                    iterators.push(iterator(&path, &file.options(access), workers, shuffled)?);
+                    iterators.push(iterator(file, &path, access, workers, shuffled)?);
                 }
             }
             cases.push(Case::new(&[&file.name(), &workers], move || {
@@ -89,10 +90,10 @@ fn main() -> Result<()> {
     for file in [File::Numeric, File::Mixed] {
         for threads in [1, 2] {
             let path = file.path(&folder);
-            let options = move |access| CsvOptions { threads: Some(threads), ..file.options(access) };
+            let options = move |access| CsvOptions { threads: Some(threads), ..File::options(access) };
             cases.push(Case::new(&[&file.name(), &threads], move || {
-                let (mapped, a_row) = open(&path, &options(MAPPED));
-                let (read, _) = open(&path, &options(Access::Read));
+                let (mapped, a_row) = open(&path, file, &options(MAPPED));
+                let (read, _) = open(&path, file, &options(Access::Read));
                 vec![mapped, read, a_row]
             }));
         }
@@ -121,29 +122,30 @@ impl File {
         folder.join(self.name()).with_extension("csv")
     }
 
-    fn options(self, access: Access) -> CsvOptions {
-        let label = ColumnTensor {
-            shape: Some(Vec::new()),
-            ..ColumnTensor::numbers("label", Role::Label, DType::I64, ["label"])
-        };
-        let tensors = match self {
-            Self::Numeric => vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..32), label],
+    fn options(access: Access) -> CsvOptions {
+        CsvOptions { access, missing: ringfeed::csv::Missing::Nan, ..CsvOptions::default() }
+    }
+
+    fn fields(self) -> Vec<(String, Field)> {
+        let numbers = |columns: usize| Numbers::f32().from((0..columns).collect::<Vec<_>>());
+        let label = Numbers::i64().from("label").role(Role::Label);
+        let fields = match self {
+            Self::Numeric => vec![("x", numbers(32)), ("label", label)],
             Self::Mixed => {
                 let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
                 let places = WORDS.iter().enumerate().map(|(nth, word)| format!("{word}_{nth}")).collect();
                 let names = vec![places, names(&COLOURS), names(&LETTERS)];
-                let mut codes = ColumnTensor::categories("codes", Role::Feature, 12..15, Some(names));
-                codes.dtype = Some(DType::I32);
-                let text = ColumnTensor::text("text", Role::Feature, "text", 80);
-                vec![ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..12), codes, text, label]
+                let codes = Category::new().names(names).dtype(DType::I32).from([12, 13, 14]);
+                vec![("x", numbers(12)), ("codes", codes), ("text", Text::new(80).into()), ("label", label)]
             }
         };
-        CsvOptions { access, tensors, missing: ringfeed::csv::Missing::Nan, ..CsvOptions::default() }
+        fields.into_iter().map(|(name, field)| (name.to_owned(), field)).collect()
     }
 }
 
-fn iterator(path: &Path, options: &CsvOptions, workers: usize, shuffled: bool) -> Result<AsyncDataSetIterator> {
-    let mut source = ReaderSource::new(CsvReader::open(path, options)?).batch_size(BATCH);
+fn iterator(file: File, path: &Path, access: Access, workers: usize, shuffled: bool) -> Result<AsyncDataSetIterator> {
+    let reader = CsvReader::with_fields(path, &file.fields(), &File::options(access))?;
+    let mut source = ReaderSource::new(reader).batch_size(BATCH);
     if shuffled {
         source = source.shuffle(7);
     }
@@ -160,10 +162,11 @@ fn epoch(iterator: &mut AsyncDataSetIterator) -> (f64, f64) {
 }
 
 /// Gigabytes a second, and bytes of index a row.
-fn open(path: &Path, options: &CsvOptions) -> (f64, f64) {
+fn open(path: &Path, file: File, options: &CsvOptions) -> (f64, f64) {
     let budget = MemoryBudget::unlimited();
     let begin = Instant::now();
-    let reader = CsvReader::open_within(path, options, &budget).expect("the file can be opened");
+    let reader = CsvReader::open_in(&Files::local(), path, &file.fields(), options, &budget);
+    let reader = reader.expect("the file can be opened");
     let took = begin.elapsed().as_secs_f64();
     let bytes = std::fs::metadata(path).expect("a file").len() as f64;
     (bytes / took / 1e9, budget.used() as f64 / reader.len() as f64)

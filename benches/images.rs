@@ -16,6 +16,7 @@ use std::time::Instant;
 use bare_images::{Crop, Taken};
 use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
+use ringfeed::field::{Class, Image};
 use ringfeed::images::{CropFit, ImageAugment, ImageOptions, JpegDecoder, PixelOrder};
 use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Shard};
 
@@ -107,7 +108,8 @@ fn settings(folder: &Path, crop: Crop, options: ImageOptions) -> LoaderConfig {
         Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
     }
     let is_f32 = options.dtype == DType::F32;
-    let mut loader = Loader::images_with(folder, options).batch_size(64).shuffle(20).workers(cores());
+    let images = Loader::images(folder).field("image", Image::with(options)).field("label", Class);
+    let mut loader = images.batch_size(64).shuffle(20).workers(cores());
     if is_f32 {
         loader = loader.normalise("image", Normaliser::imagenet());
     }

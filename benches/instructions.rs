@@ -8,7 +8,8 @@ use std::process::{Command, exit};
 use std::sync::Arc;
 
 use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
+use ringfeed::csv::{CsvOptions, CsvReader};
+use ringfeed::field::{Field, Numbers};
 use ringfeed::images::{ImageAugment, ImageFolder, ImageOptions};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
@@ -186,12 +187,12 @@ fn reader(stage: &str, folder: &Path) -> Result<Box<dyn RecordReader>> {
             Ok(Box::new(TokenReader::open(file("records.bin"), &options)?))
         }
         "csv row, 32 f32 and a label" => {
-            let tensors = vec![
-                ColumnTensor::numbers("x", Role::Feature, DType::F32, 0..32),
-                ColumnTensor::numbers("label", Role::Label, DType::I64, ["label"]),
+            let fields: [(&str, Field); 2] = [
+                ("x", Numbers::f32().from((0..32).collect::<Vec<usize>>())),
+                ("label", Numbers::i64().from(["label"]).role(Role::Label)),
             ];
-            let options = CsvOptions { tensors, ..CsvOptions::default() };
-            Ok(Box::new(CsvReader::open(file("rows.csv"), &options)?))
+            let fields = fields.map(|(name, field)| (name.to_owned(), field));
+            Ok(Box::new(CsvReader::with_fields(file("rows.csv"), &fields, &CsvOptions::default())?))
         }
         "jpeg, train crop to u8" => image(ImageOptions { augment: train, ..ImageOptions::default() }),
         "jpeg, train crop to f32" => {

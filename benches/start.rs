@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Case, Options, Table};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 use photograph::photograph;
+use ringfeed::field::Image;
 use ringfeed::images::{ImageFolder, ImageOptions};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{RecordReader, Scratch};
@@ -122,7 +123,8 @@ fn samples(options: &Options, folder: &Path) -> ringfeed::Result<()> {
     }
     let image = ImageOptions { size: Some((8, 8)), ..ImageOptions::default() };
     let files = ImageFolder::open(&root, &image)?;
-    let tar = TarReader::open(&archives, &TarOptions { images: image, ..TarOptions::default() })?;
+    let tar =
+        TarReader::with_fields(&archives, &[("image".to_owned(), Image::with(image).into())], &TarOptions::default())?;
     // A permutation without a table: an odd factor that shares no divisor with the count.
     let shuffled = || (0..COUNT).map(|n| n * 7919 % COUNT);
     let paths: Vec<_> = (0..COUNT).map(|sample| files.path(sample)).collect();
@@ -231,7 +233,8 @@ fn images(options: &Options, folder: &Path) -> ringfeed::Result<()> {
     };
     let source = |reader: std::sync::Arc<dyn RecordReader>| ReaderSource::new(reader).batch_size(50).shuffle(1);
     let files = ImageFolder::open(&root, &image)?;
-    let tar = TarReader::open(&archives, &TarOptions { images: image, ..TarOptions::default() })?;
+    let tar =
+        TarReader::with_fields(&archives, &[("image".to_owned(), Image::with(image).into())], &TarOptions::default())?;
     let mut files = AsyncDataSetIterator::new(source(std::sync::Arc::new(files)), &workspace)?;
     let other = Workspace::builder().workers(2).build()?;
     let mut members = AsyncDataSetIterator::new(source(std::sync::Arc::new(tar)), &other)?;

@@ -42,11 +42,9 @@ pub use schema::{Role, TensorSpec};
 pub use stats::Stats;
 pub use view::TensorView;
 
-/// CSV and TSV files: by record or as a stream, and what their columns become.
+/// CSV and TSV files: by record or as a stream.
 pub mod csv {
-    pub use crate::read::csv::{
-        ColumnRef, ColumnTensor, ColumnValues, CsvDecoder, CsvOptions, CsvReader, CsvStream, Header, Longer, Missing,
-    };
+    pub use crate::read::csv::{ColumnRef, CsvDecoder, CsvOptions, CsvReader, CsvStream, Header, Longer, Missing};
 }
 
 /// Image files in folders and lists: how they are decoded, resized and augmented.
@@ -66,7 +64,7 @@ pub mod audio {
 
 /// Samples in tar archives, as WebDataset packs them.
 pub mod tar {
-    pub use crate::read::tar::{ClassBy, TarField, TarOptions, TarReader};
+    pub use crate::read::tar::{TarOptions, TarReader};
 }
 
 /// Tokens for language models: windows of a long sequence, or packed documents.
@@ -103,8 +101,8 @@ pub mod sequences {
 /// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{
-        Array, Audio, BoxFormat, Boxes, Category, Class, Field, Image, Keypoints, Numbers, Origin, Text, Tokenizer,
-        Tokens,
+        Array, Audio, BoxFormat, Boxes, Category, Class, Classes, Field, Image, Keypoints, Numbers, Origin, Text,
+        Tokenizer, Tokens,
     };
 }
 

@@ -12,7 +12,7 @@ use ringfeed::arrays::{
     ArraySetOptions, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType,
 };
 use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Longer};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
 use ringfeed::field::{self, Field};
 use ringfeed::formats::Safetensors;
 use ringfeed::memory::MemoryBudget;
@@ -26,7 +26,7 @@ use ringfeed::settings::SourceConfig;
 use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::stats::Trace;
 use ringfeed::storage::{Access, Files};
-use ringfeed::tar::{TarField, TarOptions, TarReader};
+use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tensor::Extents;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
 use ringfeed::transform::Transforms;
@@ -204,14 +204,14 @@ fn csv_files_allocate_nothing_per_batch() {
     let rows: String =
         (0..10_000).map(|i| format!("{}.25,\"a \"\"{i}\"\"\",{}\n", i % 977, ["no", "yes"][i % 2])).collect();
     std::fs::write(&path, format!("a,text,class\n{rows}")).unwrap();
-    let tensors = vec![
-        ColumnTensor::numbers("x", Role::Feature, DType::F32, ["a"]),
-        ColumnTensor::text("text", Role::Feature, "text", 16),
-        ColumnTensor::categories("code", Role::Label, ["class"], None),
+    let fields: [(String, Field); 3] = [
+        ("x".into(), field::Numbers::f32().from(["a"])),
+        ("text".into(), field::Text::new(16).into()),
+        ("code".into(), field::Category::new().from("class").role(Role::Label)),
     ];
-    let options = CsvOptions { tensors, ..CsvOptions::default() };
     assert_none("text and categories", || {
-        ReaderSource::new(CsvReader::open(&path, &options).unwrap()).batch_size(64).shuffle(1)
+        let reader = CsvReader::with_fields(&path, &fields, &CsvOptions::default()).unwrap();
+        ReaderSource::new(reader).batch_size(64).shuffle(1)
     });
 }
 
@@ -230,18 +230,14 @@ fn tar_archives_allocate_nothing_per_batch() {
         }
     }
     builder.into_inner().unwrap();
-    let size = TarField::Number {
-        extension: "json".to_owned(),
-        pointer: Some("/size".to_owned()),
-        name: None,
-        role: Role::Feature,
-        dtype: DType::F32,
-    };
-    let text = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 16, longer: Longer::Error };
+    let fields: [(String, Field); 3] = [
+        ("txt".into(), field::Text::new(16).into()),
+        ("size".into(), field::Numbers::f32().from("json:/size")),
+        ("label".into(), field::Class.from("cls")),
+    ];
     for access in [Access::Read, MAPPED] {
         assert_none("tar", || {
-            let fields = vec![text.clone(), size.clone(), TarField::class()];
-            let reader = TarReader::open(&path, &TarOptions { fields, access, ..TarOptions::default() });
+            let reader = TarReader::with_fields(&path, &fields, &TarOptions { access, ..TarOptions::default() });
             ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
         });
     }

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Waves, see_all, workspace};
+use ringfeed::field::Image;
 use ringfeed::images::{
     AugmentRecipe, Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, LearnedPolicy, PixelOrder,
 };
@@ -592,12 +593,16 @@ fn two_sources_of_one_loader_are_cropped_and_flipped_alike() {
     }
 }
 
+fn images(options: ImageOptions) -> Loader {
+    Loader::images(fixture("photos")).field("image", Image::with(options))
+}
+
 #[test]
 fn float_tensors_hold_the_augmented_bytes_and_native_sizes_work() {
     let list = every_operation()[1..].to_vec();
     let load = |dtype: DType| {
         let options = ImageOptions { dtype, augment: list.clone(), ..ImageOptions::default() };
-        let mut iterator = Loader::images_with(fixture("photos"), options).batch_size(6).build().unwrap();
+        let mut iterator = images(options).batch_size(6).build().unwrap();
         see_all(&mut *iterator).remove(0)
     };
     let (bytes, floats) = (load(DType::U8), load(DType::F32));
@@ -622,7 +627,7 @@ fn mirrored_images_of_16_bits_are_those_of_bytes() {
         let load = |dtype| {
             let augment = vec![ImageAugment::HorizontalFlip { probability: 0.5 }];
             let options = ImageOptions { dtype, augment, order, size: Some((5, 300)), ..ImageOptions::default() };
-            let mut iterator = Loader::images_with(fixture("photos"), options).batch_size(6).build().unwrap();
+            let mut iterator = images(options).batch_size(6).build().unwrap();
             see_all(&mut *iterator).remove(0).tensors.remove(0)
         };
         let bytes = load(DType::U8);

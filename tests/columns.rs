@@ -16,7 +16,7 @@ use arrow_array::{
 use arrow_ipc::reader::{FileReader, StreamReader};
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::Field;
-use ringfeed::images::ImageOptions;
+use ringfeed::field::Image;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
@@ -363,8 +363,8 @@ fn a_data_set_of_images_as_the_hub_keeps_them_becomes_tensors() {
     {
         std::fs::copy(fixtures("images").join(name), folder.path().join(format!("{at}-{name}"))).unwrap();
     }
-    let options = ImageOptions { size: Some((20, 30)), dtype: DType::F32, ..ImageOptions::default() };
-    let mut alone = Loader::images_with(folder.path(), options).batch_size(5).build().unwrap();
+    let alone = Loader::images(folder.path()).field("image", Image::rgb(20, 30));
+    let mut alone = alone.batch_size(5).build().unwrap();
     let expected = alone.next().unwrap().unwrap();
     let wanted = r#"
         caption = { from = "text", text = 8 }

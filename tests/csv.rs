@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfeed::csv::{ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::field::{Category, Class, Field, Numbers, Text};
 use ringfeed::formats::Csv;
 use ringfeed::inspect::CsvSummary;
 use ringfeed::memory::MemoryBudget;
@@ -106,16 +107,38 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+type Fields = Vec<(String, Field)>;
+
 fn open(text: impl AsRef<[u8]>, options: &CsvOptions) -> Result<CsvReader> {
+    open_as(text, &vec![], options)
+}
+
+fn open_as(text: impl AsRef<[u8]>, fields: &Fields, options: &CsvOptions) -> Result<CsvReader> {
     let (folder, path) = file(text);
-    let reader = CsvReader::open(path, options);
+    let reader = CsvReader::with_fields(path, fields, options);
     // An open file outlives its name on the systems that these tests run on.
     drop(folder);
     reader
 }
 
-fn labelled(column: &str) -> CsvOptions {
-    CsvOptions { labels: vec![column.into()], ..CsvOptions::default() }
+fn open_fields(text: impl AsRef<[u8]>, fields: &Fields) -> Result<CsvReader> {
+    open_as(text, fields, &CsvOptions::default())
+}
+
+fn one(name: &str, field: impl Into<Field>) -> Fields {
+    vec![(name.to_owned(), field.into())]
+}
+
+fn features(field: Field) -> Fields {
+    one("features", field)
+}
+
+fn with_labels(label: Field) -> Fields {
+    [features(Numbers::f32().from("*")), one("labels", label)].concat()
+}
+
+fn labelled(column: &str) -> Fields {
+    with_labels(Class.from(column))
 }
 
 fn iris() -> PathBuf {
@@ -125,7 +148,7 @@ fn iris() -> PathBuf {
 #[test]
 fn iris_has_a_header_of_counts_and_class_names() {
     let classes: Vec<String> = ["setosa", "versicolor", "virginica"].map(str::to_owned).to_vec();
-    let reader = CsvReader::open(iris(), &labelled("virginica")).unwrap();
+    let reader = CsvReader::with_fields(iris(), &labelled("virginica"), &CsvOptions::default()).unwrap();
     assert!(reader.has_header());
     assert_eq!(reader.columns(), ["150", "4", "setosa", "versicolor", "virginica"]);
     assert_eq!(reader.len(), 150);
@@ -134,8 +157,8 @@ fn iris_has_a_header_of_counts_and_class_names() {
     let labels = batch.values::<i64>("labels");
     assert_eq!([labels[0], labels[50], labels[149]], [0, 1, 2]);
     // The names of the classes may be given although the file holds their indices.
-    let options = CsvOptions { classes: Some(classes.clone()), one_hot: true, ..labelled("virginica") };
-    let reader = CsvReader::open(iris(), &options).unwrap();
+    let fields = with_labels(Class::of(classes.clone()).one_hot().from("virginica"));
+    let reader = CsvReader::with_fields(iris(), &fields, &CsvOptions::default()).unwrap();
     assert_eq!(reader.classes().map(|names| names.to_vec()), Some(classes));
     let hot = decode(&reader, &[149, 0, 50]).unwrap().values::<f32>("labels");
     assert_eq!(hot, [0., 0., 1., 1., 0., 0., 0., 1., 0.]);
@@ -286,21 +309,21 @@ impl ReplaceOnce for Vec<u8> {
 fn integers_stay_exact_when_asked_for() {
     let big = (1i64 << 53) + 1;
     let text = format!("id,x,byte\n{big},0.5,7\n{},1.5,255\n", i64::MIN);
-    let tensors = vec![
-        ColumnTensor::numbers("id", Role::Feature, DType::I64, ["id"]),
-        ColumnTensor::numbers("x", Role::Feature, DType::F64, [1]),
-        ColumnTensor { shape: Some(vec![]), ..ColumnTensor::numbers("byte", Role::Label, DType::U8, ["byte"]) },
+    let fields = [
+        one("id", Numbers::i64().from(["id"])),
+        one("x", Numbers::f64().from([1])),
+        one("byte", Numbers::of(DType::U8).from("byte").role(Role::Label)),
     ];
-    let options = CsvOptions { tensors, ..CsvOptions::default() };
-    let reader = open(&text, &options).unwrap();
+    let fields = fields.concat();
+    let reader = open_fields(&text, &fields).unwrap();
     let batch = decode_all(&reader).unwrap();
     assert_eq!(batch.values::<i64>("id"), [big, i64::MIN]);
     assert_eq!(batch.values::<f64>("x"), [0.5, 1.5]);
     assert_eq!(batch.values::<u8>("byte"), [7, 255]);
     assert!(reader.tensors()[2].shape.is_empty());
-    let error = decode_all(&open(text.replace("255", "256"), &options).unwrap()).err().unwrap();
+    let error = decode_all(&open_fields(text.replace("255", "256"), &fields).unwrap()).err().unwrap();
     assert!(error.to_string().contains("column \"byte\": expected u8 (0 to 255), found \"256\""), "{error}");
-    let error = decode_all(&open(text.replace("-92", "-93"), &options).unwrap()).err().unwrap();
+    let error = decode_all(&open_fields(text.replace("-92", "-93"), &fields).unwrap()).err().unwrap();
     assert!(error.to_string().contains("column \"id\": expected i64"), "{error}");
 }
 
@@ -310,10 +333,10 @@ fn one_class_list_serves_training_and_test() {
     let classes = train.classes().unwrap().to_vec();
     assert_eq!(classes, ["ant", "bee", "cat"]);
     assert_eq!(decode_all(&train).unwrap().values::<i64>("labels"), [2, 0, 1]);
-    let options = CsvOptions { classes: Some(classes), label_dtype: Some(DType::U32), ..CsvOptions::default() };
-    let test = open("x,class\n4,bee\n5,bee\n", &options).unwrap();
+    let fields = with_labels(Class::of(classes).dtype(DType::U32).from("class"));
+    let test = open_fields("x,class\n4,bee\n5,bee\n", &fields).unwrap();
     assert_eq!(decode_all(&test).unwrap().values::<u32>("labels"), [1, 1]);
-    let test = open("x,class\n4,bee\n5,bea\n", &options).unwrap();
+    let test = open_fields("x,class\n4,bee\n5,bea\n", &fields).unwrap();
     let error = decode_all(&test).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Data);
     let expected =
@@ -323,8 +346,9 @@ fn one_class_list_serves_training_and_test() {
 
 #[test]
 fn regression_targets_are_one_tensor() {
-    let options = CsvOptions { labels: vec!["a".into(), 2.into()], ..CsvOptions::default() };
-    let reader = open("a,x,b\n1,2,3.5\n4,5,6\n", &options).unwrap();
+    let targets: Vec<ringfeed::csv::ColumnRef> = vec!["a".into(), 2.into()];
+    let fields = with_labels(Numbers::f32().from(targets).role(Role::Label));
+    let reader = open_fields("a,x,b\n1,2,3.5\n4,5,6\n", &fields).unwrap();
     let batch = decode_all(&reader).unwrap();
     assert_eq!(batch.values::<f32>("labels"), [1.0, 3.5, 4.0, 6.0]);
     assert_eq!(batch.values::<f32>("features"), [2.0, 5.0]);
@@ -332,24 +356,20 @@ fn regression_targets_are_one_tensor() {
 
 #[test]
 fn several_columns_may_share_their_classes() {
-    let mut tensor = ColumnTensor::classes("pair", Role::Label, "a", None);
-    tensor.columns.push("b".into());
-    let options = CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
     let text = "a,x,b\nhen,1,fox\nowl,2,hen\n";
-    let reader = open(text, &options).unwrap();
+    let reader = open_fields(text, &one("pair", Class.from(["a", "b"]))).unwrap();
     assert_eq!(reader.classes().unwrap().to_vec(), ["fox", "hen", "owl"]);
     assert_eq!(decode_all(&reader).unwrap().values::<i64>("pair"), [1, 0, 2, 1]);
-    tensor.values = ColumnValues::Classes { names: None, one_hot: true };
-    tensor.dtype = Some(DType::U8);
-    let reader = open(text, &CsvOptions { tensors: vec![tensor], ..CsvOptions::default() }).unwrap();
+    let reader = open_fields(text, &one("pair", Class.one_hot().dtype(DType::U8).from(["a", "b"]))).unwrap();
     assert_eq!(reader.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(3)]);
     assert_eq!(decode_all(&reader).unwrap().values::<u8>("pair"), [0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0]);
 }
 
 #[test]
 fn a_record_of_another_length_is_an_error() {
-    let options = CsvOptions { features: vec!["a".into()], delimiter: Some(','), ..CsvOptions::default() };
-    let reader = open("a,b\n1,2\n1,2,3\n1\n1,2,\n\"1\",\"2\",\"3\"\n", &options).unwrap();
+    let options = CsvOptions { delimiter: Some(','), ..CsvOptions::default() };
+    let fields = features(Numbers::f32().from(["a"]));
+    let reader = open_as("a,b\n1,2\n1,2,3\n1\n1,2,\n\"1\",\"2\",\"3\"\n", &fields, &options).unwrap();
     assert!(decode(&reader, &[0]).is_ok());
     for (record, found) in [(1, 3), (2, 1), (3, 3), (4, 3)] {
         let error = decode(&reader, &[record]).err().unwrap();
@@ -398,17 +418,26 @@ fn missing_values_obey_the_policy() {
     let tokens = CsvOptions { missing_tokens: vec!["-999".into()], ..value };
     let values = decode_all(&open("a,b\n1,-999\n-999.5,2\n", &tokens).unwrap()).unwrap().values::<f32>("features");
     assert_eq!(values, [1.0, -1.0, -999.5, 2.0]);
-    let tensors = vec![ColumnTensor::numbers("b", Role::Feature, DType::U8, ["b"])];
-    let error = open(text, &CsvOptions { tensors, ..tokens }).err().unwrap();
+    let error = open_as(text, &one("b", Numbers::of(DType::U8)), &tokens).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);
+    // A field that says it itself needs no option, and goes before it.
+    let fields = [
+        one("a", Numbers::f32().missing(Missing::Value(7.0))),
+        one("b", Numbers::of(DType::I16).missing(Missing::Value(-5.0))),
+    ];
+    let values = decode_all(&open_fields(text, &fields.concat()).unwrap()).unwrap();
+    assert_eq!((values.values::<f32>("a"), values.values::<i16>("b")), (vec![1.0, 7.0], vec![-5, 2]));
+    let nan = CsvOptions { missing: Missing::Nan, ..CsvOptions::default() };
+    let values = decode_all(&open_as(text, &fields[0], &nan).unwrap()).unwrap();
+    assert_eq!(values.values::<f32>("a"), [1.0, 7.0]);
 }
 
 #[test]
 fn an_error_says_exactly_where() {
     let text = "id,note,x\n1,\"two\nlines\",3\n\n2,b,4\n3,\"c\nd\",abc\n4,e,5\n5,f\n";
-    let options = CsvOptions { features: vec!["id".into(), "x".into()], ..CsvOptions::default() };
+    let (options, fields) = (CsvOptions::default(), features(Numbers::f32().from(["id", "x"])));
     let (_folder, path) = file(text);
-    let reader = CsvReader::open(&path, &options).unwrap();
+    let reader = CsvReader::with_fields(&path, &fields, &options).unwrap();
     assert_eq!(reader.len(), 5);
     assert_eq!(decode(&reader, &[3, 1]).unwrap().values::<f32>("features"), [4.0, 5.0, 2.0, 4.0]);
     let error = decode(&reader, &[2]).err().unwrap();
@@ -417,7 +446,7 @@ fn an_error_says_exactly_where() {
     assert_eq!(error.location().byte, Some(text.find("abc").unwrap() as u64));
     let short = decode(&reader, &[4]).err().unwrap();
     assert_eq!(short.to_string(), format!("{}:9: record 4: expected 3 fields, found 2", path.display()));
-    let (mut stream, decoder) = CsvStream::open(&path, &options).unwrap();
+    let (mut stream, decoder) = CsvStream::with_fields(&path, &fields, &options).unwrap();
     assert_eq!(stream_all(&mut stream, &decoder).err().unwrap().location(), error.location());
 }
 
@@ -429,8 +458,8 @@ fn text_that_is_not_utf8_is_refused_where_it_is_needed() {
     assert!(error.to_string().contains("set encoding"), "{error}");
     let error = open(b"x,class\n1,a\n2,\xff\n", &CsvOptions::default()).err().unwrap();
     assert!(error.to_string().contains("class \"\u{fffd}\" is not valid UTF-8"), "{error}");
-    let features = CsvOptions { features: vec!["x".into()], ..CsvOptions::default() };
-    let error = decode_all(&open(b"x,y\n1,2\n\xff,2\n", &features).unwrap()).err().unwrap();
+    let x = features(Numbers::f32().from(["x"]));
+    let error = decode_all(&open_fields(b"x,y\n1,2\n\xff,2\n", &x).unwrap()).err().unwrap();
     assert!(error.to_string().contains("found \"\u{fffd}\" (not valid UTF-8)"), "{error}");
     let (_folder, path) = file(b"x,name\n1,a\n2,\xff\n");
     let error = CsvSummary::of(path, &CsvOptions::default()).err().unwrap();
@@ -491,7 +520,8 @@ fn hostile_files_meet_limits() {
     assert_eq!(open(&bomb, &options).err().unwrap().kind(), ErrorKind::Limit);
     let (_folder, path) = file(&bomb);
     let budget = MemoryBudget::new(1 << 20);
-    let error = CsvReader::open_within(&path, &CsvOptions::default(), &budget).err().unwrap();
+    let local = ringfeed::storage::Files::local();
+    let error = CsvReader::open_in(&local, &path, &[], &CsvOptions::default(), &budget).err().unwrap();
     assert_eq!((error.kind(), budget.used()), (ErrorKind::Budget, 0));
 }
 
@@ -520,13 +550,13 @@ fn more_columns_than_are_allowed_are_refused_by_a_limit_that_can_be_raised() {
 #[test]
 fn only_so_many_classes_are_collected() {
     let ids: String = (0..70_000).map(|id| format!("{id},user_{id}\n")).collect();
-    let error = open(format!("x,user\n{ids}"), &labelled("user")).err().unwrap();
+    let error = open_fields(format!("x,user\n{ids}"), &labelled("user")).err().unwrap();
     assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("user")));
     let long: String = (0..100).map(|id| format!("{id},{id}{}\n", "x".repeat(200_000))).collect();
-    assert!(open(format!("x,user\n{long}"), &labelled("user")).is_err());
+    assert!(open_fields(format!("x,user\n{long}"), &labelled("user")).is_err());
     // Numbers are no texts to collect, however many there are.
     let numbers: String = (0..70_000).map(|id| format!("{id},{id}.5\n")).collect();
-    assert_eq!(open(format!("x,price\n{numbers}"), &labelled("price")).unwrap().len(), 70_000);
+    assert_eq!(open(format!("x,label\n{numbers}"), &CsvOptions::default()).unwrap().len(), 70_000);
 }
 
 #[test]
@@ -534,8 +564,8 @@ fn what_comes_before_a_truncation_is_read_before_the_error() {
     let text: String = (0..100_000).map(|i| format!("{i},{}\n", i * 7919 % 10_007)).collect();
     let packed = gzip(text.as_bytes());
     let (_folder, path) = file(&packed[..packed.len() - 1000]);
-    let options = CsvOptions { features: vec![0.into()], header: Header::No, ..CsvOptions::default() };
-    let (mut stream, _) = CsvStream::open(&path, &options).unwrap();
+    let options = CsvOptions { header: Header::No, ..CsvOptions::default() };
+    let (mut stream, _) = CsvStream::with_fields(&path, &features(Numbers::f32().from([0])), &options).unwrap();
     let mut record = Record::default();
     let error = loop {
         match stream.read(&mut record) {
@@ -576,43 +606,81 @@ fn a_file_without_records_says_so() {
 
 #[test]
 fn options_that_contradict_are_refused() {
-    let two = vec![
-        ColumnTensor::numbers("p", Role::Feature, DType::F32, ["a", "b"]),
-        ColumnTensor::numbers("q", Role::Feature, DType::F32, ["b"]),
+    let two =
+        |column: &str| [one("p", Numbers::f32().from(["a", "b"])), one("q", Numbers::f32().from([column]))].concat();
+    let plain = CsvOptions::default;
+    let others = || Numbers::f32().from("*");
+    let by_position: Fields = [one("p", Numbers::f32().from("b")), one("q", Numbers::f32().from(1))].concat();
+    let cases: Vec<(&str, Fields, CsvOptions, ErrorKind)> = vec![
+        ("nearest", labelled("aa"), plain(), ErrorKind::NotFound),
+        ("position", features(others().except([7])), plain(), ErrorKind::NotFound),
+        ("delimiter", vec![], CsvOptions { delimiter: Some('"'), ..plain() }, ErrorKind::Config),
+        ("delimiter", vec![], CsvOptions { delimiter: Some('e'), ..plain() }, ErrorKind::Config),
+        ("two tensors", two("b"), plain(), ErrorKind::Config),
+        ("one column by name and position", by_position, plain(), ErrorKind::Config),
+        ("nothing left", [two("a"), features(others())].concat(), plain(), ErrorKind::Config),
+        ("no numbers", one("x", Class.from("*")), plain(), ErrorKind::Config),
+        ("twice", with_labels(Class::of(["x", "x"]).from("a")), plain(), ErrorKind::Config),
     ];
-    let cases: Vec<(&str, CsvOptions, ErrorKind)> = vec![
-        ("nearest", labelled("aa"), ErrorKind::NotFound),
-        ("position", CsvOptions { ignore: vec![7.into()], ..CsvOptions::default() }, ErrorKind::NotFound),
-        ("delimiter", CsvOptions { delimiter: Some('"'), ..CsvOptions::default() }, ErrorKind::Config),
-        ("delimiter", CsvOptions { delimiter: Some('e'), ..CsvOptions::default() }, ErrorKind::Config),
-        ("two tensors", CsvOptions { tensors: two.clone(), ..CsvOptions::default() }, ErrorKind::Config),
-        ("both forms", CsvOptions { tensors: two, ..labelled("a") }, ErrorKind::Config),
-        ("ignored", CsvOptions { ignore: vec!["a".into()], ..labelled("a") }, ErrorKind::Config),
-        ("classes", CsvOptions { classes: Some(vec!["x".into()]), ..CsvOptions::default() }, ErrorKind::Config),
-        ("twice", CsvOptions { classes: Some(vec!["x".into(), "x".into()]), ..labelled("a") }, ErrorKind::Config),
-    ];
-    for (what, options, kind) in cases {
-        let error = open("a,b\n1,2\n", &options).err().unwrap();
+    for (what, fields, options, kind) in cases {
+        let error = open_as("a,b\n1,2\n", &fields, &options).err().unwrap();
         assert_eq!(error.kind(), kind, "{what}: {error}");
     }
 }
 
 #[test]
 fn options_survive_json_and_toml() {
-    let tensors = vec![ColumnTensor::classes("t", Role::Label, 3, Some(vec!["a".into()]))];
-    let options = CsvOptions {
-        tensors,
-        missing: Missing::Value(0.5),
-        delimiter: Some(';'),
-        ignore: vec!["x".into(), 2.into()],
-        ..CsvOptions::default()
-    };
+    let options = CsvOptions { missing: Missing::Value(0.5), delimiter: Some(';'), ..CsvOptions::default() };
     let json = serde_json::to_string(&options).unwrap();
     assert_eq!(serde_json::from_str::<CsvOptions>(&json).unwrap(), options);
     let text = toml::to_string(&options).unwrap();
     assert_eq!(toml::from_str::<CsvOptions>(&text).unwrap(), options);
     assert!(serde_json::from_str::<CsvOptions>("{\"delimeter\": \";\"}").is_err());
-    assert_eq!(toml::from_str::<CsvOptions>("labels = [\"y\", 3]\nmissing = \"nan\"").unwrap().missing, Missing::Nan);
+    assert_eq!(toml::from_str::<CsvOptions>("missing = \"nan\"").unwrap().missing, Missing::Nan);
+}
+
+#[test]
+fn options_of_earlier_versions_are_told_what_to_write() {
+    let told = |options: &str| {
+        let text = format!("[source]\nformat = \"csv\"\npath = \"x.csv\"\n[source.options]\n{options}\n");
+        let error = toml::from_str::<LoaderConfig>(&text).unwrap_err().to_string();
+        error.split_once("write beside the path: ").unwrap_or_else(|| panic!("{error}")).1.trim().to_owned()
+    };
+    for (options, fields) in [
+        (
+            "labels = [\"species\"]",
+            "features = { from = \"*\", numbers = \"f32\" }, labels = { from = \"species\", class = [] }",
+        ),
+        (
+            "features = [\"a\", 1]\nlabels = [\"p\", \"q\"]",
+            "features = { from = [\"a\", 1], numbers = \"f32\" }, \
+             labels = { from = [\"p\", \"q\"], role = \"label\", numbers = \"f32\" }",
+        ),
+        (
+            "ignore = [\"id\"]\nclasses = [\"x\", \"y\"]\none_hot = true\nlabels = [4]",
+            "features = { from = \"*\", except = [\"id\"], numbers = \"f32\" }, \
+             labels = { from = 4, class = [\"x\", \"y\"], one_hot = true }",
+        ),
+        (
+            "labels = [\"y\"]\nlabel_dtype = \"u32\"",
+            "features = { from = \"*\", numbers = \"f32\" }, labels = { from = \"y\", class = [], dtype = \"u32\" }",
+        ),
+        (
+            "labels = [\"y\"]\nlabel_dtype = \"f64\"",
+            "features = { from = \"*\", numbers = \"f32\" }, labels = { from = [\"y\"], role = \"label\", numbers = \"f64\" }",
+        ),
+        (
+            "tensors = [{ name = \"x\", columns = [\"a\", \"b\"] }, { name = \"n\", columns = [\"n\"], dtype = \"i64\", \
+             shape = [], role = \"label\" }, { name = \"t\", columns = [\"t\"], values = { text = { max_len = 3, longer = \
+             \"cut\" } } }, { name = \"c\", columns = [0, 1], values = { categories = { missing = -1 } } }]",
+            "x = { from = [\"a\", \"b\"], numbers = \"f32\" }, n = { from = \"n\", role = \"label\", numbers = \"i64\" }, \
+             t = { from = \"t\", text = 3, longer = \"cut\" }, c = { from = [0, 1], category = [], missing = -1 }",
+        ),
+    ] {
+        assert_eq!(told(options), format!("fields = {{ {fields} }}"), "{options}");
+        let text = format!("[source]\nformat = \"csv\"\npath = \"x.csv\"\nfields = {{ {fields} }}\n");
+        assert!(Loader::from(toml::from_str::<LoaderConfig>(&text).unwrap()).faults().len() <= 1, "{fields}");
+    }
 }
 
 /// The judge: the `csv` crate and the standard library's parser.
@@ -748,12 +816,13 @@ fn long_table(class_of: impl Fn(usize) -> String, x_of: impl Fn(usize) -> String
 }
 
 /// The same file read at random and as a compressed stream: its tensors, and what is wrong with it.
-fn both_ways(text: &str, options: &CsvOptions) -> Vec<(Vec<TensorSpec>, Option<ringfeed::Error>)> {
+fn both_ways(text: &str, fields: &Fields) -> Vec<(Vec<TensorSpec>, Option<ringfeed::Error>)> {
     let (_folder, path) = file(text);
-    let reader = CsvReader::open(&path, options).unwrap();
+    let options = CsvOptions::default();
+    let reader = CsvReader::with_fields(&path, fields, &options).unwrap();
     let error = decode_all(&reader).err();
     let (_packed, path) = named("data.csv.gz", gzip(text.as_bytes()));
-    let (mut stream, decoder) = CsvStream::open(&path, options).unwrap();
+    let (mut stream, decoder) = CsvStream::with_fields(&path, fields, &options).unwrap();
     let streamed = stream_all(&mut stream, &decoder).err();
     vec![(reader.tensors().to_vec(), error), (decoder.tensors().to_vec(), streamed)]
 }
@@ -763,7 +832,7 @@ fn a_value_that_does_not_fit_an_inferred_type_is_told_with_what_it_was_inferred_
     let class = |i: usize| (i % 3).to_string();
     // Record 17 is in a block that is passed over, record 64 in one that is looked at.
     let text = |at: usize| long_table(class, |i| if i == at { "abc".to_owned() } else { format!("{i}.5") });
-    for (tensors, error) in both_ways(&text(17), &CsvOptions::default()) {
+    for (tensors, error) in both_ways(&text(17), &vec![]) {
         assert_eq!((tensors[0].shape.clone(), tensors[1].dtype), (vec![Dim::Fixed(2)], DType::I64));
         let error = error.unwrap();
         assert_eq!(
@@ -771,14 +840,14 @@ fn a_value_that_does_not_fit_an_inferred_type_is_told_with_what_it_was_inferred_
             (ErrorKind::Data, Some(17), Some(19))
         );
         let expected = "column \"x\": expected f32, found \"abc\"; the column was taken for f32 from 5008 of 20000 records: \
-                        name the text in `missing_tokens`, or the column in `ignore`, or choose the `features`";
+                        name the text in `missing_tokens`, or say in `fields` which columns are numbers";
         assert!(error.to_string().contains(expected), "{error}");
     }
-    for (tensors, error) in both_ways(&text(64), &CsvOptions::default()) {
+    for (tensors, error) in both_ways(&text(64), &vec![]) {
         assert_eq!((tensors[0].shape.clone(), error.is_none()), (vec![Dim::Fixed(1)], true), "x is text");
     }
     // What is chosen was not inferred, and needs no such words.
-    let chosen = CsvOptions { features: vec!["i".into(), "x".into()], ..labelled("label") };
+    let chosen = [features(Numbers::f32().from(["i", "x"])), one("labels", Class.from("label"))].concat();
     for (_, error) in both_ways(&text(64), &chosen) {
         assert!(error.unwrap().to_string().ends_with("found \"abc\""));
     }
@@ -789,17 +858,12 @@ fn a_label_that_does_not_fit_its_inferred_type_names_the_settings() {
     let text =
         |stray: &str| long_table(|i| if i == 19_999 { stray.to_owned() } else { "7".to_owned() }, |i| i.to_string());
     for stray in ["1.5", "seven"] {
-        for (_, error) in both_ways(&text(stray), &CsvOptions::default()) {
+        for (_, error) in both_ways(&text(stray), &vec![]) {
             let error = error.unwrap().to_string();
             assert!(error.contains(":20001: record 19999: column \"label\": expected i64"), "{error}");
-            let expected = "taken for i64 from 5008 of 20000 records: set `label_dtype`, or list the `classes`";
+            let expected =
+                "taken for i64 from 5008 of 20000 records: say in `fields` whether it is a `class` or `numbers`";
             assert!(error.contains(expected), "{error}");
-        }
-        // With a type of integers, the beginning tells numbers from names.
-        let options = CsvOptions { features: vec![1.into()], label_dtype: Some(DType::I32), ..labelled("label") };
-        for (_, error) in both_ways(&text(stray), &options) {
-            let error = error.unwrap().to_string();
-            assert!(error.contains("taken for i32 from the first 1024 records: set `label_dtype`"), "{error}");
         }
     }
 }
@@ -809,15 +873,15 @@ fn the_names_of_classes_are_those_of_all_records() {
     let text = long_table(|i| if i == 17 { "rare".to_owned() } else { format!("c{}", i % 3) }, |i| i.to_string());
     let (_folder, path) = file(&text);
     let (_packed, packed) = named("data.csv.gz", gzip(text.as_bytes()));
-    let categories = ColumnTensor::categories("codes", Role::Feature, ["label", "i"], None);
-    for options in [
-        CsvOptions::default(),
-        CsvOptions { one_hot: true, ..labelled("label") },
-        CsvOptions { features: vec!["x".into()], label_dtype: Some(DType::U32), ..labelled("label") },
-        CsvOptions { tensors: vec![categories.clone()], ..CsvOptions::default() },
+    let options = CsvOptions::default();
+    for fields in [
+        vec![],
+        with_labels(Class.one_hot().from("label")),
+        one("labels", Class.dtype(DType::U32).from("label")),
+        one("codes", Category::new().from(["label", "i"])),
     ] {
-        let reader = CsvReader::open(&path, &options).unwrap();
-        let (_, decoder) = CsvStream::open(&packed, &options).unwrap();
+        let reader = CsvReader::with_fields(&path, &fields, &options).unwrap();
+        let (_, decoder) = CsvStream::with_fields(&packed, &fields, &options).unwrap();
         assert_eq!(reader.tensors(), decoder.tensors());
         let names = match reader.categories("codes") {
             Some(names) => names[0].clone(),
@@ -828,20 +892,18 @@ fn the_names_of_classes_are_those_of_all_records() {
 }
 
 #[test]
-fn what_the_options_name_is_not_looked_for_in_the_whole_file() {
+fn what_fields_say_is_not_looked_for_in_the_whole_file() {
     let text = long_table(|i| (i % 3).to_string(), |i| i.to_string());
     let packed = gzip(text.as_bytes());
     let (_folder, path) = named("half.csv.gz", &packed[..packed.len() / 2]);
-    let chosen = CsvOptions { features: vec!["i".into(), "x".into()], ..labelled("label") };
-    let told = [
-        CsvOptions { label_dtype: Some(DType::I64), ..chosen.clone() },
-        CsvOptions { label_dtype: Some(DType::F32), ..chosen.clone() },
-        CsvOptions { classes: Some(["0", "1", "2"].map(str::to_owned).to_vec()), ..chosen.clone() },
-    ];
-    for options in told {
-        CsvStream::open(&path, &options).unwrap();
+    let open = |label: Field| {
+        let fields = [features(Numbers::f32().from(["i", "x"])), one("labels", label.from("label"))].concat();
+        CsvStream::with_fields(&path, &fields, &CsvOptions::default())
+    };
+    for label in [Numbers::i64().into(), Numbers::f32().into(), Class::of(["0", "1", "2"]).into()] {
+        open(label).unwrap();
     }
-    assert!(CsvStream::open(&path, &chosen).is_err(), "only reading it through tells what the label is");
+    assert!(open(Class.into()).is_err(), "only reading it through tells which classes there are");
 }
 
 /// Gives a file another time of modification, in seconds since 1970.
@@ -854,14 +916,15 @@ fn set_modified(path: &Path, seconds: u64) {
 #[test]
 fn a_saved_index_is_used_until_the_file_changes() {
     let (folder, path) = file("a,b,c\n1,x,2\n3,\"y\nz\",4\n5,x,6\n");
-    let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
+    let options = CsvOptions { saved_index: SavedIndex::Beside, ..CsvOptions::default() };
+    let open = |path: &Path| CsvReader::with_fields(path, &labelled("b"), &options);
     let kept = folder.path().join("data.csv.ringfeed");
     // What is written now, or by another clock even later, may be written again at the same time.
     set_modified(&path, 4_000_000_000);
-    CsvReader::open(&path, &options).unwrap();
+    open(&path).unwrap();
     assert!(!kept.exists());
     set_modified(&path, 1_700_000_000);
-    let mut reader = CsvReader::open(&path, &options).unwrap();
+    let mut reader = open(&path).unwrap();
     let written = std::fs::read(&kept).unwrap();
     let bits = |reader: &CsvReader| {
         let batch = decode_all(reader).unwrap();
@@ -871,44 +934,45 @@ fn a_saved_index_is_used_until_the_file_changes() {
     assert_eq!(expected.1, [0, 1, 0]);
     // It is not written again, and changes nothing.
     let modified = std::fs::metadata(&kept).unwrap().modified().unwrap();
-    reader = CsvReader::open(&path, &CsvOptions { access: MAPPED, ..options.clone() }).unwrap();
+    let mapped = CsvOptions { access: MAPPED, ..options.clone() };
+    reader = CsvReader::with_fields(&path, &labelled("b"), &mapped).unwrap();
     assert_eq!((bits(&reader), std::fs::metadata(&kept).unwrap().modified().unwrap()), (expected.clone(), modified));
     // That it is used shows in an index that leaves a record out: the checksum is right, and the file is not read.
     let two = file("a,b,c\n1,x,2\n3,\"y\nz\",4;5,x,6\n");
     set_modified(&two.1, 1_700_000_000);
-    let short = CsvReader::open(&two.1, &options).unwrap();
+    let short = open(&two.1).unwrap();
     assert_eq!(short.len(), 2);
     let mut forged = std::fs::read(two.0.path().join("data.csv.ringfeed")).unwrap();
     forged[8..16].copy_from_slice(&written[8..16]);
     std::fs::write(&kept, forged).unwrap();
-    assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 2);
+    assert_eq!(open(&path).unwrap().len(), 2);
     // Other columns need other figures, but the same rows; a damaged index, another size or time all of them.
     for damage in [&written[..written.len() - 1], &written[..40], b"", &[&written[..], b"x"].concat()] {
         std::fs::write(&kept, damage).unwrap();
-        assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()), expected);
+        assert_eq!(bits(&open(&path).unwrap()), expected);
     }
-    let other = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("a") };
-    assert_eq!(decode_all(&CsvReader::open(&path, &other).unwrap()).unwrap().values::<i64>("labels"), [1, 3, 5]);
-    assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()), expected);
+    let other = |path: &Path| CsvReader::with_fields(path, &labelled("a"), &options).unwrap();
+    assert_eq!(decode_all(&other(&path)).unwrap().values::<i64>("labels"), [1, 3, 5]);
+    assert_eq!(bits(&open(&path).unwrap()), expected);
     // Of the same size, and its time of modification set back.
     std::fs::write(&path, "a,b,c\n1,x,22\n3,\"yz\",4\n5,x,6\n").unwrap();
     set_modified(&path, 1_700_000_000);
     if cfg!(unix) {
-        assert_eq!(decode_all(&CsvReader::open(&path, &other).unwrap()).unwrap().values::<f32>("features")[0], 22.0);
+        assert_eq!(decode_all(&other(&path)).unwrap().values::<f32>("features")[0], 22.0);
     }
     std::fs::write(&path, "a,b,c\n1,x,2\n").unwrap();
-    assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 1);
+    assert_eq!(open(&path).unwrap().len(), 1);
     // A compressed file has one of its unpacked text.
     let (folder, path) = named("data.csv.gz", gzip(b"a,b,c\n1,x,2\n3,y,4\n"));
     set_modified(&path, 1_700_000_000);
     for _ in 0..2 {
-        assert_eq!(bits(&CsvReader::open(&path, &options).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(bits(&open(&path).unwrap()).0, [1.0, 2.0, 3.0, 4.0]);
         assert!(folder.path().join("data.csv.gz.ringfeed").exists());
     }
     // A plan knows what opening tells, and uses what was kept.
     let (_folder, path) = file("a,b\n1,x\n2,y\n3,x\n");
-    let options = CsvOptions { saved_index: SavedIndex::Beside, ..labelled("b") };
-    let config = LoaderConfig::new(SourceConfig::new(Csv, path.clone(), options.clone()));
+    let mut config = LoaderConfig::new(SourceConfig::new(Csv, path.clone(), options.clone()));
+    config.fields = labelled("b");
     let plan = || Loader::from(config.clone()).plan().unwrap();
     set_modified(&path, 1_700_000_000);
     assert_eq!(
@@ -919,83 +983,68 @@ fn a_saved_index_is_used_until_the_file_changes() {
     std::fs::write(&path, "a,b\n1,x\n").unwrap();
     assert_eq!(plan().samples, Some(1));
     set_modified(&path, 1_700_000_001);
-    let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..labelled("b") };
+    let nowhere = CsvOptions { saved_index: SavedIndex::In(folder.path().join("missing")), ..CsvOptions::default() };
     assert_eq!(CsvReader::open(&path, &nowhere).err().unwrap().kind(), ErrorKind::Io);
 }
 
 #[test]
 fn texts_are_padded_and_their_lengths_told() {
-    let mut tensor = ColumnTensor::text("t", Role::Feature, "a", 6);
-    let options = |tensor: &ColumnTensor| CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
     let text = "a,b,c\nabc,1,\"x, y\"\n\"say \"\"\",2,\"two\nl\"\n,3,NA\nnaïv,4,é\n";
-    let reader = open(text, &options(&tensor)).unwrap();
+    let reader = open_fields(text, &one("t", Text::new(6).from("a"))).unwrap();
     let specs: Vec<_> =
         reader.tensors().iter().map(|spec| (spec.name.as_str(), spec.dtype, spec.shape.len())).collect();
     assert_eq!(specs, [("t", DType::U8, 1), ("t_len", DType::I64, 0)]);
     let batch = decode_all(&reader).unwrap();
     assert_eq!(batch.values::<u8>("t"), b"abc\0\0\0say \"\0\0\0\0\0\0\0na\xc3\xafv\0");
     assert_eq!(batch.values::<i64>("t_len"), [3, 5, 0, 5]);
-    tensor.columns = vec!["c".into(), "a".into()];
     let (_folder, path) = file(text);
-    let (mut stream, decoder) = CsvStream::open(&path, &options(&tensor)).unwrap();
+    let both = one("t", Text::new(6).from(["c", "a"]));
+    let (mut stream, decoder) = CsvStream::with_fields(&path, &both, &CsvOptions::default()).unwrap();
     let batch = stream_all(&mut stream, &decoder).unwrap();
     assert_eq!(decoder.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(6)]);
     assert_eq!(batch.values::<u8>("t")[..24], *b"x, y\0\0abc\0\0\0two\nl\0say \"\0");
     assert_eq!(batch.values::<i64>("t_len"), [4, 3, 5, 5, 2, 0, 2, 5]);
     // A longer one is an error, or cut between two characters.
-    tensor = ColumnTensor::text("t", Role::Feature, "a", 3);
-    let error = decode_all(&open(text, &options(&tensor)).unwrap()).err().unwrap();
+    let short = one("t", Text::new(3).from("a"));
+    let error = decode_all(&open_fields(text, &short).unwrap()).err().unwrap();
     assert_eq!((error.location().record, error.location().line), (Some(1), Some(3)));
     assert!(
         error.to_string().contains("column \"a\": expected a text of at most 3 bytes, found 5 bytes, \"say"),
         "{error}"
     );
-    tensor.values = ColumnValues::Text { max_len: 3, longer: ringfeed::csv::Longer::Cut };
-    let batch = decode_all(&open(text, &options(&tensor)).unwrap()).unwrap();
+    let cut = one("t", Text::new(3).cut().from("a"));
+    let batch = decode_all(&open_fields(text, &cut).unwrap()).unwrap();
     assert_eq!(batch.values::<u8>("t"), b"abcsay\0\0\0na\0");
     assert_eq!(batch.values::<i64>("t_len"), [3, 3, 0, 2]);
-    let error = decode_all(&open(b"a,b\n\xff,1\n", &options(&tensor)).unwrap()).err().unwrap();
+    let error = decode_all(&open_fields(b"a,b\n\xff,1\n", &cut).unwrap()).err().unwrap();
     assert!(error.to_string().contains("not valid UTF-8; set encoding"), "{error}");
-    for wrong in [
-        ColumnTensor::text("t", Role::Feature, "a", 0),
-        ColumnTensor { dtype: Some(DType::F32), ..ColumnTensor::text("t", Role::Feature, "a", 3) },
-    ] {
-        assert_eq!(open(text, &options(&wrong)).err().unwrap().kind(), ErrorKind::Config);
-    }
-    let json = r#"{"tensors": [{"name": "t", "columns": ["a"], "values": {"text": {"max_len": 3, "longer": "cut"}}}]}"#;
-    assert_eq!(serde_json::from_str::<CsvOptions>(json).unwrap(), options(&tensor));
+    let empty = one("t", Text::new(0).from("a"));
+    assert_eq!(open_fields(text, &empty).err().unwrap().kind(), ErrorKind::Config);
 }
 
 #[test]
 fn categories_have_codes_of_their_own_in_each_column() {
     let text = "a,b,c,x\nred,9,NA,1\nblue,7,up,2\nred,7,down,3\n";
-    let mut tensor = ColumnTensor::categories("codes", Role::Feature, ["c", "a", "b"], None);
-    let options = |tensor: &ColumnTensor| CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() };
-    let error = decode_all(&open(text, &options(&tensor)).unwrap()).err().unwrap();
+    let open = |text: &str, category: Category| open_fields(text, &one("codes", category.from(["c", "a", "b"])));
+    let error = decode_all(&open(text, Category::new()).unwrap()).err().unwrap();
     assert!(
         error.to_string().contains("column \"c\": expected one of 2 classes (\"down\", \"up\"), found \"NA\""),
         "{error}"
     );
-    tensor.values = ColumnValues::Categories { names: None, missing: Some(-1) };
-    tensor.dtype = Some(DType::I32);
-    let reader = open(text, &options(&tensor)).unwrap();
+    let reader = open(text, Category::new().missing(-1).dtype(DType::I32)).unwrap();
     let names = reader.categories("codes").unwrap();
     assert_eq!(names, [vec!["down", "up"], vec!["blue", "red"], vec!["7", "9"]]);
     assert_eq!(reader.categories("x"), None);
     assert_eq!(decode_all(&reader).unwrap().values::<i32>("codes"), [-1, 1, 1, 1, 0, 0, 0, 1, 0]);
     // Given names need no reading of the whole file, and mean the same in another one.
-    tensor.values = ColumnValues::Categories { names: Some(names.clone()), missing: None };
-    let other = open("x,b,a,c\n1,9,red,up\n", &options(&tensor)).unwrap();
+    let other = open("x,b,a,c\n1,9,red,up\n", Category::new().names(names.clone()).dtype(DType::I32)).unwrap();
     assert_eq!(
         (other.categories("codes"), decode_all(&other).unwrap().values::<i32>("codes")),
         (Some(names), vec![1, 1, 1])
     );
-    tensor.values = ColumnValues::Categories { names: Some(vec![vec!["up".into()]]), missing: None };
-    let error = open(text, &options(&tensor)).err().unwrap();
+    let error = open(text, Category::new().names([vec!["up".into()]])).err().unwrap();
     assert!(error.to_string().contains("has 3 columns; `names` must hold a list for each"), "{error}");
-    tensor.values = ColumnValues::Categories { names: None, missing: Some(-1) };
-    tensor.dtype = Some(DType::U8);
-    let error = open(text, &options(&tensor)).err().unwrap();
+    let error = open(text, Category::new().missing(-1).dtype(DType::U8)).err().unwrap();
     assert!(error.to_string().contains("code -1 does not fit u8"), "{error}");
 }
 
@@ -1003,28 +1052,26 @@ fn categories_have_codes_of_their_own_in_each_column() {
 fn files_whose_codes_mean_different_things_are_not_put_together() {
     let (_one, first) = named("first.csv", "city,x\nBerlin,1\nParis,2\n");
     let (_other, second) = named("second.csv", "city,x\nOslo,3\nParis,4\n");
-    let mut tensor = ColumnTensor::categories("city", Role::Feature, ["city"], None);
-    let open = |path: &Path, tensor: &ColumnTensor| {
-        CsvReader::open(path, &CsvOptions { tensors: vec![tensor.clone()], ..CsvOptions::default() }).unwrap()
+    let open = |path: &Path, field: &Field| {
+        CsvReader::with_fields(path, &one("city", field.clone()), &CsvOptions::default()).unwrap()
     };
-    let error = Concat::new(open(&first, &tensor)).and(open(&second, &tensor)).err().unwrap();
+    let category = Category::new().from(["city"]);
+    let error = Concat::new(open(&first, &category)).and(open(&second, &category)).err().unwrap();
     assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("city")));
     for part in ["first.csv", "second.csv", "[\"Oslo\", \"Paris\"]", "[\"Berlin\", \"Paris\"]", "the same list"] {
         assert!(error.message().contains(part), "{error}");
     }
     let names: Vec<String> = ["Berlin", "Oslo", "Paris"].map(str::to_owned).to_vec();
-    tensor.values = ColumnValues::Categories { names: Some(vec![names.clone()]), missing: None };
-    let both = Concat::new(open(&first, &tensor)).and(open(&second, &tensor)).unwrap();
+    let category = Category::new().names([names.clone()]).from(["city"]);
+    let both = Concat::new(open(&first, &category)).and(open(&second, &category)).unwrap();
     assert_eq!(both.tensors()[0].categories.as_deref(), Some(&[names][..]));
     assert_eq!(decode_all(&both).unwrap().values::<i64>("city"), [0, 2, 1, 2]);
     // Classes likewise; and of long lists only what differs is shown.
     let list = |last: &str| (0..100).map(|nth| format!("class {nth:02}")).chain([last.to_owned()]).collect::<Vec<_>>();
-    let [one, other] =
-        ["x", "y"].map(|last| open(&first, &ColumnTensor::classes("city", Role::Label, "city", Some(list(last)))));
-    let error = Concat::new(one).and(other).err().unwrap();
+    let [x, y] = ["x", "y"].map(|last| open(&first, &Class::of(list(last)).into()));
+    let error = Concat::new(x).and(y).err().unwrap();
     assert!(error.message().contains("the 101 classes [..., \"y\"]"), "{error}");
-    let text = ColumnTensor::text("city", Role::Feature, "city", 6);
-    let error = Concat::new(open(&first, &tensor)).and(open(&second, &text)).err().unwrap();
+    let error = Concat::new(open(&first, &category)).and(open(&second, &Text::new(6).into())).err().unwrap();
     assert!(error.message().ends_with("has \"city\" as a Feature of i64 [1]"), "{error}");
 }
 
@@ -1032,9 +1079,9 @@ fn files_whose_codes_mean_different_things_are_not_put_together() {
 fn a_misspelt_column_is_found_out_beside_names_of_any_length() {
     let long = "x".repeat(15 << 20);
     let text = format!("{long},label\n1,2\n");
-    let error = open(&text, &labelled("lable")).err().unwrap();
+    let error = open_fields(&text, &labelled("lable")).err().unwrap();
     assert!(error.to_string().ends_with("no column \"lable\"; did you mean \"label\"?"), "{error}");
-    let error = open(&text, &labelled("zzzzzz")).err().unwrap();
+    let error = open_fields(&text, &labelled("zzzzzz")).err().unwrap();
     assert!(error.to_string().len() < 1000 && error.message().contains("\"label\""), "{}", error.message().len());
 }
 
@@ -1044,9 +1091,9 @@ fn each_bad_record_has_its_line() {
     for row in 0..20_000 {
         text += if row % 10 == 3 { "x,\"two\nlines\"\n" } else { "1,\"one, two\"\n" };
     }
-    let options = CsvOptions { features: vec!["a".into()], ..CsvOptions::default() };
     let (_folder, path) = file(&text);
-    let reader = CsvReader::open(path, &options).unwrap();
+    let fields = features(Numbers::f32().from(["a"]));
+    let reader = CsvReader::with_fields(path, &fields, &CsvOptions::default()).unwrap();
     for row in (0..2000u64).rev().map(|nth| 10 * nth + 3) {
         let error = decode(&reader, &[row]).err().unwrap();
         assert_eq!(error.location().line, Some(2 + row + row / 10), "record {row}");

@@ -6,12 +6,15 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Header, Missing};
+use ringfeed::field::Numbers;
 use ringfeed::formats::Csv;
+use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
+use ringfeed::storage::Files;
 use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
 use ringfeed::{DType, Loader, LoaderConfig, Result, Role, TensorSpec};
 
@@ -165,9 +168,8 @@ fn check(folder: &Path, records: &[Vec<String>], end: &str, dtype: DType, option
     let text = format!("{}{end}{}", names.join(","), lines.join(end));
     let path = folder.join("data.csv");
     std::fs::write(&path, text).unwrap();
-    let tensors = vec![ColumnTensor::numbers("x", Role::Feature, dtype, names.clone())];
+    let fields = [("x".to_owned(), Numbers::of(dtype).from(names.clone()))];
     let options = CsvOptions {
-        tensors,
         header: Header::Yes,
         delimiter: Some(','),
         threads: Some(1),
@@ -192,15 +194,17 @@ fn check(folder: &Path, records: &[Vec<String>], end: &str, dtype: DType, option
             assert_eq!(&found, wanted, "{how}: {:?} as {dtype}, missing {:?}", records[nth], options.missing);
         }
     };
-    compare("reader", read_at_random(&CsvReader::open(&path, &options).unwrap()));
-    compare("stream", read_in_order(CsvStream::open(&path, &options).unwrap()));
+    compare("reader", read_at_random(&CsvReader::with_fields(&path, &fields, &options).unwrap()));
+    compare("stream", read_in_order(CsvStream::with_fields(&path, &fields, &options).unwrap()));
     // Each record as a sequence of its own, of two equal steps.
     let steps: Vec<String> =
         lines.iter().enumerate().map(|(nth, line)| format!("{nth},{line}{end}{nth},{line}")).collect();
     let path = folder.join("steps.csv");
     std::fs::write(&path, format!("group,{}{end}{}{end}", names.join(","), steps.join(end))).unwrap();
     let options = SequenceOptions { csv: options.clone(), ..SequenceOptions::default() };
-    let found = read_at_random(&CsvSequenceReader::open_grouped(&path, "group", &options).unwrap());
+    let (files, budget) = (Files::local(), MemoryBudget::unlimited());
+    let reader = CsvSequenceReader::open_grouped_in(&files, &path, "group", &fields, &options, &budget);
+    let found = read_at_random(&reader.unwrap());
     let halves = found.into_iter().map(|bytes| {
         bytes.map(|bytes| {
             let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -380,12 +384,12 @@ fn the_last_field_of_a_file_is_read_like_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.csv");
     for dtype in DType::ALL {
-        let tensors = vec![ColumnTensor::numbers("x", Role::Feature, dtype, [1])];
+        let column = [("x".to_owned(), Numbers::of(dtype).from([1]))];
         let (header, delimiter) = (Header::No, Some(','));
-        let options = CsvOptions { tensors, header, delimiter, threads: Some(1), ..CsvOptions::default() };
+        let options = CsvOptions { header, delimiter, threads: Some(1), ..CsvOptions::default() };
         for field in fields().iter().filter(|field| !field.contains(',')) {
             std::fs::write(&path, format!("1,{field}")).unwrap();
-            let found = read_at_random(&CsvReader::open(&path, &options).unwrap()).remove(0);
+            let found = read_at_random(&CsvReader::with_fields(&path, &column, &options).unwrap()).remove(0);
             let wanted = without_nan(expected(field, dtype, &options), dtype);
             assert_eq!(without_nan(found, dtype), wanted, "{field:?} as {dtype}");
         }
@@ -447,8 +451,8 @@ fn an_empty_label_is_a_missing_value() {
     assert_eq!(reader.classes().map(|names| names.to_vec()), Some(vec!["-".into(), "1".into(), "3".into()]));
     std::fs::write(&path, "label,height\n3,1.5\n,1.6\n1,1.7\n").unwrap();
     let labels = |options: &CsvOptions| {
-        let tensors = vec![ColumnTensor::numbers("labels", Role::Label, DType::I64, ["label"])];
-        read_at_random(&CsvReader::open(&path, &CsvOptions { tensors, ..options.clone() }).unwrap())
+        let labels = [("labels".to_owned(), Numbers::i64().from("label").role(Role::Label))];
+        read_at_random(&CsvReader::with_fields(&path, &labels, options).unwrap())
     };
     let number = |number: i64| Some(number.to_ne_bytes().to_vec());
     assert_eq!(labels(&CsvOptions::default()), [number(3), None, number(1)]);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, workspace, xs};
 use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, Header};
+use ringfeed::csv::{CsvOptions, CsvReader, Header};
+use ringfeed::field::Numbers;
 use ringfeed::read::{Array, Concat, RecordReader, RowMut, Sample, SampleStream, Scratch};
 use ringfeed::source::StreamSource;
 use ringfeed::storage::Access;
@@ -352,15 +353,12 @@ fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
         _ => std::fs::write(&csv, numbers().map(|i| format!("{i}\n")).collect::<String>()).unwrap(),
     };
     let open = |nth: usize, shuffled: bool| -> ReaderSource {
-        let csv_options = CsvOptions {
-            header: Header::No,
-            tensors: vec![ColumnTensor::numbers("x", Role::Feature, DType::I64, [0])],
-            ..CsvOptions::default()
-        };
+        let csv_options = CsvOptions { header: Header::No, ..CsvOptions::default() };
+        let fields = [("x".to_owned(), Numbers::i64().from([0]))];
         let raw_options = RawOptions { access: Access::Read, ..RawOptions::features(StoredType::I64, &[]) };
         let source = match nth {
             0 => ReaderSource::new(RawReader::open(&raw, &raw_options).unwrap()),
-            _ => ReaderSource::new(CsvReader::open(&csv, &csv_options).unwrap()),
+            _ => ReaderSource::new(CsvReader::with_fields(&csv, &fields, &csv_options).unwrap()),
         };
         let source = source.batch_size(500).bad_records(BadRecords::Skip(BadLimits::count(RECORDS)));
         // In order, neighbours are read together.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use common::{Flaky, Trouble, see, see_all, xs};
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader, CsvStream, Header};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Header};
+use ringfeed::field::Numbers;
 use ringfeed::memory::TempFilePages;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::source::{Source, StreamSource};
@@ -184,15 +185,13 @@ fn a_forked_child_and_its_parent_go_on_beside_each_other() {
     let mut encoder = flate2::write::GzEncoder::new(std::fs::File::create(&packed).unwrap(), Default::default());
     encoder.write_all(text.as_bytes()).unwrap();
     encoder.finish().unwrap();
-    let options = CsvOptions {
-        header: Header::No,
-        tensors: vec![ColumnTensor::numbers("x", Role::Feature, DType::I64, [0, 1])],
-        ..CsvOptions::default()
-    };
+    let options = CsvOptions { header: Header::No, ..CsvOptions::default() };
+    let fields = [("x".to_owned(), Numbers::i64().from([0, 1]))];
     let memory = || Box::new(numbers(200)) as Box<dyn Source>;
-    let rows = || Box::new(ReaderSource::new(CsvReader::open(&csv, &options).unwrap()).batch_size(500).shuffle(1));
+    let open = || CsvReader::with_fields(&csv, &fields, &options).unwrap();
+    let rows = || Box::new(ReaderSource::new(open()).batch_size(500).shuffle(1));
     let stream = |path: &Path| {
-        let (stream, decoder) = CsvStream::open(path, &options).unwrap();
+        let (stream, decoder) = CsvStream::with_fields(path, &fields, &options).unwrap();
         Box::new(StreamSource::new(stream, decoder).batch_size(100)) as Box<dyn Source>
     };
     let sources: [&dyn Fn() -> Box<dyn Source>; 4] = [&memory, &|| rows(), &|| stream(&csv), &|| stream(&packed)];

@@ -8,8 +8,9 @@ use std::io::Write;
 use common::{fixture, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
-use ringfeed::csv::{ColumnTensor, CsvOptions, CsvReader};
-use ringfeed::formats::{Images, Npy};
+use ringfeed::csv::{CsvOptions, CsvReader};
+use ringfeed::field::{self, Class, Image};
+use ringfeed::formats::Npy;
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
 use ringfeed::source::{StreamSource, Transformed};
@@ -241,12 +242,12 @@ fn columns_become_halves_rounded_once_or_after_a_transformation_in_32_bits() {
     }
     let file = file_of(text.as_bytes());
     let columns: Vec<String> = (0..70).map(|column| format!("c{column}")).collect();
-    let mut features = ColumnTensor::numbers("x", Role::Feature, DType::F16, columns);
     for dtype in [DType::F16, DType::Bf16] {
-        features.dtype = Some(dtype);
-        let mut labels = ColumnTensor::classes("y", Role::Label, "class", None);
-        labels.dtype = Some(dtype);
-        let options = CsvOptions { tensors: vec![features.clone(), labels], ..CsvOptions::default() };
+        let fields = [
+            ("x".to_owned(), field::Numbers::of(dtype).from(columns.clone())),
+            ("y".to_owned(), Class.dtype(dtype).from("class")),
+        ];
+        let open = || CsvReader::with_fields(file.path(), &fields, &CsvOptions::default()).unwrap();
         let round = |number: f32| match dtype {
             DType::F16 => f16::from_f32(number).to_bits(),
             _ => bf16::from_f32(number).to_bits(),
@@ -256,7 +257,7 @@ fn columns_become_halves_rounded_once_or_after_a_transformation_in_32_bits() {
         let which = usize::from(dtype == DType::Bf16);
         let once: Vec<u16> = all.collect::<Vec<_>>().chunks(1000).flat_map(|all| halves(all)[which].clone()).collect();
         for scale in [None, Some(0.37f32)] {
-            let source = ReaderSource::new(CsvReader::open(file.path(), &options).unwrap()).batch_size(rows);
+            let source = ReaderSource::new(open()).batch_size(rows);
             let list = scale.map(|scale| {
                 let (mean, deviation) = (vec![100.0], vec![f64::from(1.0 / scale)]);
                 normalise("x", Normaliser::Standardise { axis: None, mean, deviation })
@@ -287,10 +288,10 @@ fn a_bad_field_is_found_where_it_is() {
         text += &(fields.join(",") + "\n");
     }
     let file = file_of(text.as_bytes());
-    let tensor = ColumnTensor::numbers("x", Role::Feature, DType::Bf16, 0..100usize);
+    let fields = [("x".to_owned(), field::Numbers::of(DType::Bf16).from((0..100usize).collect::<Vec<_>>()))];
     let header = ringfeed::csv::Header::No;
-    let options = CsvOptions { tensors: vec![tensor], header, ..CsvOptions::default() };
-    let source = ReaderSource::new(CsvReader::open(file.path(), &options).unwrap());
+    let options = CsvOptions { header, ..CsvOptions::default() };
+    let source = ReaderSource::new(CsvReader::with_fields(file.path(), &fields, &options).unwrap());
     let error = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap_err();
     assert_eq!((error.location().record, error.location().line), (Some(1), Some(2)), "{error}");
     assert!(error.to_string().contains("column_81"), "{error}");
@@ -300,11 +301,10 @@ fn a_bad_field_is_found_where_it_is() {
 fn a_class_that_a_half_does_not_hold_is_refused() {
     let names: Vec<String> = (0..3000).map(|class| format!("class {class}")).collect();
     let file = file_of(b"class 2049\n");
-    let mut labels = ColumnTensor::classes("y", Role::Label, 0, Some(names));
-    labels.dtype = Some(DType::F16);
+    let fields = [("y".to_owned(), Class::of(names).dtype(DType::F16).from(0))];
     let header = ringfeed::csv::Header::No;
-    let options = CsvOptions { tensors: vec![labels], header, ..CsvOptions::default() };
-    let error = CsvReader::open(file.path(), &options).err().unwrap();
+    let options = CsvOptions { header, ..CsvOptions::default() };
+    let error = CsvReader::with_fields(file.path(), &fields, &options).err().unwrap();
     assert!(error.kind() == ErrorKind::Config && error.message().contains("does not fit f16"), "{error}");
 }
 
@@ -347,10 +347,11 @@ fn halves_fit_no_integers_and_have_names() {
 fn settings_ask_for_halves() {
     let config: LoaderConfig = toml::from_str(
         "[[sources]]\nformat = \"npy\"\npath = \"fixtures/npy/row.npy\"\noptions = { dtype = \"bf16\" }\n\
-         [[sources]]\nformat = \"images\"\npath = \"fixtures/photos\"\noptions = { size = [8, 8], dtype = \"f16\" }\n",
+         [[sources]]\nformat = \"images\"\npath = \"fixtures/photos\"\nfields.image = { image = [8, 8], dtype = \"f16\" }\n",
     )
     .unwrap();
     assert_eq!(config.sources[0].options::<Npy>().unwrap().dtype, Some(DType::Bf16));
-    assert_eq!(config.sources[1].options::<Images>().unwrap().images.dtype, DType::F16);
+    let f16 = Image::rgb(8, 8).dtype(DType::F16);
+    assert_eq!(config.sources[1].fields, [("image".to_owned(), f16.into())]);
     assert_eq!(config.faults(), Vec::<String>::new());
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use image::{ExtendedColorType, ImageEncoder};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
+use ringfeed::field::Image;
 use ringfeed::images::{ImageAugment, ImageColour, ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::inspect::summarise_image;
 use ringfeed::memory::MemoryBudget;
@@ -270,7 +271,8 @@ fn workers_take_turns_where_the_budget_holds_one_picture_at_a_time() {
         fs::copy(fixture("photos/coffee.png"), folder.path().join(format!("{nth}.png"))).unwrap();
     }
     // 600 x 400 pixels of 3 bytes, and a little for what is resized; the ring has 3 slots.
-    let loader = Loader::images_with(folder.path(), options).batch_size(4).workers(3).prefetch(2);
+    let loader =
+        Loader::images(folder.path()).field("image", Image::with(options)).batch_size(4).workers(3).prefetch(2);
     let run = |budget: u64| -> Result<u64, Error> {
         let mut records = 0;
         for batch in &mut loader.clone().budget(budget).build()? {

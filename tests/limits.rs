@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use common::{MAPPED, fixture, workspace};
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
-use ringfeed::csv::{ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, Missing};
+use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Missing};
+use ringfeed::field::{Category, Image, Numbers, Text};
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::source::StreamSource;
-use ringfeed::storage::Access;
+use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tensor::{Affine, AffineSteps, Schema};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
@@ -58,9 +60,9 @@ fn the_largest_limits_of_csv_change_nothing() {
             let options = SequenceOptions { csv: options, max_sequence_bytes: u64::MAX, ..SequenceOptions::default() };
             let reader = CsvSequenceReader::open_folder(folder.path(), &options).unwrap();
             assert_eq!(features(&all_of(ReaderSource::new(reader)).unwrap()), [12.0, 34.0, 56.0]);
-            let mut options = options;
-            options.csv.features = vec!["a".into()];
-            let reader = CsvSequenceReader::open_grouped(&path, "a", &options).unwrap();
+            let (files, budget) = (Files::local(), MemoryBudget::unlimited());
+            let fields = [("features".to_owned(), Numbers::f32().from(["a"]))];
+            let reader = CsvSequenceReader::open_grouped_in(&files, &path, "a", &fields, &options, &budget).unwrap();
             assert_eq!(features(&all_of(ReaderSource::new(reader)).unwrap()), [12.0, 34.0, 56.0]);
         }
     }
@@ -70,10 +72,8 @@ fn the_largest_limits_of_csv_change_nothing() {
 fn columns_of_more_elements_than_memory_are_refused() {
     let (_folder, path) = file("data.csv", b"a,b,c\nx,y,z\n");
     for max_len in [usize::MAX, usize::MAX / 2 + 1, usize::MAX / 3 + 1, isize::MAX as usize] {
-        let mut tensor = ColumnTensor::text("t", Role::Feature, "a", max_len);
-        tensor.columns.extend(["b".into(), "c".into()]);
-        let options = CsvOptions { tensors: vec![tensor], ..CsvOptions::default() };
-        let error = CsvReader::open(&path, &options).err().unwrap();
+        let fields = [("t".to_owned(), Text::new(max_len).from(["a", "b", "c"]))];
+        let error = CsvReader::with_fields(&path, &fields, &CsvOptions::default()).err().unwrap();
         assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("t")), "{error}");
     }
 }
@@ -82,10 +82,8 @@ fn columns_of_more_elements_than_memory_are_refused() {
 fn a_code_is_the_integer_that_was_given() {
     let (_folder, path) = file("data.csv", b"a\nx\nNA\n");
     let open = |missing, dtype| {
-        let values = ColumnValues::Categories { names: None, missing: Some(missing) };
-        let tensor = ColumnTensor { values, ..ColumnTensor::categories("c", Role::Feature, ["a"], None) };
-        let tensors = vec![ColumnTensor { dtype: Some(dtype), ..tensor }];
-        CsvReader::open(&path, &CsvOptions { tensors, ..CsvOptions::default() })
+        let fields = [("c".to_owned(), Category::new().missing(missing).dtype(dtype).from(["a"]))];
+        CsvReader::with_fields(&path, &fields, &CsvOptions::default())
     };
     let odd = (1i64 << 53) + 1;
     for missing in [i64::MAX, i64::MIN, i64::MIN + 1, odd, -odd, -1] {
@@ -208,8 +206,9 @@ fn images_take_the_largest_limits() {
     let folder = ImageFolder::open_with(fixture("photos"), ImageLabels::None, &largest).unwrap();
     let few = ReaderSource::new(folder).batch_size(4).bad_records(BadRecords::Fail);
     assert_eq!(all_of(few).unwrap().len(), 4);
-    let tar =
-        TarReader::open(fixture("tar/wds-000.tar"), &TarOptions { images: largest.clone(), ..TarOptions::default() });
+    let fields = [("image".to_owned(), Image::with(largest.clone()).into())];
+    let options = TarOptions { max_file_bytes: u64::MAX, ..TarOptions::default() };
+    let tar = TarReader::with_fields(fixture("tar/wds-000.tar"), &fields, &options);
     assert!(all_of(ReaderSource::new(tar.unwrap()).batch_size(2)).is_ok());
     for size in [(u32::MAX, u32::MAX), (1, u32::MAX), (u32::MAX, 1)] {
         let options = ImageOptions { size: Some(size), ..largest.clone() };

@@ -8,13 +8,13 @@ use std::io::Write;
 use common::{fixture, see_all};
 use ringfeed::csv::CsvOptions;
 use ringfeed::device::DeviceName;
+use ringfeed::field::{Class, Image, Numbers};
 use ringfeed::formats::Csv;
-use ringfeed::images::ImageOptions;
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::sequences::SequenceOptions;
 use ringfeed::settings::{MemoryKind, NormaliserConfig, SourceConfig};
 use ringfeed::workspace::{Amount, Overflow};
-use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, LastBatch, Loader, LoaderConfig, Normaliser, Result};
+use ringfeed::{BadLimits, BadRecords, ErrorKind, LastBatch, Loader, LoaderConfig, Normaliser, Result};
 
 /// A folder of classes made of the fixture photos.
 fn photos() -> tempfile::TempDir {
@@ -65,8 +65,9 @@ fn every_format_gives_the_same_bytes_with_and_without_the_shield() {
         Loader::csv_sequences(sequences.path(), SequenceOptions::default()).batch_size(3).shuffle(1),
         Loader::images(photos.path()).size(64, 48).batch_size(2).shuffle(8),
         Loader::images(photos.path()).batch_size(2).budget(100 << 20),
-        Loader::images_with(photos.path(), ImageOptions { dtype: DType::F32, ..ImageOptions::default() })
-            .size(32, 32)
+        Loader::images(photos.path())
+            .field("image", Image::rgb(32, 32))
+            .field("label", Class)
             .normalise("image", Normaliser::imagenet()),
     ] {
         assert_shield_sees_the_same(loader.workers(2));
@@ -125,11 +126,8 @@ fn toml_and_json_say_the_same() {
         batch_size: 10,
         shuffle: Some(7),
         workers: Some(1.into()),
-        ..LoaderConfig::new(SourceConfig::new(
-            Csv,
-            "iris.csv",
-            CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() },
-        ))
+        fields: Loader::csv("iris.csv").labels(["virginica"]).config().fields.clone(),
+        ..LoaderConfig::new(SourceConfig::new(Csv, "iris.csv", CsvOptions::default()))
     };
     let (toml, json) = (folder.path().join("c.toml"), folder.path().join("c.json"));
     std::fs::write(&toml, toml::to_string(&config).unwrap()).unwrap();
@@ -249,8 +247,9 @@ fn training_and_evaluation_share_a_workspace_and_a_class_list() {
     let mut train = train.build_in(&workspace).unwrap();
     let classes = train.schema().tensors()[1].classes.clone().unwrap();
     assert_eq!(&classes[..], ["a", "b"]);
-    let options = CsvOptions { classes: Some(classes.to_vec()), ..CsvOptions::default() };
-    let mut test = Loader::csv_with(folder.path().join("test.csv"), options).build_in(&workspace).unwrap();
+    let test = Loader::csv(folder.path().join("test.csv")).field("features", Numbers::f32().from("x"));
+    let test = test.field("labels", Class::of(classes.to_vec()).from("class"));
+    let mut test = test.build_in(&workspace).unwrap();
     assert_eq!(train.next().unwrap().unwrap().labels().unwrap().as_slice::<i64>().unwrap(), [1, 0, 1]);
     assert_eq!(test.next().unwrap().unwrap().labels().unwrap().as_slice::<i64>().unwrap(), [1]);
 }

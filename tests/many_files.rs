@@ -87,8 +87,8 @@ fn csv_files_are_one_table_with_one_list_of_names() {
         ("parts/.0.csv.crc", b"crc"),
     ]);
     for options in [
-        r#""options": {"labels": ["kind"]}"#,
-        r#""options": {"labels": ["kind"], "one_hot": true}"#,
+        r#""fields": {"x": {"from": "*", "numbers": "f32"}, "y": {"from": "kind", "class": []}}"#,
+        r#""fields": {"x": {"from": "*", "numbers": "f32"}, "y": {"from": "kind", "class": [], "one_hot": true}}"#,
         r#""fields": {"size": {"numbers": "f32"}, "city": "category", "kind": "class"}"#,
         r#""fields": {"city": {"text": 5}, "kind": "class"}"#,
         r#""fields": {"size": {"from": "size", "numbers": "f64"}, "kind": {"class": ["c", "b", "a"]}}"#,

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use common::{Seen, fixture, see, see_all};
-use ringfeed::formats::Images;
+use ringfeed::field::{Class, Image};
+use ringfeed::formats::{FolderOptions, Images};
 use ringfeed::images::{CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation};
 use ringfeed::settings::SourceConfig;
 use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
@@ -33,7 +34,7 @@ fn sized(size: &Value) -> ImageOptions {
 
 /// The first batch of a file or folder.
 fn load(path: &Path, options: ImageOptions) -> Result<Seen> {
-    let mut iterator = Loader::images_with(path, options).batch_size(8).build()?;
+    let mut iterator = Loader::images(path).field("image", Image::with(options)).batch_size(8).build()?;
     Ok(see(&iterator.next().unwrap()?))
 }
 
@@ -128,9 +129,11 @@ fn a_map_goes_the_way_of_its_picture() {
         ("native", (CropFit::Stretch, None), [&[rotation], &flips[..]].concat()),
     ] {
         let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };
-        let rows = ImageOptions { image_name: "rows".to_owned(), ..index(options.clone()) };
-        let rows = SourceConfig::new(Images, folder.path().join("rows"), rows.into());
-        let loader = Loader::images_with(folder.path().join("pictures"), options);
+        let mut rows = SourceConfig::new(Images, folder.path().join("rows"), FolderOptions::default());
+        rows.fields = vec![("rows".to_owned(), Image::with(index(options.clone())).into())];
+        let mut pictures = SourceConfig::new(Images, folder.path().join("pictures"), FolderOptions::default());
+        pictures.fields = vec![("image".to_owned(), Image::with(options).into()), ("label".to_owned(), Class.into())];
+        let loader = Loader::new(pictures);
         let loader = loader.maps(folder.path().join("columns")).batch_size(8).shuffle(3);
         // Readers have four varying lengths together, which two of images use up.
         let loader = if size.is_some() { loader.and(rows) } else { loader };
@@ -203,11 +206,14 @@ fn settings_and_the_builder_say_the_same() {
         [[sources]]
         format = "images"
         path = "photos"
-        options = { size = [64, 48], augment = [{ kind = "horizontal_flip" }] }
+        [sources.fields]
+        image = { image = [64, 48], dtype = "u8", augment = [{ kind = "horizontal_flip" }] }
+        label = "class"
         [[sources]]
         format = "images"
         path = "maps"
-        options = { colour = "index", image_name = "map", size = [64, 48], augment = [{ kind = "horizontal_flip" }] }
+        [sources.fields]
+        map = { index_map = [64, 48], dtype = "u8", augment = [{ kind = "horizontal_flip" }] }
     "#;
     let config: LoaderConfig = toml::from_str(text).unwrap();
     let loader = Loader::images("photos").size(64, 48).augment([ImageAugment::horizontal_flip()]).maps("maps");
@@ -218,4 +224,12 @@ fn settings_and_the_builder_say_the_same() {
         let faults = ImageOptions { colour: ImageColour::Index, dtype, ..ImageOptions::default() }.faults();
         assert!(faults[0].contains("maps of indices are u8"), "{faults:?}");
     }
+    // Settings of earlier versions are told what to write.
+    let text = "[source]\nformat = \"images\"\npath = \"maps\"\noptions = { colour = \"index\", image_name = \"map\", \
+                size = [64, 48], classes = [\"a\"], labels = \"u32\" }";
+    let error = toml::from_str::<LoaderConfig>(text).unwrap_err().to_string();
+    assert!(error.contains("path: fields = { map = { index_map = [64, 48], dtype = \"u8\" } }"), "{error}");
+    let error = toml::from_str::<LoaderConfig>(&text.replace("colour = \"index\", ", "")).unwrap_err().to_string();
+    let fields = "map = { image = [64, 48], dtype = \"u8\" }, label = { class = [\"a\"], dtype = \"u32\" }";
+    assert!(error.contains(&format!("path: fields = {{ {fields} }}")), "{error}");
 }

@@ -51,7 +51,7 @@ fn memory_is_what_the_statistics_say_and_does_not_grow_over_fifty_epochs() {
         (format!("format = 'raw'\npath = '{}'\noptions = {{ stored = 'u8', shape = [784] }}\n", at("records.bin")), 0),
         (
             format!(
-                "format = 'images'\npath = '{}'\noptions = {{ size = [64, 64], augment = [\
+                "format = 'images'\npath = '{}'\nfields.image = {{ image = [64, 64], dtype = 'u8', augment = [\
                  {{ kind = 'random_resized_crop' }}, {{ kind = 'horizontal_flip' }}] }}\n",
                 at("images")
             ),

@@ -215,9 +215,8 @@ fn a_csv_column_of_f64_is_normalised_in_f64() {
     let path = folder.path().join("rows.csv");
     let values: Vec<f64> = (0..100).map(|nth| 1e9 + 1e-3 * RandomKey::new(3).normal(nth)).collect();
     fs::write(&path, values.iter().fold("x,c\n".to_owned(), |text, value| format!("{text}{value},0.1\n"))).unwrap();
-    let features = ringfeed::csv::ColumnTensor::numbers("features", Role::Feature, DType::F64, ["x", "c"]);
-    let options = ringfeed::csv::CsvOptions { tensors: vec![features], ..ringfeed::csv::CsvOptions::default() };
-    let loader = ringfeed::Loader::csv_with(&path, options).batch_size(7);
+    let features = ringfeed::field::Numbers::f64().from(["x", "c"]);
+    let loader = ringfeed::Loader::csv(&path).field("features", features).batch_size(7);
     let mut fit = NormaliserFit::standardise(Some(0));
     fit.observe_all(loader.build().unwrap(), "features").unwrap();
     let normaliser = fit.finish().unwrap();

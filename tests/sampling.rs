@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Flaky, Trouble, Waves, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
+use ringfeed::field::{Class, Field, Numbers};
 use ringfeed::images::{ImageFolder, ImageOptions};
 use ringfeed::order::{Remainder, Subset};
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
@@ -325,8 +326,13 @@ fn classes_are_drawn_equally_often_whatever_the_label_looks_like() {
         (0..1000).map(|i| format!("{i},{}\n", ["a", "b", "c"][usize::from(i >= 10) + usize::from(i >= 100)])).collect();
     std::fs::write(&path, format!("x,class\n{rows}")).unwrap();
     for one_hot in [false, true] {
-        let options = CsvOptions { one_hot, ..CsvOptions::default() };
-        let loader = Loader::csv_with(&path, options).shuffle(1).class_balanced().samples_per_epoch(30_000);
+        let class: Field = if one_hot { Class.one_hot().into() } else { Class.into() };
+        let loader = Loader::csv(&path)
+            .field("x", Numbers::f32())
+            .field("class", class)
+            .shuffle(1)
+            .class_balanced()
+            .samples_per_epoch(30_000);
         let mut iterator = loader.batch_size(1000).build().unwrap();
         let seen: Vec<u64> = see_all(&mut *iterator).into_iter().flat_map(|batch| batch.samples).collect();
         let counts = counts(&seen.iter().map(|id| u64::from(*id >= 10) + u64::from(*id >= 100)).collect::<Vec<_>>());

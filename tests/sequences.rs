@@ -5,12 +5,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ringfeed::csv::{ColumnTensor, CsvOptions, Missing};
+use ringfeed::csv::{CsvOptions, Missing};
+use ringfeed::field::Numbers;
+use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{Align, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
+use ringfeed::storage::Files;
 use ringfeed::tensor::{Element, Extents, Layout, Schema};
-use ringfeed::{DType, ErrorKind, Result, Role, TensorSpec};
+use ringfeed::{ErrorKind, Result, Role, TensorSpec};
 use tempfile::TempDir;
 
 /// A padded batch, made as a trainer's would be: measured, laid out, fetched, decoded. The memory is poisoned first.
@@ -198,17 +201,16 @@ fn labels_for_whole_sequences_need_no_alignment() {
 #[test]
 fn an_error_names_sequence_file_line_and_column() {
     let folder = folder(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n1,\"2\"\n\n\"3\",abc\n")]);
-    let tensors = vec![ColumnTensor::numbers("pair", Role::Feature, DType::F64, ["x", "y"])];
-    let options =
-        SequenceOptions { csv: CsvOptions { tensors, ..CsvOptions::default() }, ..SequenceOptions::default() };
-    let reader = CsvSequenceReader::open_folder(folder.path(), &options).unwrap();
+    let (files, options, budget) = (Files::local(), SequenceOptions::default(), MemoryBudget::unlimited());
+    let fields = [("pair".to_owned(), Numbers::f64().from(["x", "y"]))];
+    let reader = CsvSequenceReader::open_folder_in(&files, folder.path(), &fields, &options).unwrap();
     let error = Batch::of(&reader, &[0, 1]).err().unwrap();
     let path = folder.path().join("b.csv");
     assert_eq!(error.to_string(), format!("{}:4: record 1: column \"y\": expected f64, found \"abc\"", path.display()));
     assert_eq!(error.location().byte, Some(15));
 
     let grouped = write(folder.path(), "g.csv", b"k,x,y\n1,1,2\n2,1,2\n1,3,abc\n");
-    let reader = CsvSequenceReader::open_grouped(&grouped, "k", &options).unwrap();
+    let reader = CsvSequenceReader::open_grouped_in(&files, &grouped, "k", &fields, &options, &budget).unwrap();
     let error = Batch::of(&reader, &[0]).err().unwrap();
     assert_eq!((error.location().record, error.location().line), (Some(0), Some(4)), "{error}");
 }

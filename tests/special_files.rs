@@ -12,7 +12,6 @@ use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
 use ringfeed::formats::Formats;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::inspect::{verify, verify_source};
-use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
 use ringfeed::settings::SavedIndex;
 use ringfeed::tar::{TarOptions, TarReader};
@@ -75,7 +74,7 @@ fn no_reader_waits_for_a_pipe_or_reads_a_device() {
     let folder = tempfile::tempdir().unwrap();
     for path in [pipe(folder.path().join("pipe")), "/dev/zero".into()] {
         refuses(&path, |path| CsvReader::open(path, &CsvOptions::default()));
-        refuses(&path, |path| CsvStream::open_within(path, &CsvOptions::default(), &MemoryBudget::unlimited()));
+        refuses(&path, |path| CsvStream::open(path, &CsvOptions::default()));
         refuses(&path, |path| IdxReader::open(path, &IdxOptions::default()));
         refuses(&path, |path| NpyReader::open(path, &NpyOptions::default()));
         refuses(&path, |path| RawReader::open(path, &RawOptions::default()));

@@ -13,16 +13,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ringfeed::arrays::{RawOptions, StoredType};
-use ringfeed::csv::CsvOptions;
+use ringfeed::field;
 use ringfeed::formats::{CsvSequences, Formats, Idx, Libsvm, Npz, Safetensors, TfRecord};
-use ringfeed::images::ImageOptions;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::sequences::SequenceOptions;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::{Entry, Files, Storage};
-use ringfeed::tar::TarOptions;
 use ringfeed::tokens::{TokenCut, TokenOptions};
-use ringfeed::{BadLimits, BadRecords, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
+use ringfeed::{BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
 
 /// The files below a folder, each read after a while.
 struct Slow {
@@ -197,11 +195,9 @@ fn data() -> tempfile::TempDir {
 /// Settings of every format, with paths below `root`.
 fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
     let at = |name: &str| root.join(name);
-    let classes = CsvOptions { labels: vec!["label".into()], ..CsvOptions::default() };
+    let csv = |name: &str| Loader::csv(at(name)).labels(["label"]);
     let tokens = TokenOptions { window: 64, cut: TokenCut::Random, ..TokenOptions::default() };
-    let photos = ImageOptions { size: Some((40, 40)), ..ImageOptions::default() };
-    let native = ImageOptions::default();
-    let tar = TarOptions { images: photos.clone(), ..TarOptions::default() };
+    let image = field::Image::rgb(40, 40).dtype(DType::U8);
     let groups = SequenceOptions { group_by: Some("b".into()), ..SequenceOptions::default() };
     let idx = SourceConfig::new(Idx, at("t10k-labels-idx1-ubyte.gz"), Default::default());
     vec![
@@ -210,10 +206,10 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         ("npy in order", Loader::npy(at("numbers.npy")).batch_size(7)),
         ("idx", Loader::new(idx).shuffle(3).samples_per_epoch(300)),
         ("tokens", Loader::tokens(at("tokens.bin"), tokens).shuffle(4)),
-        ("csv", Loader::csv_with(at("table.csv"), classes.clone()).shuffle(5)),
-        ("csv in order", Loader::csv_with(at("table.csv"), classes.clone())),
-        ("packed csv", Loader::csv_with(at("table.csv.gz"), classes.clone())),
-        ("packed csv, shuffled", Loader::csv_with(at("table.csv.gz"), classes).shuffle(6)),
+        ("csv", csv("table.csv").shuffle(5)),
+        ("csv in order", csv("table.csv")),
+        ("packed csv", csv("table.csv.gz")),
+        ("packed csv, shuffled", csv("table.csv.gz").shuffle(6)),
         ("npz", Loader::new(SourceConfig::new(Npz, at("packed.npz"), Default::default())).batch_size(2).shuffle(10)),
         (
             "safetensors",
@@ -229,9 +225,9 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         ),
         ("grouped sequences", Loader::new(SourceConfig::new(CsvSequences, at("table.csv"), groups)).batch_size(2)),
         ("tfrecord", Loader::new(SourceConfig::new(TfRecord, at("steps.tfrecord"), Default::default())).shuffle(9)),
-        ("tar", Loader::tar_with(at("wds-{000..001}.tar"), tar).batch_size(1)),
-        ("images", Loader::images_with(at("photos"), photos).batch_size(3).shuffle(7)),
-        ("images of native size", Loader::images_with(at("photos"), native).batch_size(2).shuffle(8)),
+        ("tar", Loader::tar(at("wds-{000..001}.tar")).field("image", image).field("label", field::Class).batch_size(1)),
+        ("images", Loader::images(at("photos")).size(40, 40).batch_size(3).shuffle(7)),
+        ("images of native size", Loader::images(at("photos")).batch_size(2).shuffle(8)),
     ]
 }
 

@@ -9,32 +9,37 @@ use std::path::PathBuf;
 
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
-use ringfeed::csv::Longer;
+use ringfeed::field::{Class, Field, Image, Numbers, Text};
 use ringfeed::formats::{Formats, Tar};
-use ringfeed::images::{ImageOptions, LabelFormat};
 use ringfeed::inspect::{TarSummary, verify};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
 use ringfeed::settings::SavedIndex;
-use ringfeed::storage::Access;
-use ringfeed::tar::{ClassBy, TarField, TarOptions, TarReader};
+use ringfeed::storage::{Access, Files};
+use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::tensor::Dim;
 use ringfeed::{
     AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource,
-    Role,
+    Result,
 };
 use serde_json::Value;
 
-fn text(extension: &str, max_len: usize) -> TarField {
-    TarField::Text { extension: extension.to_owned(), name: None, max_len, longer: Longer::Error }
+type Fields = Vec<(String, Field)>;
+
+fn text(extension: &str, max_len: usize) -> Fields {
+    vec![(extension.to_owned(), Text::new(max_len).into())]
 }
 
-fn number(extension: &str, pointer: Option<&str>, dtype: DType) -> TarField {
-    let pointer = pointer.map(str::to_owned);
-    TarField::Number { extension: extension.to_owned(), pointer, name: None, role: Role::Feature, dtype }
+fn number(member: &str, dtype: DType) -> Fields {
+    vec![("number".to_owned(), Numbers::of(dtype).from(member))]
 }
 
-fn options(fields: impl IntoIterator<Item = TarField>) -> TarOptions {
-    TarOptions { fields: fields.into_iter().collect(), ..TarOptions::default() }
+fn class(member: &str) -> Fields {
+    vec![("label".to_owned(), Class.from(member))]
+}
+
+fn open(path: impl AsRef<std::path::Path>, fields: &Fields) -> Result<TarReader> {
+    TarReader::with_fields(path, fields, &TarOptions::default())
 }
 
 /// An archive of these members, in GNU's format.
@@ -63,7 +68,7 @@ impl Folder {
 
     /// What opening an archive of these bytes objects to.
     fn refusal(&self, bytes: &[u8]) -> ringfeed::Error {
-        TarReader::open(self.put("bad.tar", bytes), &options([text("txt", 100)])).map(|_| ()).unwrap_err()
+        open(self.put("bad.tar", bytes), &text("txt", 100)).map(|_| ()).unwrap_err()
     }
 }
 
@@ -90,12 +95,12 @@ fn archives_are_read_as_webdataset_reads_them() {
     for (name, samples) in expected["archives"].as_object().unwrap() {
         let samples = samples.as_array().unwrap();
         let is_full = name.starts_with("wds");
-        let all = is_full.then(|| [text("txt", 16), number("json", Some("/box/1"), DType::F32)]);
-        let images =
-            ImageOptions { order: ringfeed::images::PixelOrder::Nhwc, size: Some((3, 4)), ..ImageOptions::default() };
-        let fields = [TarField::image(), TarField::class()].into_iter().chain(all.into_iter().flatten());
-        let options = TarOptions { images, ..options(fields) };
-        let reader = TarReader::open(fixture("tar").join(name), &options).unwrap();
+        let image = Image::rgb(3, 4).dtype(DType::U8).order(ringfeed::images::PixelOrder::Nhwc);
+        let mut fields = [vec![("image".to_owned(), image.into())], class("cls")].concat();
+        if is_full {
+            fields.extend([text("txt", 16), number("json:/box/1", DType::F32)].concat());
+        }
+        let reader = open(fixture("tar").join(name), &fields).unwrap();
         assert_eq!(reader.len(), samples.len() as u64, "{name}");
         assert_eq!(reader.ignored(), if is_full { 0 } else { 4 }, "{name}");
         for (sample, expected) in samples.iter().enumerate() {
@@ -132,7 +137,7 @@ fn a_pattern_a_folder_and_a_list_are_the_same_archives() {
     }
     let keys_of_pattern = keys(pattern);
     assert_eq!(keys_of_pattern, ["n00/0000", "n01/0001", "n00/0002", "n01/0003", "n00/0004", "n01/0005"]);
-    assert_eq!(keys(TarReader::from_paths(&list, &TarOptions::default()).unwrap()), keys_of_pattern);
+    assert_eq!(keys(TarReader::from_paths(&list, &[], &TarOptions::default()).unwrap()), keys_of_pattern);
     assert_eq!(keys(TarReader::open(folder.0.path(), &TarOptions::default()).unwrap()), keys_of_pattern);
     let missing = TarReader::open(fixture("tar/wds-{000..002}.tar"), &TarOptions::default()).map(|_| ()).unwrap_err();
     assert!(missing.kind() == ErrorKind::NotFound && missing.to_string().contains("wds-002.tar"), "{missing}");
@@ -140,30 +145,18 @@ fn a_pattern_a_folder_and_a_list_are_the_same_archives() {
 
 #[test]
 fn classes_are_told_by_index_or_by_name_from_text_or_json() {
-    let open = |field: TarField, images: ImageOptions| {
-        let options = TarOptions { images, ..options([field]) };
-        TarReader::open(fixture("tar/wds-{000..001}.tar"), &options)
-    };
+    let archives = fixture("tar/wds-{000..001}.tar");
     let labels = |reader: &TarReader| (0..6).map(|sample| reader.label(sample)).collect::<Vec<_>>();
-    let class = |extension: &str, pointer: Option<&str>, by| TarField::Class {
-        extension: extension.to_owned(),
-        pointer: pointer.map(str::to_owned),
-        by,
-    };
     let indices = [Some(0), Some(1), Some(2), Some(0), Some(1), Some(2)];
-    let by_json = open(class("json", Some("/label"), ClassBy::Index), ImageOptions::default()).unwrap();
+    let by_json = open(&archives, &class("json:/label")).unwrap();
     assert_eq!((labels(&by_json).as_slice(), by_json.classes().len()), (&indices[..], 0));
-    let by_name = open(class("json", Some("/name"), ClassBy::Name), ImageOptions::default()).unwrap();
+    let by_name = open(&archives, &class("json:/name")).unwrap();
     assert_eq!(
         (labels(&by_name).as_slice(), by_name.classes()),
         (&indices[..], &["cat", "dog", "eel"].map(str::to_owned)[..])
     );
-    let listed = ImageOptions {
-        classes: Some(["eel", "cat"].map(str::to_owned).to_vec()),
-        labels: LabelFormat::OneHot,
-        ..ImageOptions::default()
-    };
-    let listed = open(class("json", Some("/name"), ClassBy::Name), listed).unwrap();
+    let listed = Class::of(["eel", "cat"]).one_hot().from("json:/name");
+    let listed = open(&archives, &vec![("label".to_owned(), listed)]).unwrap();
     assert_eq!(labels(&listed), [Some(1), None, Some(0), Some(1), None, Some(0)]);
     let limits = BadRecords::Skip(BadLimits::default());
     let source = ReaderSource::new(listed).batch_size(6).bad_records(limits);
@@ -172,8 +165,34 @@ fn classes_are_told_by_index_or_by_name_from_text_or_json() {
     assert_eq!(batch.labels().unwrap().as_slice::<f32>().unwrap(), [0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
     let bad = batches.bad_records();
     assert!(bad.iter().all(|bad| bad.error.to_string().contains("class \"dog\" is not among")), "{bad:?}");
-    let by_text = open(class("txt", None, ClassBy::Name), ImageOptions::default()).unwrap();
+    let by_text = open(&archives, &class("txt")).unwrap();
     assert_eq!(by_text.classes(), ["", "chien", "tabby cat", "x", "Österreich", "猫"]);
+    // How many indices there are, they tell themselves; a type must hold them.
+    let one_hot = open(&archives, &vec![("label".to_owned(), Class.one_hot().from("cls"))]).unwrap();
+    assert_eq!(one_hot.tensors()[0].shape, [Dim::Fixed(3)]);
+    let typed = open(&archives, &vec![("label".to_owned(), Class::of(["a", "b", "c"]).dtype(DType::U8).from("cls"))]);
+    assert_eq!((typed.unwrap().tensors()[0].dtype, one_hot.classes().len()), (DType::U8, 0));
+}
+
+#[test]
+fn names_that_are_numbers_and_names_among_indices_are_told_apart() {
+    let folder = Folder::new();
+    let pack = |classes: &[&str]| {
+        let members = classes.iter().enumerate().map(|(nth, class)| (format!("{nth}.cls"), (*class).to_owned()));
+        folder.put("classes.tar", archive(members))
+    };
+    let labels = |path: PathBuf, field: Field| {
+        let reader = open(path, &vec![("label".to_owned(), field)]).unwrap();
+        (0..reader.len()).map(|sample| reader.label(sample)).collect::<Vec<_>>()
+    };
+    // One index makes all of them indices.
+    assert_eq!(
+        labels(pack(&["2", "cat", "007", "3.0", "-1"]), Class.from("cls")),
+        [Some(2), None, Some(7), Some(3), None]
+    );
+    // Beside listed names an index is one of them, unless a name is a number itself.
+    assert_eq!(labels(pack(&["1", "cat", "2"]), Class::of(["dog", "cat"]).from("cls")), [Some(1), Some(1), None]);
+    assert_eq!(labels(pack(&["10", "007", "1"]), Class::of(["007", "10"]).from("cls")), [Some(1), Some(0), None]);
 }
 
 #[test]
@@ -227,16 +246,13 @@ fn numbers_are_rounded_once_from_their_text() {
         ("3e2", 300.0, Some(300)),
         ("1e39", f32::INFINITY, None),
     ];
-    let fields = |pointer: Option<&str>, extension: &str| {
-        [DType::F32, DType::F64, DType::I64].map(|dtype| number(extension, pointer, dtype))
-    };
+    let fields = |member: &'static str| [DType::F32, DType::F64, DType::I64].map(|dtype| (member, dtype));
     for (text, single, integer) in cases {
         let json = format!("{{\"a\": [0, {text} ]}}");
         let path = folder.put("a.tar", archive([("0.txt", text), ("0.json", &json)]));
-        for field in fields(None, "txt").into_iter().chain(fields(Some("/a/1"), "json")) {
-            let reader = TarReader::open(&path, &options([field.clone()])).unwrap();
+        for (member, dtype) in fields("txt").into_iter().chain(fields("json:/a/1")) {
+            let reader = open(&path, &number(member, dtype)).unwrap();
             let batch = AsyncDataSetIterator::new(ReaderSource::new(reader), &workspace(1, 1)).unwrap().next().unwrap();
-            let TarField::Number { dtype, .. } = field else { panic!("a number") };
             let found = batch.as_ref().ok().map(|batch| batch.features().unwrap());
             let bad = match dtype {
                 DType::F32 => {
@@ -283,8 +299,8 @@ fn a_hard_link_makes_its_sample_bad_instead_of_leaving_it_out_unseen() {
         }
     }
     let path = folder.put("links.tar", builder.into_inner().unwrap());
-    for options in [options([text("txt", 9), TarField::class()]), options([TarField::class(), text("txt", 9)])] {
-        let reader = TarReader::open(&path, &options).unwrap();
+    for fields in [[text("txt", 9), class("cls")], [class("cls"), text("txt", 9)]] {
+        let reader = open(&path, &fields.concat()).unwrap();
         assert_eq!((reader.len(), reader.ignored(), reader.label(0), reader.label(2)), (3, 0, Some(7), None));
         let limits = BadRecords::Skip(BadLimits::count(2));
         let source = ReaderSource::new(reader).batch_size(3).bad_records(limits);
@@ -340,7 +356,7 @@ fn members_of_a_sample_are_neighbours_and_differ() {
     );
     // Another archive may use the same keys.
     let (a, b) = (folder.put("a.tar", archive([("k.txt", "1")])), folder.put("b.tar", archive([("k.txt", "2")])));
-    let reader = TarReader::from_paths([a, b], &options([text("txt", 9)])).unwrap();
+    let reader = TarReader::from_paths([a, b], &text("txt", 9), &TarOptions::default()).unwrap();
     let mut names = [Vec::new(), Vec::new()];
     (0..2).for_each(|sample| reader.name(sample, &mut names[sample as usize]));
     assert_eq!(names, [b"a.tar/k".to_vec(), b"b.tar/k".to_vec()]);
@@ -410,7 +426,7 @@ fn hostile_headers_are_refused_with_their_byte() {
     let many = behind(&[&records[1024..2048].repeat(1000), &header("c.txt", b'0', b"00000000000\0")]);
     // (One block of zeros will do as an end.)
     let path = folder.put("many.tar", &many[..many.len() - 512]);
-    let reader = TarReader::open(path, &options([text("txt", 9)])).unwrap();
+    let reader = open(path, &text("txt", 9)).unwrap();
     assert_eq!((reader.len(), reader.ignored()), (1, 1));
 }
 
@@ -422,7 +438,7 @@ fn checksums_of_signed_bytes_are_as_good() {
     let sum: i64 = sum.map(|(_, byte)| i64::from(*byte as i8)).sum::<i64>() + 8 * 32;
     bytes[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     let path = folder.put("signed.tar", &bytes);
-    assert_eq!(TarReader::open(path, &options([text("txt", 9)])).unwrap().key(0), "\u{fc}");
+    assert_eq!(open(path, &text("txt", 9)).unwrap().key(0), "\u{fc}");
     bytes[148..156].copy_from_slice(format!("{:06o}\0 ", sum + 1).as_bytes());
     assert_eq!(folder.refusal(&bytes).kind(), ErrorKind::Format);
 }
@@ -500,23 +516,23 @@ fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
     let (one, two) = (archive([("a.txt", "1"), ("a.cls", "5")]), archive([("a.txt", "2"), ("a.cls", "6")]));
     let path = folder.put("set.tar", &one);
     let time = fs::metadata(&path).unwrap().modified().unwrap();
-    let class = TarField::class();
-    let saving = TarOptions { saved_index: SavedIndex::Beside, ..options([text("txt", 9), class.clone()]) };
-    let label = || TarReader::open(&path, &saving).unwrap().label(0);
+    let saving = TarOptions { saved_index: SavedIndex::Beside, ..TarOptions::default() };
+    let both = [text("txt", 9), class("cls")].concat();
+    let open = |path: &PathBuf| TarReader::with_fields(path, &both, &saving).unwrap();
+    let label = || open(&path).label(0);
     assert_eq!(label(), Some(5));
     let saved = folder.0.path().join("set.tar.ringfeed");
     assert!(saved.is_file());
-    let fingerprint = TarReader::open(&path, &saving).unwrap().fingerprint();
+    let fingerprint = open(&path).fingerprint();
     // That it is used shows in an index of another archive, made out to be one of this.
     let guard = fs::read(&saved).unwrap()[8..16].to_vec();
     let other = folder.put("other.tar", &two);
-    TarReader::open(&other, &saving).unwrap();
+    open(&other);
     let mut forged = fs::read(folder.0.path().join("other.tar.ringfeed")).unwrap();
     forged[8..16].copy_from_slice(&guard);
     fs::write(&saved, &forged).unwrap();
     assert_eq!(label(), Some(6));
-    let only_class = TarOptions { fields: vec![class], ..saving.clone() };
-    assert_eq!(TarReader::open(&path, &only_class).unwrap().label(0), Some(5));
+    assert_eq!(TarReader::with_fields(&path, &class("cls"), &saving).unwrap().label(0), Some(5));
     // That saved another index over it, which does not fit these fields.
     assert_eq!(label(), Some(5));
     // Another archive of the same size, with its time of modification set back.
@@ -525,7 +541,7 @@ fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
     if cfg!(unix) {
         assert_eq!(label(), Some(6));
     }
-    assert_ne!(TarReader::open(&path, &saving).unwrap().fingerprint(), fingerprint);
+    assert_ne!(open(&path).fingerprint(), fingerprint);
     fs::write(&path, &one).unwrap();
     fs::File::options()
         .write(true)
@@ -547,12 +563,13 @@ fn the_index_counts_against_the_budget() {
     let members = (0..2000).map(|n| (format!("{n:04}.txt"), "x"));
     let path = folder.put("many.tar", archive(members));
     let budget = MemoryBudget::unlimited();
-    let reader = TarReader::open_within(&path, &options([text("txt", 9)]), &budget).unwrap();
+    let (local, options, fields) = (Files::local(), TarOptions::default(), text("txt", 9));
+    let reader = TarReader::open_in(&local, &path, &fields, &options, &budget).unwrap();
     assert!((2000 * 16..2000 * 20).contains(&budget.used()), "{} bytes", budget.used());
     drop(reader);
     assert_eq!(budget.used(), 0);
     let small = MemoryBudget::new(10_000);
-    let error = TarReader::open_within(&path, &options([text("txt", 9)]), &small).map(|_| ()).unwrap_err();
+    let error = TarReader::open_in(&local, &path, &fields, &options, &small).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget);
 }
 
@@ -560,7 +577,7 @@ fn the_index_counts_against_the_budget() {
 fn more_archives_than_may_stay_open_are_read_all_the_same() {
     let folder = Folder::new();
     let paths = (0..300).map(|n| folder.put(&format!("{n}.tar"), archive([("k.txt", n.to_string())])));
-    let reader = TarReader::from_paths(paths.collect::<Vec<_>>(), &options([text("txt", 9)])).unwrap();
+    let reader = TarReader::from_paths(paths.collect::<Vec<_>>(), &text("txt", 9), &TarOptions::default()).unwrap();
     let expected: Vec<Vec<u8>> = (0..300).map(|n| n.to_string().into_bytes()).collect();
     assert_eq!(texts(reader), expected);
 }
@@ -575,13 +592,11 @@ fn a_loader_reads_archives_as_its_settings_say() {
         path = "PATTERN"
         [sources.options]
         access = "map"
-        images = { size = [2, 2], label_name = "y" }
-        fields = [
-            { image = { extension = "png" } },
-            { class = {} },
-            { text = { extension = "txt", name = "caption", max_len = 12 } },
-            { number = { extension = "json", pointer = "/box/0", dtype = "i64", name = "left" } },
-        ]
+        [sources.fields]
+        image = { from = "png", image = [2, 2], dtype = "u8" }
+        y = { from = "cls", class = [] }
+        caption = { from = "txt", text = 12 }
+        left = { from = "json:/box/0", numbers = "i64" }
         "#,
     )
     .unwrap();
@@ -605,24 +620,55 @@ fn a_loader_reads_archives_as_its_settings_say() {
     assert_eq!(batch.tensor("y").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 0, 1, 2]);
     assert!(loader.verify(|_| {}).unwrap().is_ok());
     assert!(LoaderConfig::for_path(config.sources[0].path()).unwrap().sources[0].is::<Tar>());
-    let options = config.sources[0].options_mut::<Tar>().expect("a source of archives");
-    options.fields[2] = text("txt", 3);
-    options.fields.push(TarField::image());
-    options.fields.push(number("JSON", Some("x"), DType::U8));
-    let faults = config.faults();
-    assert_eq!(faults.len(), 5, "{faults:?}"); // mapping has no promise
+    for (field, words) in [
+        (Numbers::f32().from("JSON"), "compared in lower case"),
+        (Numbers::f32().from("json:x"), "\"json:/x\""),
+        (Numbers::f32().from("a/json"), "is no extension"),
+        (Text::new(0).from("txt"), "at most 0 bytes"),
+        (Image::rgb(0, 2).into(), "give a size"),
+    ] {
+        config.sources[0].fields[2] = ("wrong".to_owned(), field);
+        let faults = config.faults();
+        // The other is that mapping has no promise.
+        assert!(faults.len() == 2 && faults.iter().any(|fault| fault.contains(words)), "{faults:?}");
+    }
+}
+
+#[test]
+fn settings_of_earlier_versions_are_told_what_to_write() {
+    let told = |options: &str| {
+        let text = format!("[source]\nformat = \"tar\"\npath = \"x.tar\"\noptions = {{ {options} }}\n");
+        let error = toml::from_str::<LoaderConfig>(&text).unwrap_err().to_string();
+        error.split_once("write beside the path: ").unwrap_or_else(|| panic!("{error}")).1.trim().to_owned()
+    };
+    assert_eq!(
+        told(
+            "images = { size = [2, 2], label_name = \"y\", labels = \"one_hot\", classes = [\"a\", \"b\"] }, fields = [\
+             { image = { extension = \"png\" } }, { class = { extension = \"json\", pointer = \"/name\", by = \"name\" } }, \
+             { text = { extension = \"txt\", name = \"caption\", max_len = 12, longer = \"cut\" } }, \
+             { number = { extension = \"json\", pointer = \"/box/0\", dtype = \"i64\" } }]"
+        ),
+        "fields = { image = { from = \"png\", image = [2, 2], dtype = \"u8\" }, \
+         y = { from = \"json:/name\", class = [\"a\", \"b\"], one_hot = true }, \
+         caption = { from = \"txt\", text = 12, longer = \"cut\" }, 0 = { from = \"json:/box/0\", numbers = \"i64\" } }"
+    );
+    let short = told("images = { augment = [{ kind = \"horizontal_flip\" }] }");
+    let fields = "fields = { image = { image = [], augment = [{ kind = \"horizontal_flip\", probability = 0.5 }], \
+                  dtype = \"u8\" }, label = { from = \"cls\", class = [] } }";
+    assert_eq!(short, fields);
+    // What it says can be written.
+    let text = format!("[source]\nformat = \"tar\"\npath = \"x.tar\"\n{short}\n");
+    assert_eq!(toml::from_str::<LoaderConfig>(&text).unwrap().sources.len(), 0);
 }
 
 #[test]
 fn a_text_that_is_too_long_is_an_error_that_says_what_to_do_or_is_cut() {
     let folder = Folder::new();
     let path = folder.put("a.tar", archive([("a.txt", "12345"), ("b.txt", "123ü"), ("c.txt", "1234")]));
-    let open = |longer| {
-        let field = TarField::Text { extension: "txt".to_owned(), name: None, max_len: 4, longer };
-        TarReader::open(&path, &options([field])).unwrap()
-    };
-    assert_eq!(texts(open(Longer::Cut)), [&b"1234"[..], b"123", b"1234"]);
-    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(open(Longer::Error)), &workspace(1, 1)).unwrap();
+    let cut = open(&path, &vec![("txt".to_owned(), Text::new(4).cut().into())]).unwrap();
+    assert_eq!(texts(cut), [&b"1234"[..], b"123", b"1234"]);
+    let whole = open(&path, &text("txt", 4)).unwrap();
+    let mut batches = AsyncDataSetIterator::new(ReaderSource::new(whole), &workspace(1, 1)).unwrap();
     let error = batches.next().unwrap().unwrap_err();
     let expected = "member \"a.txt\": column \"txt\": byte 512: a text of 5 bytes; at most 4 fit; raise max_len";
     assert!(error.to_string().contains(expected), "{error}");
@@ -686,8 +732,8 @@ proptest! {
         }
         let folder = Folder::new();
         let path = folder.put("set.tar", &bytes);
-        let options = TarOptions { access: if map { MAPPED } else { Access::Read }, ..options([text("txt", 2000)]) };
-        match TarReader::open(&path, &options) {
+        let options = TarOptions { access: if map { MAPPED } else { Access::Read }, ..TarOptions::default() };
+        match TarReader::with_fields(&path, &text("txt", 2000), &options) {
             Err(error) => prop_assert!(twice || naive.is_empty(), "{}", error),
             Ok(reader) => {
                 prop_assert!(!twice);

@@ -345,7 +345,8 @@ fn what_makes_no_sense_is_refused_with_the_tensor_and_the_reason() {
 #[test]
 fn settings_list_transforms_in_their_order() {
     let settings = r#"
-        sources = [{ format = "csv", path = "fixtures/iris-species.csv", options = { labels = ["species"] } }]
+        sources = [{ format = "csv", path = "fixtures/iris-species.csv" }]
+        fields = { features = { from = "*", numbers = "f32" }, labels = { from = "species", class = [] } }
         batch_size = 50
         transforms = [
             { kind = "log1p", tensor = "features" },

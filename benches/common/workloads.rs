@@ -63,17 +63,16 @@ impl Workload {
         Ok(Self { config, tensors })
     }
 
-    /// Changes a setting of the loader; one called `options.x` is an option of every source (of tar archives, of the
-    /// images in them).
+    /// Changes a setting of the loader; one called `options.x` is an option of every source, or of the images that it gives.
     pub(crate) fn set(&mut self, key: &str, value: Value) {
         let Some(option) = key.strip_prefix("options.") else {
             self.config[key] = value;
             return;
         };
         for source in self.config["sources"].as_array_mut().into_iter().flatten() {
-            let options = &mut source["options"];
-            let options = if options["images"].is_object() { &mut options["images"] } else { options };
-            options[option] = value.clone();
+            let image = &source["fields"]["image"];
+            let place = if image.is_object() { &mut source["fields"]["image"] } else { &mut source["options"] };
+            place[option] = value.clone();
         }
     }
 
@@ -104,19 +103,20 @@ impl Workload {
 type Tensors = Vec<(DType, Vec<usize>)>;
 
 fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
-    let mut options = Map::new();
-    options.insert("size".into(), json!([SIDE, SIDE]));
-    options.insert("dtype".into(), json!(dtype));
+    let mut image = Map::new();
+    image.insert("image".into(), json!([SIDE, SIDE]));
+    image.insert("dtype".into(), json!(dtype));
     match crop {
         "train" => {
             let operations = json!([{ "kind": "random_resized_crop" }, { "kind": "horizontal_flip" }]);
-            options.insert("augment".into(), operations)
+            image.insert("augment".into(), operations)
         }
-        _ => options.insert("fit".into(), json!({ "center_crop": { "shorter": 256 } })),
+        _ => image.insert("fit".into(), json!({ "center_crop": { "shorter": 256 } })),
     };
+    let fields = json!({ "image": image, "label": "class" });
     let source = match tar {
-        false => json!({ "format": "images", "path": data.join("imagenet"), "options": options }),
-        true => json!({ "format": "tar", "path": data.join("tar"), "options": { "images": options } }),
+        false => json!({ "format": "images", "path": data.join("imagenet"), "fields": fields }),
+        true => json!({ "format": "tar", "path": data.join("tar"), "fields": fields }),
     };
     let dtype = if dtype == "u8" { DType::U8 } else { DType::F32 };
     (json!([source]), vec![(dtype, vec![3, SIDE, SIDE]), (DType::I64, vec![])])
@@ -125,13 +125,13 @@ fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
 /// Columns that are named, so that none has to be read to know what is in it.
 fn csv(data: &Path) -> (Value, Tensors) {
     let features: Vec<String> = (0..32).map(|column| format!("f{column}")).collect();
-    let tensors = json!([
-        { "name": "features", "columns": features },
-        { "name": "label", "role": "label", "columns": ["label"], "dtype": "i64", "shape": [] },
-    ]);
-    let options = json!({ "tensors": tensors, "header": "yes", "delimiter": "," });
+    let fields = json!({
+        "features": { "from": features, "numbers": "f32" },
+        "label": { "role": "label", "numbers": "i64" },
+    });
+    let options = json!({ "header": "yes", "delimiter": "," });
     (
-        json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options }]),
+        json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options, "fields": fields }]),
         vec![(DType::F32, vec![32]), (DType::I64, vec![])],
     )
 }
@@ -145,23 +145,22 @@ fn mixed_csv(data: &Path) -> std::result::Result<(Value, Tensors), String> {
         .map_err(|error| format!("{}: {error}", about.display()))?;
     let numbers: Vec<String> =
         (0..8).map(|column| format!("x{column}")).chain((0..4).map(|column| format!("n{column}"))).collect();
-    let categories = json!({ "categories": { "names": about["cats"] } });
-    let text = json!({ "text": { "max_len": TEXT } });
-    let tensors = json!([
-        { "name": "x", "columns": numbers },
-        { "name": "categories", "columns": ["c0", "c1", "c2"], "dtype": "i32", "values": categories },
-        { "name": "text", "columns": ["text"], "values": text },
-        { "name": "label", "role": "label", "columns": ["label"], "dtype": "i64", "shape": [] },
-    ]);
-    let options = json!({ "tensors": tensors, "missing": "nan", "header": "yes", "delimiter": "," });
+    let fields = json!({
+        "x": { "from": numbers, "numbers": "f32" },
+        "categories": { "from": ["c0", "c1", "c2"], "category": about["cats"], "dtype": "i32" },
+        "text": { "text": TEXT },
+        "label": { "role": "label", "numbers": "i64" },
+    });
+    let options = json!({ "missing": "nan", "header": "yes", "delimiter": "," });
     Ok((
-        json!([{ "format": "csv", "path": data.join("csv/mixed.csv"), "options": options }]),
+        json!([{ "format": "csv", "path": data.join("csv/mixed.csv"), "options": options, "fields": fields }]),
         vec![
-            (DType::F32, vec![12]),
+            // By name, as a JSON object has them.
             (DType::I32, vec![3]),
+            (DType::I64, vec![]),
             (DType::U8, vec![TEXT]),
             (DType::I64, vec![]),
-            (DType::I64, vec![]),
+            (DType::F32, vec![12]),
         ],
     ))
 }

@@ -3,13 +3,14 @@ use std::time::{Duration, Instant};
 
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
-use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Images, Npy, Raw, Tar, Tokens};
-use ringfeed::images::ImageOptions;
+use ringfeed::field::Image;
+use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
     DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Tuning, Verdict, WorkerStats,
 };
+use ringfeed::storage::Files;
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
 use serde::Serialize;
@@ -254,9 +255,7 @@ fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
         if let Some(options) = source.options_mut::<CsvSequences>() {
             options.csv.missing = Missing::Nan;
         }
-        if let Some(images) = images_of(source) {
-            images.size = Some((IMAGE_SIZE, IMAGE_SIZE));
-        }
+        change_images(source, |image| image.size(IMAGE_SIZE, IMAGE_SIZE))?;
     }
     Ok(sources)
 }
@@ -276,12 +275,17 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
     Ok(())
 }
 
-/// The options of the images that a source gives by itself.
-fn images_of(source: &mut SourceConfig) -> Option<&mut ImageOptions> {
-    match source.is::<Images>() {
-        true => source.options_mut::<Images>().map(|options| &mut options.images),
-        false => source.options_mut::<Tar>().map(|options| &mut options.images),
+/// Changes the images that a source gives, by its fields or by itself; says whether there are any.
+fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> Result<bool> {
+    if source.fields.is_empty() {
+        source.fields = source.usual_fields(&Files::local())?;
     }
+    let mut any = false;
+    for image in source.fields.iter_mut().filter_map(|(_, field)| field.image_mut()) {
+        *image = change(image.clone());
+        any = true;
+    }
+    Ok(any)
 }
 
 /// The element type and role of the array that a source gives.
@@ -297,10 +301,15 @@ fn array_of(source: &mut SourceConfig) -> Option<(&mut Option<DType>, Role)> {
 
 /// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
-    if let Some(images) = images_of(source) {
-        images.size = args.size.map(|size| (size, size)).or(images.size);
-        images.dtype = args.dtype().unwrap_or(images.dtype);
-        images.order = args.layout().unwrap_or(images.order);
+    if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
+        return Ok(());
+    }
+    let has_images = change_images(source, |image| {
+        let image = if let Some(size) = args.size { image.size(size, size) } else { image };
+        let image = if let Some(dtype) = args.dtype() { image.dtype(dtype) } else { image };
+        if let Some(order) = args.layout() { image.order(order) } else { image }
+    })?;
+    if has_images {
         return Ok(());
     }
     if let Some((dtype, role)) = array_of(source) {

@@ -577,10 +577,11 @@ fn settings_come_from_a_file_and_flags_override_them() {
     let toml = scratch.write(
         "loader.toml",
         "batch_size = 30\nprefetch = 3\nworkers = 1\n\n[[sources]]\nformat = \"csv\"\npath = \"data/iris.csv\"\n\
-         options = { labels = [\"virginica\"] }\n",
+         fields = { x = { from = \"*\", numbers = \"f32\" }, y = { from = \"virginica\", class = [] } }\n",
     );
     let settings = json!({"batch_size": 30, "prefetch": 3, "workers": 1, "sources":
-        [{"format": "csv", "path": "data/iris.csv", "options": {"labels": ["virginica"]}}]});
+        [{"format": "csv", "path": "data/iris.csv", "fields":
+            {"x": {"from": "*", "numbers": "f32"}, "y": {"from": "virginica", "class": []}}}]});
     let json = scratch.write("loader.json", settings.to_string());
     for file in [&toml, &json] {
         let found = bench(&["--config", file]);
@@ -628,12 +629,13 @@ fn images_of_a_config_keep_the_size_that_it_gives() {
     let scratch = Scratch::new();
     scratch.photos();
     let file = |options: &str| {
-        let text = format!("[[sources]]\nformat = \"images\"\npath = \"photos\"\noptions = {options}\n");
+        let text = format!("[[sources]]\nformat = \"images\"\npath = \"photos\"\nfields = {options}\n");
         scratch.write("images.toml", text)
     };
     let pixels = |args: &[&str]| bench(args)["bytes"].as_u64().unwrap();
-    assert_eq!(pixels(&["--config", &file("{ size = [4, 6] }")]), 3 * (3 * 4 * 6 + 8));
-    assert_eq!(pixels(&["--config", &file("{ size = [4, 6] }"), "--size", "5"]), 3 * (3 * 5 * 5 + 8));
+    let resized = file("{ image = { image = [4, 6], dtype = \"u8\" }, label = \"class\" }");
+    assert_eq!(pixels(&["--config", &resized]), 3 * (3 * 4 * 6 + 8));
+    assert_eq!(pixels(&["--config", &resized, "--size", "5"]), 3 * (3 * 5 * 5 + 8));
     // The images' own sizes, padded to the largest, with a mask.
     assert_eq!(pixels(&["--config", &file("{}")]), 3 * (4 * 427 * 640 + 8));
 }

@@ -187,7 +187,7 @@ fn a_config_gives_a_table_its_schema() {
     let scratch = Scratch::new();
     let path = scratch.write("t.csv", "a,b\n1,2\nx,3\n4,5\n,6\n");
     assert_eq!(good(&[&path])["samples"], json!(4));
-    let settings = "shuffle = 1\n[[sources]]\nformat = \"csv\"\npath = \"t.csv\"\noptions = { features = [\"a\"] }\n";
+    let settings = "shuffle = 1\n[[sources]]\nformat = \"csv\"\npath = \"t.csv\"\nfields = { x = { from = [\"a\"], numbers = \"f32\" } }\n";
     let config = scratch.write("loader.toml", settings);
     let report = bad(&["--config", &config]);
     assert_eq!((records(&report), &report["samples"]), (vec![1, 3], &json!(4)));
@@ -387,7 +387,7 @@ fn a_plan_says_what_only_reading_would_tell() {
         assert_eq!(found[unknown], Value::Null, "{unknown}: {found}");
     }
     assert!(found["unknown"][0].as_str().unwrap().contains("t.csv"), "{found}");
-    let named = scratch.write("named.toml", source("options = { features = [\"a\", \"b\"] }\n"));
+    let named = scratch.write("named.toml", source("fields = { x = { from = [\"a\", \"b\"], numbers = \"f32\" } }\n"));
     let found = plan(&[&named]);
     assert_eq!((&found["samples"], &found["slot_bytes"]), (&Value::Null, &json!(4096)));
     assert_eq!(found["tensors"][0]["shape"], json!([32, 2]));
@@ -395,13 +395,13 @@ fn a_plan_says_what_only_reading_would_tell() {
     assert!(text.contains("unknown samples: only unpacking all of"), "{text}");
     let photos = |options: &str| {
         let path = fixture("photos");
-        json!({"sources": [{"format": "images", "path": path, "options": serde_json::from_str::<Value>(options).unwrap()}]})
+        json!({"sources": [{"format": "images", "path": path, "fields": serde_json::from_str::<Value>(options).unwrap()}]})
             .to_string()
     };
     let found = plan(&[&scratch.write("own.json", photos("{}"))]);
     assert_eq!((&found["slot_bytes"], &found["fits"]), (&Value::Null, &Value::Null));
     assert_eq!(found["tensors"][0]["shape"], json!([32, 3, null, null]));
-    let resized = scratch.write("resized.json", photos(r#"{"size": [8, 8]}"#));
+    let resized = scratch.write("resized.json", photos(r#"{"image": {"image": [8, 8]}}"#));
     let found = plan(&[&resized]);
     assert_eq!(found["slot_bytes"].as_u64().map(|bytes| bytes % 4096), Some(0), "{found}");
 }
@@ -439,7 +439,8 @@ fn a_plan_reads_no_data_and_reports_wrong_settings() {
     // Rubbish with the names of images is listed all the same.
     scratch.write("p/cat/1.png", "rubbish");
     scratch.write("p/dog/2.jpg", "");
-    let settings = "[[sources]]\nformat = \"images\"\npath = \"p\"\noptions = { size = [8, 8] }\n";
+    let settings =
+        "[[sources]]\nformat = \"images\"\npath = \"p\"\nfields = { image = { image = [8, 8] }, label = \"class\" }\n";
     assert_eq!(plan(&[&scratch.write("p.toml", settings)])["samples"], json!(2));
     scratch.write("s/1.csv", "a\n\"1\n");
     let settings = "[[sources]]\nformat = \"csv_sequences\"\npath = \"s\"\n";

@@ -45,7 +45,7 @@ class Field:
 
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {key: value for key, value in table.items() if value is not None}
-    common: dict[str, Any] = {key: said.pop(key) for key in ("from", "role") if key in said}
+    common: dict[str, Any] = {key: said.pop(key) for key in ("from", "except", "role") if key in said}
     return {**common, "file": said} if said.pop("file", False) else {**common, **said}
 
 
@@ -59,12 +59,14 @@ class Image(Field):
     ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``.
     ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
     ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
+    Without ``height`` and ``width``, each keeps its own size, with zeros below and right of it and a mask beside it.
+    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``max_pixels`` how large a picture may be.
     """
 
     def __init__(
         self,
-        height: int,
-        width: int,
+        height: int | None = None,
+        width: int | None = None,
         *,
         augment: str | Sequence[str | Mapping[str, Any]] | None = None,
         dtype: str | None = None,
@@ -73,12 +75,18 @@ class Image(Field):
         resize: str | None = None,
         colour: str | None = None,
         geometry: str | None = None,
+        jpeg: str | None = None,
+        strict: bool | None = None,
+        dct_scaling: bool | None = None,
+        max_pixels: int | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
         options = {"augment": augment, "dtype": dtype, "order": order, "fit": fit, "resize": resize}
-        self.table = {"image": [height, width], **options, "colour": colour, "geometry": geometry}
+        size = [side for side in (height, width) if side is not None]
+        self.table = {"image": size, **options, "colour": colour, "geometry": geometry, "jpeg": jpeg}
+        self.table |= {"strict": strict, "dct_scaling": dct_scaling, "max_pixels": max_pixels}
         self.table |= {"from": from_, "file": file, "role": role}
 
 
@@ -132,17 +140,18 @@ class Audio(Field):
 @dataclass(init=False)
 class Class(Field):
     """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are
-    listed."""
+    listed. Of several fields, which share their names, ``[fields]``. ``dtype`` is another type that holds them."""
 
     def __init__(
         self,
         names: Sequence[str] | None = None,
         *,
         one_hot: bool | None = None,
+        dtype: str | None = None,
         from_: _From = None,
         role: str | None = None,
     ) -> None:
-        self.table = {"class": list(names or []), "one_hot": one_hot, "from": from_, "role": role}
+        self.table = {"class": list(names or []), "one_hot": one_hot, "dtype": dtype, "from": from_, "role": role}
 
 
 @dataclass(init=False)
@@ -199,10 +208,12 @@ class Category(Field):
         names: Sequence[Sequence[str]] | None = None,
         *,
         missing: int | None = None,
+        dtype: str | None = None,
         from_: _From = None,
         role: str | None = None,
     ) -> None:
-        self.table = {"category": [list(of) for of in names or []], "missing": missing, "from": from_, "role": role}
+        self.table = {"category": [list(of) for of in names or []], "missing": missing, "dtype": dtype}
+        self.table |= {"from": from_, "role": role}
 
 
 @dataclass(init=False)
@@ -214,6 +225,7 @@ class Numbers(Field):
     ends is i64 ``[samples + 1]``, called the same with ``_offsets`` behind. ``max_len`` then bounds one list.
     ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record.
     ``longer``: what becomes of longer lists, ``"error"`` or ``"cut"``.
+    ``from_="*"``: all fields of single numbers that no other tensor is made of, ``except_`` these.
     """
 
     def __init__(
@@ -227,11 +239,13 @@ class Numbers(Field):
         ragged: bool | None = None,
         longer: str | None = None,
         from_: _From = None,
+        except_: Sequence[str | int] | None = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
         self.table = {"numbers": dtype, "shape": shape, "missing": missing, "max_len": max_len, "pad": pad}
         self.table |= {"ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}
+        self.table |= {"except": list(except_) if except_ is not None else None}
 
 
 @dataclass(init=False)

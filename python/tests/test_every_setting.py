@@ -67,6 +67,14 @@ def source(folder: Path) -> None:
 
 def fields(folder: Path) -> None:
     assert [tensor["name"] for tensor in iris().tensors] == ["sizes", "species"]
+    others = {"rest": Numbers("f32", from_="*", except_=[0]), "species": Class(dtype="u8")}
+    batch = next(iter(ringfeed.open(IRIS, fields=others)))
+    assert batch["rest"].shape == (32, 3) and batch["species"].numpy().dtype == np.uint8
+    photos = {"photo": Image(dtype="u8", jpeg="auto", strict=True, max_pixels=1 << 20)}
+    batch = next(iter(ringfeed.open(FIXTURES / "photos", fields=photos, batch_size=2)))
+    assert list(batch) == ["photo", "photo_mask"] and batch["photo"].shape[:2] == (2, 3)
+    with pytest.raises(ringfeed.Error, match="max_pixels"):
+        next(iter(ringfeed.open(FIXTURES / "photos", fields={"photo": Image(max_pixels=9)})))
 
 
 def prepared(folder: Path) -> None:

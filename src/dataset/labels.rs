@@ -55,11 +55,12 @@ fn no_classes() -> Error {
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvReader};
+/// use ringfeed::field::Class;
 /// use ringfeed::order::Subset;
 /// use ringfeed::source::read_labels;
 ///
-/// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
-/// let labels = read_labels(&CsvReader::open("fixtures/iris.csv", &options)?)?;
+/// let fields = [("species".to_owned(), Class.from("virginica"))];
+/// let labels = read_labels(&CsvReader::with_fields("fixtures/iris.csv", &fields, &CsvOptions::default())?)?;
 /// let ones = Subset::all(labels.len() as u64).filter(|sample| labels[sample as usize] == 1);
 /// assert_eq!(ones.len(), 50);
 /// # Ok::<(), ringfeed::Error>(())

@@ -21,11 +21,12 @@ use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 /// use ringfeed::order::Subset;
 /// use ringfeed::Strata;
 /// use ringfeed::csv::{CsvOptions, CsvReader};
+/// use ringfeed::field::Class;
 /// use ringfeed::read::RecordReader;
 /// use ringfeed::source::read_labels;
 ///
-/// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
-/// let iris = CsvReader::open("fixtures/iris.csv", &options)?;
+/// let fields = [("species".to_owned(), Class.from("virginica"))];
+/// let iris = CsvReader::with_fields("fixtures/iris.csv", &fields, &CsvOptions::default())?;
 /// let classes = read_labels(&iris)?;
 /// let by = Strata::default().classes(classes.clone());
 /// let [train, test] = Subset::all(iris.len()).split_by(&iris, [0.8, 0.2], 7, &by)?;

@@ -12,7 +12,7 @@ use crate::memory::MemoryBudget;
 use crate::order::Subset;
 use crate::random::{RandomKey, hash_bytes};
 use crate::read::fields::{Field, Text};
-use crate::read::{Csv, FieldReader, RecordReader, Sample, Scratch, Windowed, parallel};
+use crate::read::{FieldReader, RecordReader, Sample, Scratch, Windowed, parallel};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema};
 
@@ -231,13 +231,7 @@ impl Loader {
                 // Those that are mixed have the field each, and otherwise the first has it.
                 let count = self.config.mix.len().max(1);
                 let mut sources = self.config.sources[..count.min(self.config.sources.len())].to_vec();
-                for source in &mut sources {
-                    source.fields = fields.to_vec();
-                    if let Some(csv) = source.options_mut::<Csv>() {
-                        (csv.features, csv.labels, csv.ignore, csv.tensors) = Default::default();
-                        (csv.label_dtype, csv.classes, csv.one_hot) = (None, None, false);
-                    }
-                }
+                sources.iter_mut().for_each(|source| source.fields = fields.to_vec());
                 self.open_all(&sources, &budget)?.all
             }
             _ => Vec::new(),

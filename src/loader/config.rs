@@ -42,9 +42,9 @@ const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 ///     bad_records = { skip = { share = 0.001 } }
 ///
 ///     [[sources]]
-///     format = "images"
 ///     path = "photos"
-///     options = { size = [224, 224], dtype = "f32" }
+///     format = "images"
+///     fields = { image = { image = [224, 224] }, label = "class" }
 ///
 ///     [normalise]
 ///     image = { kind = "channels", mean = [0.485, 0.456, 0.406], deviation = [0.229, 0.224, 0.225] }
@@ -136,7 +136,7 @@ pub struct LoaderConfig {
     #[serde(default)]
     pub normalise: BTreeMap<String, NormaliserConfig>,
     /// Random operations by tensor name, after normalisation. There is no switch: leave them out for evaluation. (Those
-    /// on images are options of their source.)
+    /// on images belong to their field.)
     #[serde(default)]
     pub augment: BTreeMap<String, Vec<NumberAugment>>,
     /// What becomes of tensors once they are decoded, normalised and augmented: one list, applied in its order.

@@ -22,19 +22,19 @@ use std::time::Duration;
 use crate::dataset::{
     BadRecords, Buckets, DataSetIterator, Folds, LastBatch, ReaderSource, Source, Split, StreamSource,
 };
-use crate::decode::{ImageAugment, ImageColour, ImageOptions};
+use crate::decode::ImageAugment;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
 use crate::order::{Shard, Subset};
 use crate::prefetch::{Amount, Workspace, WorkspaceBuilder, shield, wrap};
-use crate::read::fields::Field;
+use crate::read::fields::{Class, Field, Image, Numbers};
 use crate::read::{
-    ColumnRef, Csv, CsvOptions, CsvSequences, Format, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw,
+    ColumnRef, Csv, CsvOptions, CsvSequences, FolderOptions, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw,
     RawOptions, RecordReader, SavedIndex, SequenceOptions, SourceConfig, Streamed, Tar, TarOptions, TokenOptions,
-    Tokens, Windows,
+    Tokens, Windows, usual_fields,
 };
-
+use crate::schema::Role;
 use crate::stats::{MetricsAddress, Trace, serve_metrics};
 use crate::storage::{Access, Files, Mapping};
 use crate::transform::Transforms;
@@ -165,7 +165,8 @@ impl Loader {
         Ok(Cow::Owned(resolved))
     }
 
-    /// A CSV file: every number column is a feature, unless told otherwise.
+    /// A CSV file. Without [fields](Self::field), its number columns are `features`, and a column with a usual name is `labels`;
+    /// [`CsvOptions`] says which fields that is.
     pub fn csv(path: impl Into<PathBuf>) -> Self {
         Self::csv_with(path, CsvOptions::default())
     }
@@ -204,17 +205,29 @@ impl Loader {
         Self::new(SourceConfig::new(Tokens, path, options))
     }
 
-    /// A folder with one subfolder of images a class; without subfolders, images without labels.
+    /// A folder with one subfolder of images a class; without subfolders, images without labels. Without [fields](Self::field),
+    /// samples are these:
+    ///
+    /// ```
+    /// use ringfeed::field::{Class, Image};
+    /// use ringfeed::{DType, Loader};
+    ///
+    /// let short = Loader::images("photos").size(224, 224);
+    /// let long = Loader::images("photos").field("image", Image::rgb(224, 224).dtype(DType::U8)).field("label", Class);
+    /// assert_eq!(short.config().sources[0].fields, long.config().fields);
+    /// ```
     pub fn images(path: impl Into<PathBuf>) -> Self {
-        Self::images_with(path, ImageOptions::default())
-    }
-
-    /// A folder of images, with options.
-    pub fn images_with(path: impl Into<PathBuf>, options: ImageOptions) -> Self {
-        Self::new(SourceConfig::new(Images, path, options.into()))
+        Self::new(SourceConfig::new(Images, path, FolderOptions::default()))
     }
 
     /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
+    /// [Fields](Self::field) say what becomes of their members; without any, a sample is its image as it is (`u8`), if it has a
+    /// single one, and if it has a `cls` its class:
+    ///
+    /// ```toml
+    /// image = { image = [], dtype = "u8" }
+    /// label = { from = "cls", class = [] }
+    /// ```
     pub fn tar(path: impl Into<PathBuf>) -> Self {
         Self::tar_with(path, TarOptions::default())
     }
@@ -224,18 +237,22 @@ impl Loader {
         Self::new(SourceConfig::new(Tar, path, options))
     }
 
-    fn last_options<F: Format>(&mut self) -> Option<&mut F::Options> {
-        self.config.sources.last_mut()?.options_mut::<F>()
-    }
-
-    /// The options of the last source's images, if it has any.
-    fn last_images(&mut self) -> Option<&mut ImageOptions> {
-        let source = self.config.sources.last_mut()?;
-        if source.is::<Images>() {
-            source.options_mut::<Images>().map(|options| &mut options.images)
-        } else {
-            source.options_mut::<Tar>().map(|options| &mut options.images)
-        }
+    /// Changes the picture that the last source gives, if it is a folder of images: that of its usual fields.
+    fn change_picture(&mut self, what: &str, advice: &str, change: impl FnOnce(Image) -> Image) {
+        let fault = match self.config.sources.last_mut().filter(|source| source.is::<Images>()) {
+            None => advice,
+            Some(_) if !self.config.fields.is_empty() => "the field of the image says it",
+            Some(source) => {
+                if source.fields.is_empty() {
+                    source.fields = usual_fields();
+                }
+                match source.fields.iter_mut().find_map(|(_, field)| field.image_mut()) {
+                    Some(image) => return *image = change(image.clone()),
+                    None => "there is no field of an image",
+                }
+            }
+        };
+        self.faults.push(format!("{what}: {fault}"));
     }
 
     /// Adds the tensors of a further source to each sample.
@@ -247,7 +264,7 @@ impl Loader {
 
     /// Adds a folder of segmentation maps to the folder of images before it, with its options so far (so say these
     /// first): as the label tensor `map`, `u8` of `[height, width]`, resized, cropped and turned like the images. See
-    /// [`ImageOptions`]. For another name or type, add the source with [`and`](Self::and).
+    /// [`ImageOptions`](crate::images::ImageOptions). For another name or type, add the source with [`and`](Self::and).
     ///
     /// ```no_run
     /// use ringfeed::Loader;
@@ -264,45 +281,59 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn maps(mut self, path: impl Into<PathBuf>) -> Self {
-        match self.last_options::<Images>() {
-            Some(options) => {
-                let mut options = options.clone();
-                let (colour, image_name) = (ImageColour::Index, "map".to_owned());
-                options.images = ImageOptions { colour, image_name, dtype: DType::U8, ..options.images };
-                self.config.sources.push(SourceConfig::new(Images, path, options));
+        let images = self.config.sources.last().filter(|source| source.is::<Images>());
+        match images.and_then(|source| Some((source, source.options::<Images>()?.clone()))) {
+            Some((source, options)) => {
+                let fields = if source.fields.is_empty() { usual_fields() } else { source.fields.clone() };
+                let mut maps = SourceConfig::new(Images, path, options);
+                let picture = fields.into_iter().find_map(|(_, mut field)| field.image_mut().cloned());
+                maps.fields =
+                    picture.map(|picture| ("map".to_owned(), picture.into_map(DType::U8).into())).into_iter().collect();
+                self.config.sources.push(maps);
             }
             None => self.faults.push("maps: they belong to a folder of images, which comes first".to_owned()),
         }
         self
     }
 
-    /// The columns, by name or position, that are labels. For a CSV source.
+    /// Short for two fields of a table: these columns, by name or position, as `labels`, and all other columns of numbers as
+    /// `features`. A single column tells a class; several hold numbers.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    /// use ringfeed::field::{Class, Numbers};
+    ///
+    /// let short = Loader::csv("fixtures/iris-species.csv").labels(["species"]);
+    /// let long = Loader::csv("fixtures/iris-species.csv")
+    ///     .field("features", Numbers::f32().from("*"))
+    ///     .field("labels", Class.from("species"));
+    /// assert_eq!(short.config(), long.config());
+    /// ```
     #[must_use]
-    pub fn labels<C: Into<ColumnRef>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
-        match self.last_options::<Csv>() {
-            Some(options) => options.labels = columns.into_iter().map(Into::into).collect(),
-            None => self.faults.push("labels: only a CSV source has label columns".to_owned()),
-        }
-        self
+    pub fn labels<C: Into<ColumnRef>>(self, columns: impl IntoIterator<Item = C>) -> Self {
+        let columns: Vec<ColumnRef> = columns.into_iter().map(Into::into).collect();
+        let labels = match columns.as_slice() {
+            [only] => Class.from(only.clone()),
+            _ => Numbers::f32().from(columns).role(Role::Label),
+        };
+        self.field("features", Numbers::f32().from("*")).field("labels", labels)
     }
 
-    /// The size in pixels that images are resized to. For an image source.
+    /// The size in pixels that images are resized to. For a folder of images without fields.
     #[must_use]
     pub fn size(mut self, height: u32, width: u32) -> Self {
-        match self.last_images() {
-            Some(images) => images.size = Some((height, width)),
-            None => self.faults.push("size: only images have a size".to_owned()),
-        }
+        let advice = "only images in a folder; those of other sources say it in their field";
+        self.change_picture("size", advice, |image| image.size(height, width));
         self
     }
 
-    /// Random operations on the images, in this order. For an image source; leave it out for evaluation. Default: none.
+    /// Random operations on the images, in this order. For a folder of images without fields; leave it out for evaluation.
+    /// Default: none.
     #[must_use]
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
-        match self.last_images() {
-            Some(images) => images.augment = operations.into_iter().collect(),
-            None => self.faults.push("augment: only images; for numbers there is augment_numbers".to_owned()),
-        }
+        let advice =
+            "only images in a folder; other images say it in their field, and for numbers there is augment_numbers";
+        self.change_picture("augment", advice, |image| image.augment(operations));
         self
     }
 

@@ -73,9 +73,14 @@ impl LoaderConfig {
     pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
         let is_only = matches!(self.source, Some(OnlySource::Named(_)));
         let mut named = self.clone().with_only();
+        let is_said_twice = !self.fields.is_empty() && named.sources.iter().any(|source| !source.fields.is_empty());
         if !self.fields.is_empty() && (named.sources.len() == 1 || !self.mix.is_empty()) {
             named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
         }
-        named.faults_but_fields(is_only, files, own)
+        let mut faults = named.faults_but_fields(is_only, files, own);
+        if is_said_twice {
+            faults.push("fields: a source has some of its own; say them in one place".to_owned());
+        }
+        faults
     }
 }

@@ -16,7 +16,7 @@ use crate::storage::{Files, Needs};
 
 use super::codec::{Context, Decode, Made, Names, Varying, make, needs_first, needs_names};
 use super::container::{Container, FieldInfo, Value};
-use super::fields::{Codec, Field, named_geometries};
+use super::fields::{Codec, Field, named_geometries, with_others};
 use super::listed::ListedFiles;
 use super::staged::Staged;
 use super::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
@@ -153,7 +153,8 @@ impl FieldReader {
     /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for one that can't become what
     /// is asked for, and what reading says where names are looked for.
     pub fn new(container: impl Container + 'static, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
-        Self::boxed(Box::new(container), fields, budget)
+        let fields = with_others(fields, container.fields())?;
+        Self::boxed(Box::new(container), &fields, budget)
     }
 
     fn boxed(mut container: Box<dyn Container>, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
@@ -219,7 +220,7 @@ impl FieldReader {
         files: &Files,
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
-        let fields = named_geometries(fields);
+        let fields = named_geometries(&with_others(fields, container.fields())?);
         // One reader of the container's own values, and one of each file; views of one picture are read together.
         let mut groups: Vec<Vec<(String, Field)>> = Vec::new();
         for (name, field) in fields {

@@ -92,7 +92,7 @@ pub(crate) use format::SourceConfig;
 pub use format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
 pub(crate) use idx::{Idx, IdxOptions};
 pub(crate) use ignored::IgnoredFiles;
-pub(crate) use images::{ClassCount, FormatCount, Images, own_options};
+pub(crate) use images::{ClassCount, FolderOptions, FormatCount, Images, usual_fields};
 pub use job::Job;
 pub use jsonl::JsonLines;
 pub(crate) use jsonl::Jsonl;

@@ -9,7 +9,7 @@ mod cuda;
 use std::error::Error;
 
 use burn::tensor::{DType as BurnType, Device, Int, Tensor, TensorData};
-use ringfeed::images::ImageOptions;
+use ringfeed::field::Image;
 use ringfeed::{DType, Loader, Normaliser, TensorView};
 
 /// burn's name of an element type.
@@ -38,8 +38,7 @@ fn to_burn(view: &TensorView<'_>) -> Result<TensorData, Box<dyn Error>> {
 fn on_host() -> Result<(), Box<dyn Error>> {
     let device = Device::flex();
     let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos");
-    let options = ImageOptions { dtype: DType::F32, ..ImageOptions::default() };
-    let images = Loader::images_with(photos, options).size(224, 224).normalise("image", Normaliser::imagenet());
+    let images = Loader::images(photos).field("image", Image::rgb(224, 224)).normalise("image", Normaliser::imagenet());
     for batch in images.batch_size(4).build()? {
         let batch = batch?;
         let images = Tensor::<4>::from_data(to_burn(&batch.tensor("image")?)?, &device);

@@ -195,9 +195,9 @@ mod tests {
             ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
             ("x = [\n1,,]", 2, &["is no TOML"]),
             (
-                "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\nlabel = []",
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\ndelimeter = \";\"",
                 5,
-                &["sources[0].options.label: ", "did you mean \"labels\"?"],
+                &["sources[0].options.delimeter: ", "did you mean \"delimiter\"?"],
             ),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\n\n[[sources]]\npath = \"x\"\nformat = \"cvs\"",
@@ -274,11 +274,11 @@ mod tests {
     #[test]
     fn json_has_lines_too() {
         let text = "{\"sources\": [{\"format\": \"csv\", \"path\": \"a, \\\" ]\"},\n{\"format\": \"images\",\n\
-                    \"options\": {\"classes\": [\"x\", \"{\"],\n \"sise\": [1, 2]}, \"path\": \"b\"}],\n\"shuffle\": 1}";
+                    \"options\": {\"max_file_bytes\": 1,\n \"saved_indx\": \"off\"}, \"path\": \"b\"}],\n\"shuffle\": 1}";
         let (line, message) = fault(text, Language::Json);
         assert_eq!(line, 4, "{message}");
         assert!(
-            message.starts_with("sources[1].options.sise: ") && message.contains("did you mean \"size\"?"),
+            message.starts_with("sources[1].options.saved_indx: ") && message.contains("did you mean \"saved_index\"?"),
             "{message}"
         );
         assert_eq!(fault("{\"shuffle\": 1,\n\"shuffle\": 2}", Language::Json).0, 2);
@@ -306,8 +306,8 @@ mod tests {
                 "normalise.image = { kind = \"channels\", mean = [0.485, 0.456, 0.406], deviation = [0.229, 0.224, 0.225] }",
             ),
             (
-                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\"horizontal_flip\"]",
-                "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [{ kind = \"horizontal_flip\" }]",
+                "[source]\npath = \"x\"\n[fields]\nx = { image = [], augment = [\"horizontal_flip\"] }",
+                "[source]\npath = \"x\"\n[fields]\nx = { image = [], augment = [{ kind = \"horizontal_flip\" }] }",
             ),
             ("shuffle = { seed = 3, blocks = 4 }", "shuffle = 3\nshuffle_blocks = 4"),
             (

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::decode::AudioOptions;
 use crate::decode::audio::{is_audio, is_audio_name};
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field};
 use crate::read::folder::is_by_class;
@@ -36,11 +37,14 @@ fn of_fields<'a>(folder: &'a AudioFolderOptions, fields: &'a [(String, Field)]) 
                 no_faults(options.faults()).map_err(|error| error.at_column(name))?;
                 asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
             }
-            Codec::Class { names, one_hot: false } if class.is_none() => {
+            Codec::Class { names, one_hot: false, dtype: None | Some(DType::I64) } if class.is_none() => {
                 class = Some(Label { name, listed: names.as_deref().or(folder.classes.as_deref()) });
             }
-            Codec::Class { one_hot: true, .. } => {
-                return fault(name, "the class of a sound is a number here; the transform one_hot makes rows of it");
+            Codec::Class { .. } if class.is_none() => {
+                return fault(
+                    name,
+                    "the class of a sound is an i64; the transforms one_hot and cast make others of it",
+                );
             }
             Codec::Class { .. } => return fault(name, "a folder of sounds has one class for each"),
             _ => return fault(name, "a folder of sounds has two fields: the sound, and its class"),

@@ -2,11 +2,11 @@
 
 use crate::decode::ImageOptions;
 use crate::decode::image::write_image;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::Image;
 use crate::read::images::{image_tensors, upright_size, write_mask};
 use crate::row::RowMut;
-use crate::schema::{Dim, Extents};
+use crate::schema::{Dim, Extents, Role};
 
 use super::contract::{Context, Decode, Made, Varying, unexpected};
 use crate::read::container::Value;
@@ -17,9 +17,13 @@ struct ImageCodec {
     extents: Option<(usize, usize)>,
 }
 
-pub(super) fn make(name: &str, image: &Image, varying: &mut Varying) -> Result<Made> {
+pub(super) fn make(name: &str, role: Role, image: &Image, varying: &mut Varying) -> Result<Made> {
     let options = ImageOptions { image_name: name.to_owned(), ..image.options().clone() };
+    if let faults @ [_, ..] = options.faults().as_slice() {
+        return Err(Error::new(ErrorKind::Config, faults.join("; ")));
+    }
     let mut tensors = image_tensors(&options);
+    tensors[0].role = role;
     let mut extents = None;
     if options.size.is_none() {
         let own = (varying.take(name)?, varying.take(name)?);

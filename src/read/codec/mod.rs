@@ -41,31 +41,27 @@ pub(super) fn make(
 ) -> Result<Made> {
     let role = field.role_or_default();
     let made = match &field.codec {
-        Codec::Image(image) => image::make(name, image, varying),
+        Codec::Image(image) => image::make(name, role, image, varying),
         Codec::Numbers(numbers) => match list::of_lists(numbers, field.is_several(), infos) {
             true => list::make(name, role, numbers, infos, varying),
             false => number::make(name, role, numbers, field),
         },
-        Codec::Class { names: listed, one_hot } => names::classes(name, role, listed.as_deref(), names, *one_hot),
-        Codec::Category { names: listed, missing } => {
-            names::categories(name, role, listed.as_deref(), names, *missing, infos.len())
+        Codec::Class { names: listed, one_hot, dtype } => {
+            let wanted = names::Wanted { fields: infos.len(), dtype: *dtype, missing: None };
+            names::classes(name, role, listed.as_deref(), names, *one_hot, wanted)
         }
-        Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer),
+        Codec::Category { names: listed, missing, dtype } => {
+            let wanted = names::Wanted { fields: infos.len(), dtype: *dtype, missing: *missing };
+            names::categories(name, role, listed.as_deref(), names, wanted)
+        }
+        Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer, infos.len()),
         Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Audio(audio) => audio::make(name, role, audio, varying),
         Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
         Codec::Outside(codec) => Ok(outside::make(codec, varying)),
     };
-    let single = matches!(
-        field.codec,
-        Codec::Image(_)
-            | Codec::Audio(_)
-            | Codec::Class { .. }
-            | Codec::Text { .. }
-            | Codec::Tokenizer(_)
-            | Codec::Array { .. }
-    );
+    let single = matches!(field.codec, Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Array { .. });
     if single && infos.len() != 1 {
         return Err(Error::new(ErrorKind::Config, "it comes from a single field").at_column(name));
     }

@@ -11,9 +11,11 @@ use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
 use super::contract::{Context, Decode, Made, unexpected};
-use super::number::whole;
+use super::number::{whole, write_number};
 use super::text::text_of;
+use crate::read::Missing;
 use crate::read::container::Value;
+use crate::read::csv::{FieldElement, holds_integer, with_element};
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;
@@ -171,51 +173,90 @@ fn found(listed: Option<Vec<String>>, names: Option<Names>, of_category: bool) -
     Codes::new(names, of_category)
 }
 
-struct ClassCodec {
-    codes: Codes,
-    one_hot: bool,
+/// What is asked for of names beside them.
+pub(super) struct Wanted {
+    /// How many fields they come from.
+    pub(super) fields: usize,
+    pub(super) dtype: Option<DType>,
+    /// The code of what is missing.
+    pub(super) missing: Option<i64>,
 }
 
-/// The index of a class: `i64 []`, or `f32 [classes]` with a single 1.
+impl Wanted {
+    /// The element type, if it holds this number.
+    fn dtype(&self, number: i64) -> Result<DType> {
+        let dtype = self.dtype.unwrap_or(DType::I64);
+        match holds_integer(dtype, number) {
+            true => Ok(dtype),
+            false => Err(Error::new(ErrorKind::Config, format!("{number} does not fit {dtype}"))),
+        }
+    }
+}
+
+struct ClassCodec {
+    codes: Codes,
+    /// How many classes there are, if each is as many numbers.
+    one_hot: Option<usize>,
+}
+
+/// The index of a class: `[]`, or `[classes]` with a single 1; of several fields, whose names are one list, `[fields, ...]`.
 pub(super) fn classes(
     name: &str,
     role: Role,
     listed: Option<&[String]>,
     names: Vec<Names>,
     one_hot: bool,
+    wanted: Wanted,
 ) -> Result<Made> {
-    let largest = names.first().and_then(|names| names.largest);
-    let codes = found(listed.map(<[String]>::to_vec), names.into_iter().next(), false)?;
-    let mut spec = if one_hot {
+    let mut all: Option<Names> = None;
+    for names in names {
+        match &mut all {
+            Some(all) => all.merge(names)?,
+            None => all = Some(names),
+        }
+    }
+    let names = all;
+    let largest = names.as_ref().and_then(|names| names.largest);
+    let codes = found(listed.map(<[String]>::to_vec), names, false)?;
+    let mut shape = if wanted.fields == 1 { Vec::new() } else { vec![wanted.fields] };
+    let mut width = None;
+    let dtype = if one_hot {
         let count = if codes.names.is_empty() { largest.map_or(0, |largest| largest.saturating_add(1)) } else { 0 };
         let count = codes.names.len().max(usize::try_from(count).unwrap_or(0));
         if count == 0 || count > MAX_NAMES {
             let message = format!("{count} classes; one-hot needs between 1 and {MAX_NAMES}: list them");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        TensorSpec::new(name, role, DType::F32, &[count])
+        shape.push(count);
+        width = Some(count);
+        wanted.dtype.unwrap_or(DType::F32)
     } else {
-        TensorSpec::new(name, role, DType::I64, &[])
+        let last = i64::try_from(codes.names.len()).unwrap_or(i64::MAX) - 1;
+        wanted.dtype(largest.unwrap_or(0).max(last).max(0))?
     };
+    let mut spec = TensorSpec::new(name, role, dtype, &shape);
     spec.classes = (!codes.names.is_empty()).then(|| codes.names.clone());
-    Ok(Made { codec: Box::new(ClassCodec { codes, one_hot }), tensors: vec![spec] })
+    Ok(Made { codec: Box::new(ClassCodec { codes, one_hot: width }), tensors: vec![spec] })
 }
 
 impl Decode for ClassCodec {
-    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+    fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let Some(index) = self.codes.of(&value)? else {
             return Err(Error::new(ErrorKind::Data, "there is no class"));
         };
         let mut tensor = row.tensor(0);
-        if !self.one_hot {
-            tensor.as_mut_slice::<i64>()?[0] = index;
-            return Ok(());
+        let Some(width) = self.one_hot else {
+            return write_number(&mut tensor, nth, Value::I64(index), Missing::Error);
+        };
+        let place = usize::try_from(index).ok();
+        let is_class = with_element!(tensor.dtype(), T => {
+            let numbers = &mut tensor.as_mut_slice::<T>()?[nth * width..][..width];
+            one_hot(numbers, place, [0, 1].map(<T as FieldElement>::from_index))
+        });
+        match is_class {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are"))),
         }
-        let classes = tensor.as_mut_slice::<f32>()?;
-        if one_hot(classes, usize::try_from(index).ok(), [0.0, 1.0]) {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are")))
     }
 }
 
@@ -224,15 +265,15 @@ struct CategoryCodec {
     missing: Option<i64>,
 }
 
-/// Codes of one or several fields, each with names of its own: `i64 [fields]`.
+/// Codes of one or several fields, each with names of its own: `[fields]`.
 pub(super) fn categories(
     name: &str,
     role: Role,
     listed: Option<&[Vec<String>]>,
     names: Vec<Names>,
-    missing: Option<i64>,
-    fields: usize,
+    wanted: Wanted,
 ) -> Result<Made> {
+    let Wanted { fields, missing, .. } = wanted;
     if let Some(listed) = listed.filter(|listed| listed.len() != fields) {
         let message = format!("{} lists of names for {fields} fields", listed.len());
         return Err(Error::new(ErrorKind::Config, message));
@@ -240,7 +281,9 @@ pub(super) fn categories(
     let mut names = names.into_iter();
     let codes = (0..fields).map(|nth| found(listed.map(|listed| listed[nth].clone()), names.next(), true));
     let codes = codes.collect::<Result<Vec<_>>>()?;
-    let mut spec = TensorSpec::new(name, role, DType::I64, &[fields]);
+    let largest = codes.iter().map(|codes| codes.names.len() as i64 - 1).chain(missing).max().unwrap_or(0);
+    let dtype = wanted.dtype(largest.max(0)).and_then(|_| wanted.dtype(missing.unwrap_or(0)))?;
+    let mut spec = TensorSpec::new(name, role, dtype, &[fields]);
     spec.categories = Some(codes.iter().map(|codes| codes.names.to_vec()).collect());
     Ok(Made { codec: Box::new(CategoryCodec { codes, missing }), tensors: vec![spec] })
 }
@@ -254,7 +297,6 @@ impl Decode for CategoryCodec {
                 return Err(Error::new(ErrorKind::Data, message));
             }
         };
-        row.tensor(0).as_mut_slice::<i64>()?[nth] = code;
-        Ok(())
+        write_number(&mut row.tensor(0), nth, Value::I64(code), Missing::Error)
     }
 }

@@ -10,16 +10,18 @@ use super::contract::{Context, Decode, Made, unexpected};
 use crate::read::container::Value;
 
 struct TextCodec {
+    max_len: usize,
     longer: Longer,
 }
 
-/// `u8 [max_len]` with zeros behind the text, and its length in bytes.
-pub(super) fn make(name: &str, role: Role, max_len: usize, longer: Longer) -> Result<Made> {
+/// `u8 [max_len]` with zeros behind the text, and its length in bytes; of several fields `[fields, max_len]` and `[fields]`.
+pub(super) fn make(name: &str, role: Role, max_len: usize, longer: Longer, fields: usize) -> Result<Made> {
+    let shape = if fields == 1 { Vec::new() } else { vec![fields] };
     let tensors = vec![
-        TensorSpec::new(name, role, DType::U8, &[max_len]),
-        TensorSpec::new(format!("{name}_len"), role, DType::I64, &[]),
+        TensorSpec::new(name, role, DType::U8, &[&shape[..], &[max_len]].concat()),
+        TensorSpec::new(format!("{name}_len"), role, DType::I64, &shape),
     ];
-    Ok(Made { codec: Box::new(TextCodec { longer }), tensors })
+    Ok(Made { codec: Box::new(TextCodec { max_len, longer }), tensors })
 }
 
 /// The text of a value.
@@ -40,10 +42,10 @@ pub(in crate::read) fn text_of<'a>(value: &'a Value<'a>) -> Result<&'a str> {
 
 impl Decode for TextCodec {
     /// A missing text is an empty one.
-    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+    fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let text = if let Value::Missing = value { "" } else { text_of(&value)? };
         let mut tensor = row.tensor(0);
-        let room = tensor.bytes_mut();
+        let room = &mut tensor.bytes_mut()[nth * self.max_len..][..self.max_len];
         let end = (0..=room.len().min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         if end < text.len() && self.longer == Longer::Error {
             let message = format!(
@@ -56,7 +58,7 @@ impl Decode for TextCodec {
         let (begin, padding) = room.split_at_mut(end);
         begin.copy_from_slice(&text.as_bytes()[..end]);
         padding.fill(0);
-        row.tensor(1).as_mut_slice::<i64>()?[0] = end as i64;
+        row.tensor(1).as_mut_slice::<i64>()?[nth] = end as i64;
         Ok(())
     }
 }

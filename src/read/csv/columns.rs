@@ -7,14 +7,15 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Role, Schema, TensorSpec};
 
+use super::choice::{Choice, ColumnTensor, ColumnValues};
 use super::classes::Classes;
 use super::dialect::Dialect;
 use super::format::Format;
 use super::inference::Inference;
 use super::kind::Kind;
-use super::options::{ColumnTensor, ColumnValues, CsvOptions, Longer, Missing};
+use super::options::{CsvOptions, Longer, Missing};
 use super::value::{Missings, holds, holds_integer, shown};
-use super::wanted::{ignored_columns, wanted_tensors};
+use super::wanted::Wanted;
 
 /// Most elements of a one-hot label whose classes are counted in the data.
 const MAX_ONE_HOT: i64 = 1 << 16;
@@ -28,7 +29,6 @@ pub(crate) struct Plan {
     pub(crate) names: Vec<String>,
     pub(crate) dialect: Dialect,
     pub(crate) missings: Missings,
-    pub(crate) missing: Missing,
     /// For tensors whose type was inferred from some of the records, by their names: what to say where a value does not fit.
     pub(crate) inferred: Vec<(String, String)>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Run {
 /// What the fields of a run are.
 #[derive(Clone, Debug)]
 pub(crate) enum RunValues {
-    Numbers,
+    Numbers(Missing),
     Classes(RunClasses),
     Text(RunText),
 }
@@ -68,16 +68,31 @@ pub(crate) struct RunText {
     pub(crate) lengths: usize,
 }
 
+impl Run {
+    /// What becomes of missing numbers.
+    pub(crate) fn missing(&self) -> Missing {
+        match self.values {
+            RunValues::Numbers(missing) => missing,
+            RunValues::Classes(_) | RunValues::Text(_) => Missing::Error,
+        }
+    }
+}
+
 impl Plan {
     /// What has to be learnt from the data before the plan can be made; `None` if nothing.
     ///
     /// # Errors
     ///
     /// Where nothing has to be learnt, those of [`new`](Self::new): said before a large file is read.
-    pub(crate) fn begin(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Inference>> {
-        let inference = Inference::begin(format, options, missings)?;
+    pub(crate) fn begin(
+        format: &Format,
+        choice: &Choice,
+        options: &CsvOptions,
+        missings: &Missings,
+    ) -> Result<Option<Inference>> {
+        let inference = Inference::begin(format, choice, missings)?;
         if inference.is_none() {
-            Self::new(format, options, missings, None)?;
+            Self::new(format, choice, options, missings, None)?;
         }
         Ok(inference)
     }
@@ -89,29 +104,24 @@ impl Plan {
     /// [`ErrorKind::NotFound`] for a column, [`ErrorKind::Config`] and [`ErrorKind::Schema`] for a contradiction.
     pub(crate) fn new(
         format: &Format,
+        choice: &Choice,
         options: &CsvOptions,
         missings: &Missings,
         inference: Option<&Inference>,
     ) -> Result<Self> {
         let seen = inference.and_then(Inference::seen);
-        let wanted = wanted_tensors(format, options, seen.as_deref())?;
+        let wanted = choice.wanted(format, seen.as_deref())?;
         let mut plan = Self {
             tensors: Vec::new(),
             runs: Vec::new(),
             names: format.names.clone(),
             dialect: format.dialect,
             missings: missings.clone(),
-            missing: options.missing,
-            inferred: inferred(&wanted, options, inference),
+            inferred: inferred(&wanted, inference),
         };
-        let ignored = ignored_columns(format, options)?;
-        for tensor in &wanted {
-            let chosen = format.columns(&tensor.columns)?;
-            if let Some(column) = chosen.iter().find(|column| ignored.contains(column)) {
-                let message = format!("feeds tensor {:?}, but is to be ignored", tensor.name);
-                return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[*column]));
-            }
-            plan.add(tensor, &chosen, inference).map_err(|error| error.at_column(&tensor.name))?;
+        for Wanted { tensor, columns, .. } in &wanted {
+            let added = plan.add(tensor, columns, options.missing, inference);
+            added.map_err(|error| error.at_column(&tensor.name))?;
         }
         plan.runs.sort_by_key(|run| run.column);
         if let Some(pair) = plan.runs.windows(2).find(|pair| pair[0].column + pair[0].count > pair[1].column) {
@@ -122,7 +132,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[pair[1].column]));
         }
         if plan.tensors.is_empty() {
-            let message = "no column holds numbers alone; name the columns in `features`, `labels` or `tensors`";
+            let message = "no column holds numbers alone; say in `fields` what becomes of the columns";
             return Err(Error::new(ErrorKind::Schema, message));
         }
         Schema::new(plan.tensors.clone())?;
@@ -141,19 +151,29 @@ impl Plan {
         tensor.categories.as_ref().map(|categories| categories.to_vec())
     }
 
-    fn add(&mut self, tensor: &ColumnTensor, columns: &[usize], inference: Option<&Inference>) -> Result<()> {
+    fn add(
+        &mut self,
+        tensor: &ColumnTensor,
+        columns: &[usize],
+        missing: Missing,
+        inference: Option<&Inference>,
+    ) -> Result<()> {
         let config = |message: String| Err(Error::new(ErrorKind::Config, message));
         if columns.is_empty() {
             return config("names no columns".to_owned());
         }
         let index = self.tensors.len();
         // One for all columns, or one for each.
-        let mut values = vec![RunValues::Numbers];
+        let mut values = Vec::new();
         let (mut names, mut categories) = (None, None);
         let (dtype, mut shape, width) = match &tensor.values {
-            ColumnValues::Numbers => {
+            // Found before.
+            ColumnValues::AsFound => return Ok(()),
+            ColumnValues::Numbers(own) => {
                 let dtype = tensor.dtype.unwrap_or(DType::F32);
-                match self.missing {
+                let missing = if *own == Missing::Error { missing } else { *own };
+                values.push(RunValues::Numbers(missing));
+                match missing {
                     Missing::Value(value) if !holds(dtype, value) => {
                         return config(format!("missing values are to become {value}, which {dtype} does not hold"));
                     }
@@ -238,22 +258,19 @@ impl Plan {
 }
 
 /// What to say where a value does not fit a type that was inferred from some of the records.
-fn inferred(wanted: &[ColumnTensor], options: &CsvOptions, inference: Option<&Inference>) -> Vec<(String, String)> {
-    let Some(basis) = inference.and_then(Inference::basis).filter(|_| options.tensors.is_empty()) else {
-        return Vec::new();
-    };
-    let numbers = wanted.iter().filter(|tensor| tensor.values == ColumnValues::Numbers);
-    let note = |tensor: &ColumnTensor| {
+fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<(String, String)> {
+    let Some(basis) = inference.and_then(Inference::basis) else { return Vec::new() };
+    let found = wanted.iter().filter(|wanted| wanted.is_found);
+    let note = |Wanted { tensor, .. }: &Wanted| {
+        let ColumnValues::Numbers(_) = tensor.values else { return None };
         let settings = match tensor.role {
-            Role::Label if options.label_dtype.is_some_and(DType::is_float) => return None,
-            Role::Label => "set `label_dtype`, or list the `classes`",
-            _ if !options.features.is_empty() => return None,
-            _ => "name the text in `missing_tokens`, or the column in `ignore`, or choose the `features`",
+            Role::Label => "say in `fields` whether it is a `class` or `numbers`",
+            _ => "name the text in `missing_tokens`, or say in `fields` which columns are numbers",
         };
         let dtype = tensor.dtype.unwrap_or(DType::F32);
         Some((tensor.name.clone(), format!("the column was taken for {dtype} {basis}: {settings}")))
     };
-    numbers.filter_map(note).collect()
+    found.filter_map(note).collect()
 }
 
 fn given_classes(names: &[String]) -> Result<Classes> {

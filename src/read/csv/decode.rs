@@ -98,11 +98,11 @@ impl Plan {
             let Some((index, base)) = placed else { continue };
             let tensor = row.tensor(index);
             match &run.values {
-                RunValues::Numbers if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => match tensor.affine() {
+                RunValues::Numbers(_) if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => match tensor.affine() {
                     None => self.halves::<BeforeHalf>(run, fields, buffer, tensor, base)?,
                     Some(_) => self.halves::<f32>(run, fields, buffer, tensor, base)?,
                 },
-                RunValues::Numbers => {
+                RunValues::Numbers(_) => {
                     with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
                 }
                 RunValues::Classes(classes) => {
@@ -175,7 +175,7 @@ impl Plan {
             let Some(target) = target.get_mut(done) else { break };
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;
-            *target = self.number(field, dtype).map_err(|error| {
+            *target = self.number(field, dtype, run.missing()).map_err(|error| {
                 Stop::Bad(Fault { error: error.at_column(&self.names[run.column + start + done]), at })
             })?;
             done += 1;
@@ -184,30 +184,19 @@ impl Plan {
     }
 
     /// A field that is not simply a number followed by a delimiter.
-    fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType) -> Result<T> {
+    fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType, missing: Missing) -> Result<T> {
         let trimmed = field.trim_ascii();
         let number = T::exact(trimmed);
         let certain = number.is_some_and(|number| !number.is_nan()) && !self.missings.has_numbers();
         if !certain && self.missings.contains(trimmed) {
-            return match self.missing {
+            return match missing {
                 Missing::Value(value) => T::from_f64(value),
                 Missing::Nan if dtype.is_float() => T::from_f64(f64::NAN),
                 _ => None,
             }
-            .ok_or_else(|| self.missing_value(field, dtype));
+            .ok_or_else(|| missing_value(field, dtype, missing));
         }
         number.ok_or_else(|| not_a_number(field, dtype))
-    }
-
-    #[cold]
-    fn missing_value(&self, field: &[u8], dtype: DType) -> Error {
-        let advice = match self.missing {
-            Missing::Nan => "an integer has no NaN: set `missing` to a value",
-            _ if dtype.is_float() => "set `missing` to \"nan\" or to a value",
-            _ => "set `missing` to a value",
-        };
-        let message = format!("expected {dtype}, found {}, which stands for a missing value; {advice}", shown(field));
-        Error::new(ErrorKind::Data, message)
     }
 
     fn classes_run<T: FieldElement>(
@@ -323,6 +312,18 @@ impl Plan {
         };
         Error::new(ErrorKind::Data, message)
     }
+}
+
+/// What to say of a missing value.
+#[cold]
+fn missing_value(field: &[u8], dtype: DType, missing: Missing) -> Error {
+    let advice = match missing {
+        Missing::Nan => "an integer has no NaN: set `missing` to a value",
+        _ if dtype.is_float() => "set `missing` to \"nan\" or to a value",
+        _ => "set `missing` to a value",
+    };
+    let message = format!("expected {dtype}, found {}, which stands for a missing value; {advice}", shown(field));
+    Error::new(ErrorKind::Data, message)
 }
 
 /// Applies the transformation to the elements from `first` on.

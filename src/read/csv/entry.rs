@@ -3,75 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field, Numbers};
+use crate::error::Result;
+use crate::read::fields::Field;
 use crate::read::format::{
     Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has, open_parts,
 };
 use crate::read::names::HEAD_BYTES;
 use crate::read::sequence::is_csv_name;
-use crate::read::{ColumnRef, Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
+use crate::read::{Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
 
 use super::container::CsvTable;
-use super::{
-    ColumnTensor, ColumnValues, CsvOptions, CsvReader, CsvStream, CsvSummary, foretold_tensors, looks_like_table,
-};
+use super::{Choice, CsvOptions, CsvReader, CsvStream, CsvSummary, foretold_tensors, looks_like_table};
 
 /// The format of CSV and TSV files, plain or compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Csv;
-
-/// The options that give those of `fields` that this reader decodes by itself, and the others.
-fn split(options: &CsvOptions, fields: &[(String, Field)]) -> Result<(CsvOptions, Vec<(String, Field)>)> {
-    let mut csv = options.clone();
-    let mut others = Vec::new();
-    for (name, field) in fields {
-        let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
-        let columns = field.columns(name);
-        let (values, dtype, shape) = match &field.codec {
-            Codec::Image(_) if !field.is_file => {
-                return fault("a column holds no image; if it names files, say `file`");
-            }
-            Codec::Array { .. } if !field.is_file => {
-                return fault("a column holds no array; if it names files, say `file`");
-            }
-            // A column feeds one tensor here.
-            _ if field.is_file || columns.iter().any(|column| is_taken(&csv, column)) => {
-                others.push((name.clone(), field.clone()));
-                continue;
-            }
-            Codec::Numbers(Numbers { missing: Missing::Error, max_len: None, ragged: false, dtype, shape, .. }) => {
-                let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
-                (ColumnValues::Numbers, Some(*dtype), shape)
-            }
-            Codec::Class { names, one_hot } => {
-                (ColumnValues::Classes { names: names.clone(), one_hot: *one_hot }, None, None)
-            }
-            Codec::Category { names, missing } => {
-                (ColumnValues::Categories { names: names.clone(), missing: *missing }, None, None)
-            }
-            Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
-            _ => {
-                others.push((name.clone(), field.clone()));
-                continue;
-            }
-        };
-        csv.tensors.push(ColumnTensor {
-            name: name.clone(),
-            role: field.role_or_default(),
-            columns,
-            dtype,
-            shape,
-            values,
-        });
-    }
-    Ok((csv, others))
-}
-
-/// Whether a tensor is made of this column already.
-fn is_taken(csv: &CsvOptions, column: &ColumnRef) -> bool {
-    csv.tensors.iter().any(|tensor| tensor.columns.contains(column))
-}
 
 /// The columns as values.
 fn values(options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened> {
@@ -104,8 +50,8 @@ impl Format for Csv {
         options.faults()
     }
 
-    fn field_faults(&self, options: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
-        split(options, fields).map(|_| ())
+    fn field_faults(&self, _: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
+        Choice::split(fields).map(|_| ())
     }
 
     fn open(&self, options: &CsvOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
@@ -114,19 +60,19 @@ impl Format for Csv {
     }
 
     fn open_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let open = |options: &CsvOptions| -> Result<Arc<dyn RecordReader>> {
+        let open = |choice: &Choice| -> Result<Arc<dyn RecordReader>> {
             if let [path] = paths {
-                return Ok(Arc::new(CsvReader::open_in(at.files, path, options, at.budget)?));
+                return Ok(Arc::new(CsvReader::of_choice(at.files, path, choice, options, at.budget)?));
             }
-            let readers = CsvReader::open_all(at.files, paths, options, at.budget)?;
+            let readers = CsvReader::open_all(at.files, paths, choice, options, at.budget)?;
             let readers = readers.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect();
             Ok(Arc::new(Concat::of_files(readers, paths)?))
         };
         if at.fields.is_empty() {
-            return Ok(Opened::Reader(open(options)?));
+            return Ok(Opened::Reader(open(&Choice::default())?));
         }
         let fields = named_geometries(at.fields);
-        let (own, others) = split(options, &fields).map_err(|error| error.at_path(at.path))?;
+        let (own, others) = Choice::split(&fields).map_err(|error| error.at_path(at.path))?;
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
         if others.len() < fields.len() {
             readers.push(open(&own)?);
@@ -143,20 +89,20 @@ impl Format for Csv {
     }
 
     fn stream(&self, options: &CsvOptions, at: &Open<'_>, always: bool) -> Result<Option<Streamed>> {
-        let (own, others) = split(options, at.fields).map_err(|error| error.at_path(at.path))?;
-        if !others.is_empty() || !(always || CsvStream::suits(at.files, at.path, &own)?) {
+        let (own, others) = Choice::split(at.fields).map_err(|error| error.at_path(at.path))?;
+        if !others.is_empty() || !(always || CsvStream::suits(at.files, at.path, options)?) {
             return Ok(None);
         }
-        let (stream, decoder) = CsvStream::open_in(at.files, at.path, &own, at.budget)?;
+        let (stream, decoder) = CsvStream::of_choice(at.files, at.path, &own, options, at.budget)?;
         Ok(Some(Streamed { stream: Box::new(stream), decoder: Box::new(decoder) as Box<dyn RecordDecoder> }))
     }
 
     fn foretell(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Foretold> {
-        let (own, others) = split(options, at.fields).map_err(|error| error.at_path(at.path))?;
-        if !others.is_empty() || !CsvStream::suits(at.files, at.path, &own)? {
+        let (own, others) = Choice::split(at.fields).map_err(|error| error.at_path(at.path))?;
+        if !others.is_empty() || !CsvStream::suits(at.files, at.path, options)? {
             return Foretold::of_opened(self.open(options, at)?.into(), at);
         }
-        let tensors = foretold_tensors(at.path, &own)?;
+        let tensors = foretold_tensors(at.path, &own, options)?;
         let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
         Ok(Foretold::unknown(tensors, format!("{what}: only unpacking all of {} tells", at.path.display())))
     }

@@ -6,11 +6,11 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::parallel::in_order;
 
+use super::choice::Choice;
 use super::dialect::Dialect;
 use super::fields::Fields;
 use super::format::Format;
@@ -18,7 +18,6 @@ use super::kind::{Kind, Seen};
 use super::options::CsvOptions;
 use super::rows::Rows;
 use super::value::Missings;
-use super::wanted::{label_columns, wanted_tensors};
 use crate::read::records::RecordBytes;
 
 /// Neighbouring records that are looked at together: reading one alone costs as much.
@@ -34,9 +33,6 @@ const LEAST_BLOCKS: u64 = 4;
 /// Blocks that one job looks at, if they are neighbours.
 const BLOCKS_A_JOB: u64 = 64;
 
-/// How many records at the beginning tell whether a label of a given integer type holds numbers or names.
-const HEAD_RECORDS: u64 = 1024;
-
 /// How much of a file is one job when the names of classes are collected.
 const JOB_BYTES: u64 = 1 << 20;
 
@@ -46,35 +42,24 @@ const JOB_BYTES: u64 = 1 << 20;
 enum Sample {
     /// None: all types are given.
     Nothing,
-    /// Those at the beginning.
-    Head,
     /// Every so manieth, such that there are this many at most (a power of two).
     Spread(u64),
 }
 
 impl Sample {
-    fn of(format: &Format, options: &CsvOptions) -> Result<Self> {
-        let labels = options.tensors.is_empty() && !label_columns(format, options)?.is_empty();
-        let open_label = labels
-            && options.classes.is_none()
-            && !options.one_hot
-            && options.label_dtype.is_none_or(|dtype| !dtype.is_float());
-        Ok(match (options.tensors.is_empty() && options.features.is_empty(), open_label, options.label_dtype) {
-            (false, true, Some(_)) => Self::Head,
-            (false, false, _) => Self::Nothing,
-            _ => {
-                let fields = (format.names.len() as u64).saturating_mul(BLOCK);
-                let most = (MOST_FIELDS / fields.max(1)).clamp(LEAST_BLOCKS, MOST_RECORDS / BLOCK);
-                // Rounded down.
-                Self::Spread(most.next_power_of_two() >> u32::from(!most.is_power_of_two()))
-            }
-        })
+    fn of(format: &Format, choice: &Choice) -> Self {
+        if !choice.asks_for_types() {
+            return Self::Nothing;
+        }
+        let fields = (format.names.len() as u64).saturating_mul(BLOCK);
+        let most = (MOST_FIELDS / fields.max(1)).clamp(LEAST_BLOCKS, MOST_RECORDS / BLOCK);
+        // Rounded down.
+        Self::Spread(most.next_power_of_two() >> u32::from(!most.is_power_of_two()))
     }
 
     fn most_blocks(self) -> u64 {
         match self {
             Self::Nothing => 0,
-            Self::Head => HEAD_RECORDS / BLOCK,
             Self::Spread(most) => most,
         }
     }
@@ -83,7 +68,7 @@ impl Sample {
     fn stride(self, records: u64) -> u64 {
         match self {
             Self::Spread(most) => records.div_ceil(BLOCK).div_ceil(most).next_power_of_two(),
-            Self::Nothing | Self::Head => 1,
+            Self::Nothing => 1,
         }
     }
 }
@@ -91,6 +76,7 @@ impl Sample {
 /// What was learnt of the columns.
 #[derive(Clone)]
 pub(crate) struct Inference {
+    choice: Choice,
     columns: usize,
     sample: Sample,
     stride: u64,
@@ -117,24 +103,19 @@ pub(super) struct Learnt {
 }
 
 impl Inference {
-    /// `None` if the options leave nothing open that only the data can tell.
+    /// `None` if the choice leaves nothing open that only the data can tell.
     ///
     /// # Errors
     ///
-    /// What is wrong with the columns that the options name.
-    pub(crate) fn begin(format: &Format, options: &CsvOptions, missings: &Missings) -> Result<Option<Self>> {
-        let sample = Sample::of(format, options)?;
-        let named = if options.tensors.is_empty() {
-            let told =
-                options.classes.is_some() || options.label_dtype.is_some_and(DType::is_float) && !options.one_hot;
-            if told { Vec::new() } else { label_columns(format, options)? }
-        } else {
-            open_columns(format, options, None)?
-        };
+    /// What is wrong with the columns that are named.
+    pub(crate) fn begin(format: &Format, choice: &Choice, missings: &Missings) -> Result<Option<Self>> {
+        let sample = Sample::of(format, choice);
+        let named = open_columns(format, choice, None)?;
         if matches!(sample, Sample::Nothing) && named.is_empty() {
             return Ok(None);
         }
         Ok(Some(Self {
+            choice: choice.clone(),
             columns: format.names.len(),
             sample,
             stride: 1,
@@ -170,9 +151,6 @@ impl Inference {
             return None;
         }
         if block / self.stride >= most {
-            if matches!(self.sample, Sample::Head) {
-                return None;
-            }
             self.stride *= 2;
             let columns = self.columns;
             let mut kept = (0..self.blocks.len()).map(|at| (at / columns).is_multiple_of(2));
@@ -186,13 +164,6 @@ impl Inference {
             self.blocks.resize(self.blocks.len() + self.columns, Seen::default());
         }
         Some(slot)
-    }
-
-    /// Whether the rest of the file can't teach anything more, so that it need not be read.
-    pub(crate) fn is_settled(&self) -> bool {
-        matches!(self.sample, Sample::Head)
-            && self.records > HEAD_RECORDS
-            && self.kinds.keys().all(|column| self.seen().is_some_and(|seen| seen[*column].is_number()))
     }
 
     /// Learns from a file whose rows are known what is not known yet. Returns whether anything was to be learnt.
@@ -215,7 +186,7 @@ impl Inference {
             }
             None => self.look_into(rows, threads)?,
         }
-        let mut open = open_columns(format, options, self.seen().as_deref())?;
+        let mut open = open_columns(format, &self.choice, self.seen().as_deref())?;
         open.retain(|column| !self.kinds.contains_key(column));
         let names = self.names_in(rows, &open, threads)?;
         self.kinds.extend(names);
@@ -244,15 +215,8 @@ impl Inference {
     }
 
     /// Collects the names that another file of all did not have to be asked for: `named` are those that it was.
-    pub(super) fn add_names(
-        &mut self,
-        rows: &Rows,
-        named: &[usize],
-        format: &Format,
-        options: &CsvOptions,
-        threads: usize,
-    ) -> Result<()> {
-        let mut open = open_columns(format, options, self.seen().as_deref())?;
+    pub(super) fn add_names(&mut self, rows: &Rows, named: &[usize], format: &Format, threads: usize) -> Result<()> {
+        let mut open = open_columns(format, &self.choice, self.seen().as_deref())?;
         open.retain(|column| !named.contains(column));
         for (column, kind) in self.names_in(rows, &open, threads)? {
             match self.kinds.get_mut(&column) {
@@ -276,7 +240,6 @@ impl Inference {
     fn key(&self, options: &CsvOptions) -> u64 {
         let sample = match self.sample {
             Sample::Nothing => 0,
-            Sample::Head => 1,
             Sample::Spread(blocks) => 1 + blocks,
         };
         hash_numbers([hash_texts(&options.missing_tokens), sample])
@@ -378,7 +341,6 @@ impl Inference {
         match self.sample {
             _ if looked_at >= records => None,
             Sample::Nothing => None,
-            Sample::Head => Some(format!("from the first {looked_at} records")),
             Sample::Spread(_) => Some(format!("from {looked_at} of {records} records")),
         }
     }
@@ -388,10 +350,10 @@ impl Inference {
 type Names = BTreeMap<usize, Kind>;
 
 /// The columns whose classes only the data can name.
-fn open_columns(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<usize>> {
-    let wanted = wanted_tensors(format, options, seen)?;
-    let open = wanted.iter().filter(|tensor| tensor.values.are_open());
-    let mut columns = format.columns(open.flat_map(|tensor| &tensor.columns))?;
+fn open_columns(format: &Format, choice: &Choice, seen: Option<&[Seen]>) -> Result<Vec<usize>> {
+    let wanted = choice.wanted(format, seen)?;
+    let open = wanted.iter().filter(|wanted| wanted.tensor.values.are_open());
+    let mut columns: Vec<usize> = open.flat_map(|wanted| wanted.columns.iter().copied()).collect();
     columns.sort_unstable();
     columns.dedup();
     Ok(columns)
@@ -495,7 +457,7 @@ mod tests {
         let text = vec!["a"; columns].join(",") + "\n";
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(Path::new("memory"), || Ok(text.as_bytes()), options, &missings).unwrap();
-        (Inference::begin(&format, options, &missings).unwrap().unwrap(), format.dialect)
+        (Inference::begin(&format, &Choice::default(), &missings).unwrap().unwrap(), format.dialect)
     }
 
     #[test]

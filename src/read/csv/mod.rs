@@ -1,12 +1,13 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
-//! Reading order: `options` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
+//! Reading order: `options` and `choice` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
 //! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
 //! `columns` (what feeds what), `decode` (a record
 //! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
 
 mod cells;
+mod choice;
 mod chunks;
 mod classes;
 mod columns;
@@ -22,6 +23,7 @@ mod kind;
 mod line;
 mod lines;
 mod number;
+pub(in crate::read) mod old;
 mod open;
 mod options;
 mod rows;
@@ -46,11 +48,13 @@ use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 use crate::tree::no_faults;
 
+use super::fields::Field;
 use super::parallel::{in_order, thread_count};
 use super::records::RecordBytes;
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
 pub(crate) use cells::csv_cells;
+pub(crate) use choice::Choice;
 pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
 pub(crate) use dialect::Dialect;
@@ -61,13 +65,13 @@ pub(crate) use inference::Inference;
 pub(super) use line::CsvLine;
 use open::open_rows;
 pub(crate) use open::{foretold_tensors, open_lines};
-pub use options::{ColumnRef, ColumnTensor, ColumnValues, CsvOptions, Header, Longer, Missing};
+pub use options::{ColumnRef, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::Rows;
 pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use summary::Figures;
 pub(crate) use text::Text;
-pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, with_element};
+pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, holds_integer, with_element};
 
 /// The records of a CSV file at random.
 ///
@@ -79,14 +83,15 @@ pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, with_ele
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvReader};
+/// use ringfeed::field::{Class, Numbers};
 /// use ringfeed::read::RecordReader;
 ///
 /// # fn main() -> ringfeed::Result<()> {
-/// let options = CsvOptions { labels: vec!["virginica".into()], ..CsvOptions::default() };
-/// let reader = CsvReader::open("fixtures/iris.csv", &options)?;
+/// let fields = [("sizes".to_owned(), Numbers::f32().from("*")), ("species".to_owned(), Class.from("virginica"))];
+/// let reader = CsvReader::with_fields("fixtures/iris.csv", &fields, &CsvOptions::default())?;
 /// assert_eq!(reader.len(), 150);
 /// let names: Vec<&str> = reader.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
-/// assert_eq!(names, ["features", "labels"]);
+/// assert_eq!(names, ["sizes", "species"]);
 /// # Ok(())
 /// # }
 /// ```
@@ -107,42 +112,61 @@ struct CsvScratch {
 }
 
 impl CsvReader {
-    /// Opens the file at `path` and reads it once.
+    /// Opens the file at `path` and reads it once, with the tensors that are usual; see [`CsvOptions`].
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest path or column,
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Schema`](crate::ErrorKind::Schema) if the options
-    /// contradict themselves or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without records or
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Schema`](crate::ErrorKind::Schema) if the fields
+    /// contradict each other or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without records or
     /// with a quote that is never closed, [`ErrorKind::Limit`](crate::ErrorKind::Limit) beyond a limit of the options.
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
-        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
+        Self::with_fields(path, &[], options)
     }
 
-    /// As [`open`](Self::open); the row index and an unpacked file count against `budget`.
+    /// As [`open`](Self::open), with the tensors of these fields: numbers, classes, categories and text. Other fields, and those
+    /// that share a column, need a [`Loader`](crate::Loader).
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn with_fields(path: impl AsRef<Path>, fields: &[(String, Field)], options: &CsvOptions) -> Result<Self> {
+        Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`with_fields`](Self::with_fields), one of these files; the row index and an unpacked file count against `budget`. An
+    /// index is saved of local files alone. No fields are those of [`open`](Self::open).
     ///
     /// # Errors
     ///
     /// Also [`ErrorKind::Budget`](crate::ErrorKind::Budget).
-    pub fn open_within(path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
-        Self::open_in(&Files::local(), path, options, budget)
+    pub fn open_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        fields: &[(String, Field)],
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let choice = Choice::of_all(fields).map_err(|error| error.at_path(path))?;
+        Self::of_choice(files, path, &choice, options, budget)
     }
 
-    /// As [`open_within`](Self::open_within), one of these files. An index is saved of local files alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`open_within`](Self::open_within).
-    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
-        let path = path.as_ref();
+    pub(super) fn of_choice(
+        files: &Files,
+        path: &Path,
+        choice: &Choice,
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         no_faults(options.faults())?;
         let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
+        let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
         let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
-        let plan = Arc::new(Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?);
+        let plan = Arc::new(Plan::new(&format, choice, options, &missings, inference.as_ref()).map_err(at_path)?);
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })
     }
 
@@ -155,6 +179,7 @@ impl CsvReader {
     pub(super) fn open_all(
         files: &Files,
         paths: &[PathBuf],
+        choice: &Choice,
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<Vec<Self>> {
@@ -170,7 +195,7 @@ impl CsvReader {
             let at_path = |error: Error| error.at_path(path);
             let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
             let format = Format::detect(path, || text.read(), options, &missings)?;
-            let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
+            let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
             let rows = open_rows(&text, &format, &of_file, budget, inference.as_mut())?;
             Ok((rows, format, text.stored_bytes(), inference))
         };
@@ -192,12 +217,12 @@ impl CsvReader {
         let mut inference = all.flatten();
         if let Some(inference) = &mut inference {
             for ((rows, format, _, named), path) in opened.iter().zip(paths) {
-                let added = inference.add_names(rows, named, format, options, threads);
+                let added = inference.add_names(rows, named, format, threads);
                 added.map_err(|error| error.at_path(path))?;
             }
         }
         let plan_of = |(format, path): (&Format, &PathBuf)| {
-            Plan::new(format, options, &missings, inference.as_ref()).map_err(|error| error.at_path(path))
+            Plan::new(format, choice, options, &missings, inference.as_ref()).map_err(|error| error.at_path(path))
         };
         let mut plan: Option<(Dialect, Arc<Plan>)> = None;
         let mut readers = Vec::with_capacity(paths.len());
@@ -232,13 +257,14 @@ impl CsvReader {
         self.header
     }
 
-    /// The names of each column of a tensor of [categories](ColumnValues::Categories), given or inferred: what its options
-    /// take as `names` for another file. `None` if there is no such tensor.
+    /// The names of each column of a tensor of [categories](crate::field::Category), given or found: what the field takes for
+    /// another file. `None` if there is no such tensor.
     pub fn categories(&self, tensor: &str) -> Option<Vec<Vec<String>>> {
         self.plan.categories(tensor)
     }
 
-    /// The class names of the label in index order, given or inferred: [`CsvOptions::classes`] for another file.
+    /// The class names of the label in index order, given or found: those of [`Class::of`](crate::field::Class::of) for another
+    /// file.
     pub fn classes(&self) -> Option<&Arc<[String]>> {
         self.plan.classes()
     }

@@ -12,6 +12,7 @@ use crate::schema::TensorSpec;
 use crate::storage::{Files, Input};
 use crate::tree::no_faults;
 
+use super::choice::Choice;
 use super::chunks::find_records;
 use super::columns::Plan;
 use super::dialect::{Blanks, Dialect};
@@ -136,19 +137,19 @@ impl KeptIndex {
     }
 }
 
-/// The tensors of the file at `path`, if its options describe them. Nothing but its beginning is read.
+/// The tensors of the file at `path`, if the choice describes them. Nothing but its beginning is read.
 ///
 /// # Errors
 ///
 /// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
-pub(crate) fn foretold_tensors(path: &Path, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
+pub(crate) fn foretold_tensors(path: &Path, choice: &Choice, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
     let at_path = |error: Error| error.at_path(path);
     no_faults(options.faults())?;
     let text = Text::open(path, options.encoding.as_deref())?;
     let missings = Missings::new(&options.missing_tokens);
     let format = Format::detect(path, || text.read(), options, &missings)?;
-    if Plan::begin(&format, options, &missings).map_err(at_path)?.is_some() {
+    if Plan::begin(&format, choice, options, &missings).map_err(at_path)?.is_some() {
         return Ok(None);
     }
-    Plan::new(&format, options, &missings, None).map(|plan| Some(plan.tensors)).map_err(at_path)
+    Plan::new(&format, choice, options, &missings, None).map(|plan| Some(plan.tensors)).map_err(at_path)
 }

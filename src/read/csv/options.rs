@@ -3,24 +3,27 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::SavedIndex;
-use crate::schema::Role;
 use crate::storage::Access;
 
 use super::encoding::encoding_named;
 
-/// How a CSV file is read and which of its columns feed which tensor. Plain data: every field has a default.
+/// How a CSV file is read. Plain data: every part has a default. What becomes of its columns is said by [fields](crate::field).
 ///
-/// Without any choice of columns, every number column becomes an element of one f32 tensor `features`, a column named
-/// `label`, `target`, `class` or `y` becomes the tensor `labels`, and other text columns are not fed.
+/// Without fields, every number column becomes an element of one f32 tensor `features`, a column named `label`, `target`,
+/// `class` or `y` becomes the tensor `labels` (classes if it holds text, `i64` if it holds integers, otherwise f32 `[1]`), and
+/// other text columns are not fed. In fields, that is
 ///
-/// What is not chosen is inferred when the file is opened. Types come from 8192 records at most, spread over the file: a
-/// later value that does not fit is an error that says so. The names of classes and categories are looked for in all
-/// records, in their columns alone. Of `features` together with `labels` and a `label_dtype` of integers, the first 1024
-/// records tell whether the label holds numbers or names. `tensors` whose classes are listed, or `features` together with
-/// `labels` and their `classes` or a `label_dtype` of floats, leave nothing to be inferred.
+/// ```toml
+/// features = { from = "*", numbers = "f32" }
+/// labels = { from = "species", class = [], role = "label" } # or numbers = "i64", or numbers = "f32"
+/// ```
+///
+/// What is not said is inferred when the file is opened. Types come from 8192 records at most, spread over the file: a
+/// later value that does not fit is an error that says so. The names of classes and categories that are not listed are looked
+/// for in all records, in their columns alone. Fields that name their columns and list their classes leave nothing to be
+/// inferred.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
@@ -56,27 +59,8 @@ pub struct CsvOptions {
     /// Fields that stand for a missing value, compared without surrounding blanks. One that is a number stands for that
     /// number however it is written: `-999` for `-999.0`, too. By default those of pandas.
     pub missing_tokens: Vec<String>,
-    /// What becomes of a missing value in a number column.
+    /// What becomes of a missing value in a number column whose field does not say it.
     pub missing: Missing,
-    /// The columns of the f32 tensor `features`; empty: every number column that is not a label and not ignored.
-    pub features: Vec<ColumnRef>,
-    /// The columns of the tensor `labels`.
-    ///
-    /// One text column gives class indices (i64, no dimension), one column of integers its numbers (i64, no dimension),
-    /// any other number columns the regression targets f32 `[columns]`.
-    pub labels: Vec<ColumnRef>,
-    /// Element type of `labels` instead of the inferred one: f32 makes a single column of integers a regression target
-    /// `[1]`, u32 makes it indices for a library that wants these.
-    pub label_dtype: Option<DType>,
-    /// The class names of the label, in index order: pass what a training set's reader says to that of the test set.
-    /// Fields may also be indices, if no name is itself an integer. `None`: the sorted distinct texts of the column.
-    pub classes: Option<Vec<String>>,
-    /// Whether `labels` is f32 `[classes]` with a single 1 instead of an index.
-    pub one_hot: bool,
-    /// Columns that feed nothing.
-    pub ignore: Vec<ColumnRef>,
-    /// The tensors, each by itself, instead of `features` and `labels`.
-    pub tensors: Vec<ColumnTensor>,
 }
 
 /// The fields that pandas reads as missing values.
@@ -101,13 +85,6 @@ impl Default for CsvOptions {
             max_unpacked_bytes: 64 << 30,
             missing_tokens: PANDAS_MISSING.map(str::to_owned).to_vec(),
             missing: Missing::Error,
-            features: Vec::new(),
-            labels: Vec::new(),
-            label_dtype: None,
-            classes: None,
-            one_hot: false,
-            ignore: Vec::new(),
-            tensors: Vec::new(),
         }
     }
 }
@@ -130,20 +107,6 @@ impl CsvOptions {
             } else if let Some((other, _)) = marks[..index].iter().find(|(_, other)| other == mark) {
                 faults.push(format!("{what}: {what} and {other} are both {mark:?}; they must differ"));
             }
-        }
-        if !self.tensors.is_empty() {
-            let short = [
-                ("features", !self.features.is_empty()),
-                ("labels", !self.labels.is_empty()),
-                ("classes", self.classes.is_some()),
-                ("label_dtype", self.label_dtype.is_some()),
-                ("one_hot", self.one_hot),
-            ];
-            let given = short.iter().filter(|(_, given)| *given);
-            let refused = |(name, _): &(&str, bool)| {
-                format!("{name}: does not go together with `tensors`; say it in `tensors` alone")
-            };
-            faults.extend(given.map(refused));
         }
         faults
     }
@@ -228,115 +191,6 @@ impl fmt::Display for ColumnRef {
             Self::Name(name) => write!(f, "{name:?}"),
         }
     }
-}
-
-/// One tensor made of columns.
-///
-/// Its shape is `[columns]`; a single column of classes has no dimension, one-hot classes add `[classes]`, and text adds
-/// `[max_len]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ColumnTensor {
-    /// What the trainer calls it.
-    pub name: String,
-    /// What it is to the trainer.
-    #[serde(default = "ColumnTensor::default_role")]
-    pub role: Role,
-    /// Its columns, in the order of its elements.
-    pub columns: Vec<ColumnRef>,
-    /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never by way of a float.
-    #[serde(default)]
-    pub dtype: Option<DType>,
-    /// Another shape of as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
-    #[serde(default)]
-    pub shape: Option<Vec<usize>>,
-    /// What its fields are.
-    #[serde(default)]
-    pub values: ColumnValues,
-}
-
-impl ColumnTensor {
-    fn default_role() -> Role {
-        Role::Feature
-    }
-
-    /// A tensor of numbers.
-    pub fn numbers<C: Into<ColumnRef>>(
-        name: impl Into<String>,
-        role: Role,
-        dtype: DType,
-        columns: impl IntoIterator<Item = C>,
-    ) -> Self {
-        let columns = columns.into_iter().map(Into::into).collect();
-        Self { name: name.into(), role, columns, dtype: Some(dtype), shape: None, values: ColumnValues::Numbers }
-    }
-
-    /// A tensor of class indices from one column; `names` of `None` are inferred.
-    pub fn classes(
-        name: impl Into<String>,
-        role: Role,
-        column: impl Into<ColumnRef>,
-        names: Option<Vec<String>>,
-    ) -> Self {
-        let values = ColumnValues::Classes { names, one_hot: false };
-        Self { name: name.into(), role, columns: vec![column.into()], dtype: None, shape: None, values }
-    }
-
-    /// A tensor of codes, each column with names of its own; `names` of `None` are inferred.
-    pub fn categories<C: Into<ColumnRef>>(
-        name: impl Into<String>,
-        role: Role,
-        columns: impl IntoIterator<Item = C>,
-        names: Option<Vec<Vec<String>>>,
-    ) -> Self {
-        let columns = columns.into_iter().map(Into::into).collect();
-        let values = ColumnValues::Categories { names, missing: None };
-        Self { name: name.into(), role, columns, dtype: None, shape: None, values }
-    }
-
-    /// The text of a column, of at most `max_len` bytes, and its length; a longer one is an error.
-    pub fn text(name: impl Into<String>, role: Role, column: impl Into<ColumnRef>, max_len: usize) -> Self {
-        let values = ColumnValues::Text { max_len, longer: Longer::Error };
-        Self { name: name.into(), role, columns: vec![column.into()], dtype: None, shape: None, values }
-    }
-}
-
-/// What the fields of a tensor's columns are.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum ColumnValues {
-    /// Numbers.
-    #[default]
-    Numbers,
-    /// Classes: names, or indices from 0.
-    Classes {
-        /// In index order; `None`: the sorted distinct texts of the columns, or the indices that stand there.
-        #[serde(default)]
-        names: Option<Vec<String>>,
-        /// Whether each is `[classes]` numbers with a single 1 instead of an index.
-        #[serde(default)]
-        one_hot: bool,
-    },
-    /// Classes by their names, each column with names of its own: `[columns]` codes.
-    Categories {
-        /// For each column its names in the order of their codes; `None`: the sorted distinct texts of each column.
-        #[serde(default)]
-        names: Option<Vec<Vec<String>>>,
-        /// The code of a missing value, such as -1; without one, a missing value is an error.
-        #[serde(default)]
-        missing: Option<i64>,
-    },
-    /// UTF-8 text as u8 `[max_len]`, with zeros behind it; several columns are `[columns, max_len]`. Another tensor,
-    /// called as this one with `_len` behind it, has its length in bytes: i64 without a dimension, or `[columns]`.
-    /// A text that stands for a missing value is a text like others.
-    Text {
-        /// Most bytes of a text.
-        max_len: usize,
-        /// What becomes of a longer one.
-        #[serde(default)]
-        longer: Longer,
-    },
 }
 
 /// What becomes of a text that is longer than its tensor.

@@ -7,12 +7,14 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_texts;
+use crate::read::fields::Field;
 use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::storage::Files;
 use crate::tree::no_faults;
 
+use super::choice::Choice;
 use super::columns::Plan;
 use super::decode::Fault;
 use super::fields::Fields;
@@ -70,58 +72,68 @@ impl CsvStream {
         Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
 
-    /// Opens the file at `path`. If the options leave types or names to be inferred (see [`CsvOptions`]), it is read
-    /// through once.
+    /// Opens the file at `path`, with the tensors that are usual. If types or names are to be inferred (see [`CsvOptions`]), it
+    /// is read through once.
     ///
     /// # Errors
     ///
     /// Those of [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<(Self, CsvDecoder)> {
-        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
+        Self::with_fields(path, &[], options)
     }
 
-    /// As [`open`](Self::open); records that are read ahead count against `budget`.
+    /// As [`open`](Self::open), with the tensors of these fields.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CsvReader::with_fields`](crate::csv::CsvReader::with_fields).
+    pub fn with_fields(
+        path: impl AsRef<Path>,
+        fields: &[(String, Field)],
+        options: &CsvOptions,
+    ) -> Result<(Self, CsvDecoder)> {
+        Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`with_fields`](Self::with_fields), one of these files; records that are read ahead count against `budget`.
     ///
     /// # Errors
     ///
     /// Also [`ErrorKind::Budget`](crate::ErrorKind::Budget), while reading.
-    pub fn open_within(
-        path: impl AsRef<Path>,
-        options: &CsvOptions,
-        budget: &MemoryBudget,
-    ) -> Result<(Self, CsvDecoder)> {
-        Self::open_in(&Files::local(), path, options, budget)
-    }
-
-    /// As [`open_within`](Self::open_within), one of these files.
-    ///
-    /// # Errors
-    ///
-    /// As [`open_within`](Self::open_within).
     pub fn open_in(
         files: &Files,
         path: impl AsRef<Path>,
+        fields: &[(String, Field)],
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<(Self, CsvDecoder)> {
         let path = path.as_ref();
+        let choice = Choice::of_all(fields).map_err(|error| error.at_path(path))?;
+        Self::of_choice(files, path, &choice, options, budget)
+    }
+
+    pub(super) fn of_choice(
+        files: &Files,
+        path: &Path,
+        choice: &Choice,
+        options: &CsvOptions,
+        budget: &MemoryBudget,
+    ) -> Result<(Self, CsvDecoder)> {
         no_faults(options.faults())?;
         let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
         let missings = Missings::new(&options.missing_tokens);
         let format = Format::detect(path, || text.read(), options, &missings)?;
         let at_path = |error: Error| error.at_path(path);
-        let mut inference = Plan::begin(&format, options, &missings).map_err(at_path)?;
+        let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
         if let Some(inference) = &mut inference {
             let mut scan = format.records(text.read()?, path, options)?;
             let mut record = 0;
-            while !inference.is_settled()
-                && let Some(span) = scan.next().map_err(|error| error.at_record(record))?
-            {
+            while let Some(span) = scan.next().map_err(|error| error.at_record(record))? {
                 inference.observe(scan.bytes(&span), span.quoted, &format.dialect);
                 record += 1;
             }
         }
-        let plan = Plan::new(&format, options, &missings, inference.as_ref()).map_err(at_path)?;
+        let plan = Plan::new(&format, choice, options, &missings, inference.as_ref()).map_err(at_path)?;
         let mut scan = format.records(text.read()?, path, options)?;
         scan.count_against(budget.reserve(0, "records that are read ahead")?);
         let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,6 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldSummary;
 use crate::read::summary::Tally;
-use crate::schema::Role;
 use crate::tree::no_faults;
 
 use super::fields::Fields;
@@ -16,7 +16,7 @@ use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
 use super::value::{Missings, Value, shown};
-use super::wanted::label_columns;
+use super::wanted::usual_label;
 
 /// What `inspect` says of a CSV file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,7 +66,7 @@ impl CsvSummary {
         })?;
         let last = first.is_some().then(|| strings(&last, true, &format));
         let first = first.map(|(raw, quoted)| strings(&raw, quoted, &format));
-        let fields = figures.finish(options).map_err(|error| error.at_path(path))?;
+        let fields = figures.finish();
         Ok(Self {
             path: path.to_owned(),
             header: format.header,
@@ -167,10 +167,10 @@ impl<'a> Figures<'a> {
         Ok(())
     }
 
-    pub(crate) fn finish(self, options: &CsvOptions) -> Result<Vec<FieldSummary>> {
-        let roles = roles(self.format, options, &self.kinds)?;
+    pub(crate) fn finish(self) -> Vec<FieldSummary> {
+        let roles = roles(self.format, &self.kinds);
         let fields = self.format.names.iter().zip(self.kinds.iter().zip(&self.tallies)).zip(roles);
-        Ok(fields
+        fields
             .map(|((name, (kind, tally)), role)| {
                 let numbers = kind.is_number().then_some(tally);
                 FieldSummary {
@@ -191,38 +191,16 @@ impl<'a> Figures<'a> {
                     mean: numbers.and_then(Tally::mean),
                 }
             })
-            .collect())
+            .collect()
     }
 }
 
-/// What each column is to the trainer under these options.
-fn roles(format: &Format, options: &CsvOptions, kinds: &[Kind]) -> Result<Vec<&'static str>> {
-    let mut roles = vec!["ignored"; format.names.len()];
-    for tensor in &options.tensors {
-        format.columns(&tensor.columns)?.into_iter().for_each(|column| roles[column] = role_name(tensor.role));
+/// What each column is to the trainer where no fields are given.
+fn roles(format: &Format, kinds: &[Kind]) -> Vec<&'static str> {
+    let role = |kind: &Kind| if kind.is_number() { "feature" } else { "ignored" };
+    let mut roles: Vec<_> = kinds.iter().map(role).collect();
+    if let Some(label) = usual_label(format, &HashSet::new()) {
+        roles[label] = "label";
     }
-    if !options.tensors.is_empty() {
-        return Ok(roles);
-    }
-    if options.features.is_empty() {
-        roles.iter_mut().zip(kinds).filter(|(_, kind)| kind.is_number()).for_each(|(role, _)| *role = "feature");
-    }
-    for column in format.columns(&options.features)? {
-        roles[column] = "feature";
-    }
-    for column in label_columns(format, options)? {
-        roles[column] = "label";
-    }
-    for column in format.columns(&options.ignore)? {
-        roles[column] = "ignored";
-    }
-    Ok(roles)
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Feature => "feature",
-        Role::Label => "label",
-        Role::Mask => "mask",
-    }
+    roles
 }

@@ -1,4 +1,4 @@
-//! Which columns feed which tensors, by the options.
+//! Which columns feed which tensors.
 
 use std::collections::HashSet;
 
@@ -6,33 +6,123 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Role;
 
+use super::choice::{Choice, ColumnTensor, ColumnValues, Columns};
 use super::format::Format;
 use super::kind::Seen;
-use super::options::{ColumnTensor, ColumnValues, CsvOptions};
+use super::options::{ColumnRef, Missing};
 
-/// Names that make a column the label, if the options name no columns at all.
+/// Names that make a column the label where no fields are given.
 const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 
-/// The label columns: those named, or without any choice of columns the first with a usual name.
-pub(crate) fn label_columns(format: &Format, options: &CsvOptions) -> Result<Vec<usize>> {
-    let chosen = !options.features.is_empty() || !options.tensors.is_empty();
-    if !options.labels.is_empty() || chosen {
-        return format.columns(&options.labels);
-    }
-    let ignored = ignored_columns(format, options)?;
-    let named = |name: &&str| {
-        format
-            .names
-            .iter()
-            .enumerate()
-            .position(|(column, other)| other.trim().eq_ignore_ascii_case(name) && !ignored.contains(&column))
-    };
-    Ok(LABEL_NAMES.iter().find_map(named).into_iter().collect())
+/// A tensor and its columns.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) tensor: ColumnTensor,
+    pub(super) columns: Vec<usize>,
+    /// Whether the data said what it is, or which columns it has.
+    pub(super) is_found: bool,
 }
 
-/// The columns that feed nothing.
-pub(super) fn ignored_columns(format: &Format, options: &CsvOptions) -> Result<HashSet<usize>> {
-    Ok(format.columns(&options.ignore)?.into_iter().collect())
+/// The first column with the usual name of a label.
+pub(super) fn usual_label(format: &Format, hidden: &HashSet<usize>) -> Option<usize> {
+    let named = |name: &&str| {
+        let mut columns = format.names.iter().enumerate();
+        columns.position(|(column, other)| other.trim().eq_ignore_ascii_case(name) && !hidden.contains(&column))
+    };
+    LABEL_NAMES.iter().find_map(named)
+}
+
+/// What the columns become where no fields are given.
+fn usual_tensors(format: &Format, hidden: &HashSet<usize>) -> Vec<ColumnTensor> {
+    let features = ColumnTensor {
+        name: "features".to_owned(),
+        role: Role::Feature,
+        columns: Columns::Others(Vec::new()),
+        dtype: Some(DType::F32),
+        shape: None,
+        values: ColumnValues::Numbers(Missing::Error),
+    };
+    let label = usual_label(format, hidden).map(|column| ColumnTensor {
+        name: "labels".to_owned(),
+        role: Role::Label,
+        columns: Columns::Named(vec![ColumnRef::Position(column)]),
+        dtype: None,
+        shape: None,
+        values: ColumnValues::AsFound,
+    });
+    [Some(features), label].into_iter().flatten().collect()
+}
+
+impl Choice {
+    /// Whether types tell what becomes of columns.
+    pub(super) fn asks_for_types(&self) -> bool {
+        let is_open = |tensor: &ColumnTensor| {
+            matches!(tensor.columns, Columns::Others(_)) || tensor.values == ColumnValues::AsFound
+        };
+        self.tensors.is_empty() || self.tensors.iter().any(is_open)
+    }
+
+    /// The tensors, where columns were seen to hold this; before that, what may hold names is taken for classes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a column, [`ErrorKind::Config`] if none is left.
+    pub(super) fn wanted(&self, format: &Format, seen: Option<&[Seen]>) -> Result<Vec<Wanted>> {
+        let hidden: HashSet<usize> = format.columns(&self.hidden)?.into_iter().collect();
+        let usual;
+        let tensors = match self.tensors.is_empty() {
+            true => {
+                usual = usual_tensors(format, &hidden);
+                &usual
+            }
+            false => &self.tensors,
+        };
+        let mut taken = hidden;
+        for tensor in tensors {
+            if let Columns::Named(columns) = &tensor.columns {
+                taken.extend(format.columns(columns)?);
+            }
+        }
+        let mut all = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            let columns = match &tensor.columns {
+                Columns::Named(columns) => format.columns(columns)?,
+                Columns::Others(except) => {
+                    let except: HashSet<usize> = format.columns(except)?.into_iter().collect();
+                    let is_free = |column: &usize| !taken.contains(column) && !except.contains(column);
+                    let is_number = |column: &usize| seen.is_some_and(|seen| seen[*column].is_number());
+                    (0..format.names.len()).filter(is_free).filter(is_number).collect()
+                }
+            };
+            if columns.is_empty() && seen.is_some() && matches!(tensor.columns, Columns::Others(_)) {
+                if self.tensors.is_empty() {
+                    continue;
+                }
+                let message = "no column is left for \"*\": none holds numbers alone that no other tensor takes";
+                return Err(Error::new(ErrorKind::Config, message).at_column(&tensor.name));
+            }
+            let mut tensor = tensor.clone();
+            let is_found = matches!(tensor.columns, Columns::Others(_)) || tensor.values == ColumnValues::AsFound;
+            if tensor.values == ColumnValues::AsFound {
+                tensor.find(&columns, seen);
+            }
+            all.push(Wanted { tensor, columns, is_found });
+        }
+        Ok(all)
+    }
+}
+
+impl ColumnTensor {
+    /// Says what the values are by what the columns were seen to hold.
+    fn find(&mut self, columns: &[usize], seen: Option<&[Seen]>) {
+        let is_text = seen.is_none_or(|seen| columns.iter().any(|column| !seen[*column].is_number()));
+        let is_whole = seen.is_some_and(|seen| columns.iter().all(|column| seen[*column].is_integer()));
+        (self.values, self.dtype, self.shape) = match (is_text, is_whole) {
+            (true, _) => (ColumnValues::Classes { names: None, one_hot: false }, None, None),
+            (false, true) => (ColumnValues::Numbers(Missing::Error), Some(DType::I64), Some(Vec::new())),
+            (false, false) => (ColumnValues::Numbers(Missing::Error), Some(DType::F32), None),
+        };
+    }
 }
 
 impl ColumnValues {
@@ -40,55 +130,4 @@ impl ColumnValues {
     pub(super) fn are_open(&self) -> bool {
         matches!(self, Self::Classes { names: None, .. } | Self::Categories { names: None, .. })
     }
-}
-
-/// The tensors that the options name, or else what `features` and `labels` mean where columns were seen to hold this.
-pub(super) fn wanted_tensors(
-    format: &Format,
-    options: &CsvOptions,
-    seen: Option<&[Seen]>,
-) -> Result<Vec<ColumnTensor>> {
-    if options.tensors.is_empty() { short_form(format, options, seen) } else { Ok(options.tensors.clone()) }
-}
-
-/// `features` and `labels` as tensors.
-fn short_form(format: &Format, options: &CsvOptions, seen: Option<&[Seen]>) -> Result<Vec<ColumnTensor>> {
-    let labels = label_columns(format, options)?;
-    let features = if options.features.is_empty() {
-        let number = |column: &usize| seen.is_some_and(|seen| seen[*column].is_number());
-        let mut taken = ignored_columns(format, options)?;
-        taken.extend(&labels);
-        let free = |column: &usize| !taken.contains(column);
-        (0..format.names.len()).filter(free).filter(number).collect()
-    } else {
-        format.columns(&options.features)?
-    };
-    let mut tensors = Vec::new();
-    if !features.is_empty() {
-        tensors.push(ColumnTensor::numbers("features", Role::Feature, DType::F32, features));
-    }
-    if labels.is_empty() {
-        return match (&options.classes, options.label_dtype, options.one_hot) {
-            (None, None, false) => Ok(tensors),
-            _ => {
-                let message = "there are classes or a type for a label, but no label; name its column in `labels`";
-                Err(Error::new(ErrorKind::Config, message))
-            }
-        };
-    }
-    let text = seen.is_some_and(|seen| labels.iter().any(|column| !seen[*column].is_number()));
-    let integers = seen.is_some_and(|seen| labels.iter().all(|column| seen[*column].is_integer()));
-    let single = labels.len() == 1;
-    let mut tensor = ColumnTensor::numbers("labels", Role::Label, DType::F32, labels);
-    tensor.dtype = options.label_dtype;
-    let whole = options.label_dtype.map_or(single && integers, |dtype| !dtype.is_float());
-    if options.classes.is_some() || options.one_hot || text && options.label_dtype.is_none_or(|dtype| !dtype.is_float())
-    {
-        tensor.values = ColumnValues::Classes { names: options.classes.clone(), one_hot: options.one_hot };
-    } else if whole {
-        tensor.dtype = Some(options.label_dtype.unwrap_or(DType::I64));
-        tensor.shape = single.then(Vec::new);
-    }
-    tensors.push(tensor);
-    Ok(tensors)
 }

@@ -1,13 +1,17 @@
 //! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
 mod audio;
+mod image;
+mod names;
+mod old;
+mod others;
 mod targets;
 mod tokenizer;
 mod written;
 
 use std::path::PathBuf;
 
-use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, PixelOrder, ResizeFilter};
+use crate::decode::ImageColour;
 use crate::dtype::DType;
 use crate::schema::Role;
 
@@ -15,6 +19,10 @@ use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
 pub use audio::Audio;
+pub use image::Image;
+pub use names::{Category, Class, Classes};
+pub(crate) use old::instead_of;
+pub(crate) use others::{ALL_OTHERS, taken, with_others};
 pub(crate) use targets::Targets;
 pub use targets::{BoxFormat, Boxes, Keypoints};
 pub use tokenizer::Tokenizer;
@@ -41,6 +49,8 @@ pub struct Field {
     pub(crate) from: Vec<ColumnRef>,
     /// Whether a list was named, even if of one: its tensor has a dimension for it.
     pub(crate) several: bool,
+    /// What `"*"` does not stand for.
+    pub(crate) except: Vec<ColumnRef>,
     pub(crate) role: Option<Role>,
     pub(crate) is_file: bool,
     pub(crate) codec: Codec,
@@ -62,6 +72,12 @@ impl From<&str> for Origin {
 impl From<String> for Origin {
     fn from(name: String) -> Self {
         Self { from: vec![name.into()], several: false }
+    }
+}
+
+impl From<ColumnRef> for Origin {
+    fn from(field: ColumnRef) -> Self {
+        Self { from: vec![field], several: false }
     }
 }
 
@@ -91,10 +107,12 @@ pub(crate) enum Codec {
     Class {
         names: Option<Vec<String>>,
         one_hot: bool,
+        dtype: Option<DType>,
     },
     Category {
         names: Option<Vec<Vec<String>>>,
         missing: Option<i64>,
+        dtype: Option<DType>,
     },
     Numbers(Numbers),
     Text {
@@ -109,21 +127,6 @@ pub(crate) enum Codec {
     },
     /// No settings say it.
     Outside(OutsideCodec),
-}
-
-/// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Image(ImageOptions);
-
-/// A class by its name or index, as an `i64` without a dimension. The names are those that are found, sorted, unless they
-/// are [listed](Class::of).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class;
-
-/// Codes of one or several columns of names, each with names of its own: `i64 [columns]`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Category {
-    missing: Option<i64>,
 }
 
 /// Numbers: of one field `[]`, of several `[fields]`, or another [shape](Numbers::shape) of as many; and lists of numbers, of
@@ -155,126 +158,11 @@ pub struct Array {
 }
 
 /// UTF-8 text of at most so many bytes: `u8 [max_len]` with zeros behind it, and its length in a tensor called the same with
-/// `_len` behind it.
+/// `_len` behind it. Of several fields, `[fields, max_len]` and `[fields]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     max_len: usize,
     longer: Longer,
-}
-
-impl Image {
-    /// Red, green and blue, resized to this many pixels.
-    pub fn rgb(height: u32, width: u32) -> Self {
-        Self(ImageOptions { size: Some((height, width)), dtype: DType::F32, ..ImageOptions::default() })
-    }
-
-    /// One channel of grey, resized to this many pixels.
-    pub fn grey(height: u32, width: u32) -> Self {
-        let Self(options) = Self::rgb(height, width);
-        Self(ImageOptions { colour: ImageColour::Grey, ..options })
-    }
-
-    /// A segmentation map: a label of `i64 [height, width]` with the index that the file stores for each pixel. Nearest, never
-    /// mixed, and untouched by operations on colour.
-    pub fn index_map(height: u32, width: u32) -> Self {
-        let Self(options) = Self::rgb(height, width);
-        Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
-    }
-
-    /// Everything that images have options for.
-    pub fn with(options: ImageOptions) -> Self {
-        Self(options)
-    }
-
-    pub(crate) fn options(&self) -> &ImageOptions {
-        &self.0
-    }
-
-    /// Calls its geometry `name`, unless it has one.
-    pub(crate) fn name_geometry(&mut self, name: &str) {
-        self.0.geometry.get_or_insert_with(|| name.to_owned());
-    }
-
-    /// Random operations, in this order; leave them out for evaluation.
-    #[must_use]
-    pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
-        self.0.augment = operations.into_iter().collect();
-        self
-    }
-
-    /// Element type.
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.0.dtype = dtype;
-        self
-    }
-
-    /// What becomes of images of another shape.
-    #[must_use]
-    pub fn fit(mut self, fit: CropFit) -> Self {
-        self.0.fit = fit;
-        self
-    }
-
-    /// How pixels are found when images are resized.
-    #[must_use]
-    pub fn resize(mut self, filter: ResizeFilter) -> Self {
-        self.0.resize = filter;
-        self
-    }
-
-    /// Order of the dimensions.
-    #[must_use]
-    pub fn order(mut self, order: PixelOrder) -> Self {
-        self.0.order = order;
-        self
-    }
-
-    /// Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way.
-    #[must_use]
-    pub fn geometry(mut self, name: impl Into<String>) -> Self {
-        self.0.geometry = Some(name.into());
-        self
-    }
-
-    /// The field that it comes from.
-    #[must_use]
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl Class {
-    /// The classes in the order of their indices.
-    pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Field {
-        let names = Some(names.into_iter().map(Into::into).collect());
-        Field::new(Codec::Class { names, one_hot: false })
-    }
-
-    /// The field that it comes from.
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl Category {
-    /// Names are those that are found, sorted.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The code of a missing value, such as -1; without it, a missing value is an error.
-    #[must_use]
-    pub fn missing(mut self, code: i64) -> Self {
-        self.missing = Some(code);
-        self
-    }
-
-    /// The field that they come from, or a list of fields.
-    pub fn from(self, fields: impl Into<Origin>) -> Field {
-        let Origin { from, several } = fields.into();
-        Field { from, several, ..self.into() }
-    }
 }
 
 impl Numbers {
@@ -353,7 +241,8 @@ impl Numbers {
     }
 
     /// The field that they come from, whose numbers have no further dimension; or a list of fields, in the order of the
-    /// elements: `[fields]`, also of a single one.
+    /// elements: `[fields]`, also of a single one. `"*"` stands for the list of all fields of single numbers that no other tensor
+    /// is made of, but for [those that are named](Field::except).
     pub fn from(self, fields: impl Into<Origin>) -> Field {
         let Origin { from, several } = fields.into();
         Field { from, several, ..self.into() }
@@ -412,15 +301,16 @@ impl Text {
         self
     }
 
-    /// The field that it comes from.
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
+    /// The field that it comes from, or a list of fields.
+    pub fn from(self, fields: impl Into<Origin>) -> Field {
+        let Origin { from, several } = fields.into();
+        Field { from, several, ..self.into() }
     }
 }
 
 impl Field {
     fn new(codec: Codec) -> Self {
-        Self { from: Vec::new(), several: false, role: None, is_file: false, codec }
+        Self { from: Vec::new(), several: false, except: Vec::new(), role: None, is_file: false, codec }
     }
 
     /// What a codec of another room makes of these fields.
@@ -442,9 +332,17 @@ impl Field {
     /// Leaves out what is done at random.
     pub(crate) fn make_plain(&mut self) {
         match &mut self.codec {
-            Codec::Image(Image(options)) => options.augment.clear(),
+            Codec::Image(image) => image.make_plain(),
             Codec::Audio(audio) => audio.make_plain(),
             _ => {}
+        }
+    }
+
+    /// The picture that it becomes, if it is one: to be changed.
+    pub fn image_mut(&mut self) -> Option<&mut Image> {
+        match &mut self.codec {
+            Codec::Image(image) => Some(image),
+            _ => None,
         }
     }
 
@@ -469,6 +367,19 @@ impl Field {
         self
     }
 
+    /// The fields that it comes from, in this order.
+    pub(crate) fn of_columns(mut self, fields: Vec<ColumnRef>) -> Self {
+        (self.from, self.several) = (fields, true);
+        self
+    }
+
+    /// The fields that `"*"` does not stand for; see [`Numbers::from`].
+    #[must_use]
+    pub fn except<C: Into<ColumnRef>>(mut self, fields: impl IntoIterator<Item = C>) -> Self {
+        self.except = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// The field names a file, whose bytes are meant. A relative path starts at the folder of the file that names it.
     #[must_use]
     pub fn file(mut self) -> Self {
@@ -487,7 +398,7 @@ impl Field {
     pub(crate) fn role_or_default(&self) -> Role {
         let is_label = match &self.codec {
             Codec::Class { .. } | Codec::Targets(_) => true,
-            Codec::Image(Image(options)) => options.colour == ImageColour::Index,
+            Codec::Image(image) => image.options().colour == ImageColour::Index,
             _ => false,
         };
         self.role.unwrap_or(if is_label { Role::Label } else { Role::Feature })
@@ -496,24 +407,6 @@ impl Field {
     /// The columns of tensor `name`: those that are named, or the one that is called as the tensor.
     pub(crate) fn columns(&self, name: &str) -> Vec<ColumnRef> {
         if self.from.is_empty() { vec![name.into()] } else { self.from.clone() }
-    }
-}
-
-impl From<Image> for Field {
-    fn from(image: Image) -> Self {
-        Self::new(Codec::Image(image))
-    }
-}
-
-impl From<Class> for Field {
-    fn from(_: Class) -> Self {
-        Self::new(Codec::Class { names: None, one_hot: false })
-    }
-}
-
-impl From<Category> for Field {
-    fn from(category: Category) -> Self {
-        Self::new(Codec::Category { names: None, missing: category.missing })
     }
 }
 

@@ -6,12 +6,14 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::decode::{AudioCrop, AudioOptions, CropFit, ImageAugment, ImageColour, PixelOrder, ResizeFilter};
+use crate::decode::{
+    AudioCrop, AudioOptions, CropFit, ImageAugment, ImageColour, JpegDecoder, PixelOrder, ResizeFilter,
+};
 use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
+use super::{ALL_OTHERS, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -19,14 +21,16 @@ use super::{Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, Tar
 struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<Origin>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    except: Vec<ColumnRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<Box<Written>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<(u32, u32)>,
+    image: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    index_map: Option<(u32, u32)>,
+    index_map: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     audio: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +81,14 @@ struct Written {
     order: Option<PixelOrder>,
     #[serde(skip_serializing_if = "Option::is_none")]
     colour: Option<ImageColour>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jpeg: Option<JpegDecoder>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dct_scaling: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_pixels: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shape: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +161,7 @@ impl Written {
             let mut field = inner.field()?;
             field.is_file = true;
             (field.from, field.several) = fields_of(self.from);
-            field.role = self.role.or(field.role);
+            (field.except, field.role) = (self.except, self.role.or(field.role));
             return Ok(field);
         }
         let wanted = [
@@ -174,9 +186,13 @@ impl Written {
         let codec = match codec {
             "image" | "index_map" => {
                 let is_map = codec == "index_map";
-                let (height, width) = self.image.or(self.index_map).unwrap_or_default();
-                let Image(mut options) =
-                    if is_map { Image::index_map(height, width) } else { Image::rgb(height, width) };
+                let mut image = if is_map { Image::index_map(1, 1) } else { Image::rgb(1, 1) };
+                let options = image.options_mut();
+                options.size = match self.image.or(self.index_map).unwrap_or_default()[..] {
+                    [] => None,
+                    [height, width] => Some((height, width)),
+                    _ => return Err(format!("{codec}: [height, width], or [] where each keeps its own size")),
+                };
                 options.augment = self.augment.unwrap_or_default();
                 options.geometry = self.geometry;
                 options.dtype = self.dtype.unwrap_or(options.dtype);
@@ -184,7 +200,11 @@ impl Written {
                 options.resize = self.resize.unwrap_or(options.resize);
                 options.order = self.order.unwrap_or(options.order);
                 options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
-                Codec::Image(Image(options))
+                options.jpeg = self.jpeg.unwrap_or_default();
+                options.strict = self.strict.unwrap_or_default();
+                options.dct_scaling = self.dct_scaling.unwrap_or_default();
+                options.max_pixels = self.max_pixels.unwrap_or(options.max_pixels);
+                Codec::Image(image)
             }
             "audio" => Codec::Audio(Audio::with(AudioOptions {
                 rate: self.audio.filter(|rate| *rate > 0),
@@ -197,6 +217,7 @@ impl Written {
             "class" => Codec::Class {
                 names: self.class.filter(|names| !names.is_empty()),
                 one_hot: self.one_hot.unwrap_or(false),
+                dtype: self.dtype,
             },
             "category" => Codec::Category {
                 names: self.category.filter(|names| !names.is_empty()),
@@ -205,6 +226,7 @@ impl Written {
                     Some(Instead::Code(code)) => Some(code),
                     Some(_) => return Err("missing: a category is missing as a whole number, such as -1".to_owned()),
                 },
+                dtype: self.dtype,
             },
             "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
             "tokenizer" => Codec::Tokenizer(Tokenizer {
@@ -242,14 +264,14 @@ impl Written {
             }),
         };
         let (from, several) = fields_of(self.from);
-        Ok(Field { from, several, role: self.role, is_file: false, codec })
+        Ok(Field { from, several, except: self.except, role: self.role, is_file: false, codec })
     }
 
     /// Whether every other key belongs to this codec.
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 23] = [
+        let keys: [(&str, bool, &[&str]); 28] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -263,7 +285,12 @@ impl Written {
             ("resize", self.resize.is_some(), &["image"]),
             ("order", self.order.is_some(), IMAGES),
             ("colour", self.colour.is_some(), IMAGES),
-            ("dtype", self.dtype.is_some(), &["image", "index_map", "audio", "array"]),
+            ("jpeg", self.jpeg.is_some(), IMAGES),
+            ("strict", self.strict.is_some(), IMAGES),
+            ("dct_scaling", self.dct_scaling.is_some(), IMAGES),
+            ("max_pixels", self.max_pixels.is_some(), IMAGES),
+            ("dtype", self.dtype.is_some(), &["image", "index_map", "audio", "class", "category", "array"]),
+            ("except", !self.except.is_empty() && !self.is_of_others(), &[]),
             ("shape", self.shape.is_some(), &["numbers"]),
             ("one_hot", self.one_hot.is_some(), &["class"]),
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
@@ -276,6 +303,7 @@ impl Written {
         ];
         match keys.iter().find(|(_, is_given, of)| *is_given && !of.contains(&codec)) {
             None => Ok(()),
+            Some(("except", ..)) => Err(format!("except belongs to from = {ALL_OTHERS:?}")),
             Some((key, _, of)) => Err(format!("{key} does not belong to {codec}, but to {}", of.join(" or "))),
         }
     }
@@ -283,11 +311,13 @@ impl Written {
     fn of(field: &Field) -> Self {
         let mut written = Self::default();
         match &field.codec {
-            Codec::Image(Image(options)) => {
+            Codec::Image(image) => {
+                let options = image.options();
                 let is_map = options.colour == ImageColour::Index;
-                let base = if is_map { Image::index_map(1, 1) } else { Image::rgb(1, 1) }.0;
-                written.image = options.size.filter(|_| !is_map);
-                written.index_map = options.size.filter(|_| is_map);
+                let base = if is_map { Image::index_map(1, 1) } else { Image::rgb(1, 1) };
+                let base = base.options();
+                let size = Some(options.size.map_or(Vec::new(), |(height, width)| vec![height, width]));
+                (written.image, written.index_map) = if is_map { (None, size) } else { (size, None) };
                 written.augment = Some(options.augment.clone()).filter(|list| !list.is_empty());
                 written.geometry.clone_from(&options.geometry);
                 written.dtype = (options.dtype != base.dtype).then_some(options.dtype);
@@ -295,6 +325,10 @@ impl Written {
                 written.resize = (options.resize != base.resize).then_some(options.resize);
                 written.order = (options.order != base.order).then_some(options.order);
                 written.colour = (options.colour != base.colour).then_some(options.colour);
+                written.jpeg = (options.jpeg != base.jpeg).then_some(options.jpeg);
+                written.strict = options.strict.then_some(true);
+                written.dct_scaling = options.dct_scaling.then_some(true);
+                written.max_pixels = (options.max_pixels != base.max_pixels).then_some(options.max_pixels);
             }
             Codec::Audio(audio) => {
                 let AudioOptions { rate, length, crop, channels, dtype, geometry } = audio.options();
@@ -302,13 +336,13 @@ impl Written {
                 (written.channels, written.dtype) = (*channels, Some(*dtype).filter(|dtype| *dtype != DType::F32));
                 written.geometry.clone_from(geometry);
             }
-            Codec::Class { names, one_hot } => {
+            Codec::Class { names, one_hot, dtype } => {
                 written.class = Some(names.clone().unwrap_or_default());
-                written.one_hot = one_hot.then_some(true);
+                (written.one_hot, written.dtype) = (one_hot.then_some(true), *dtype);
             }
-            Codec::Category { names, missing } => {
+            Codec::Category { names, missing, dtype } => {
                 written.category = Some(names.clone().unwrap_or_default());
-                written.missing = missing.map(Instead::Code);
+                (written.missing, written.dtype) = (missing.map(Instead::Code), *dtype);
             }
             Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad, ragged }) => {
                 (written.numbers, written.shape) = (Some(*dtype), shape.clone());
@@ -352,13 +386,19 @@ impl Written {
         if field.is_file {
             written = Self { file: Some(Box::new(written)), ..Self::default() };
         }
-        written.role = field.role;
+        (written.role, written.except) = (field.role, field.except.clone());
         written.from = match field.from.as_slice() {
             [] => None,
             [one] if !field.several => Some(Origin::One(one.clone())),
             several => Some(Origin::Several(several.to_vec())),
         };
         written
+    }
+}
+
+impl Written {
+    fn is_of_others(&self) -> bool {
+        matches!(&self.from, Some(Origin::One(ColumnRef::Name(name))) if name == ALL_OTHERS)
     }
 }
 
@@ -386,12 +426,14 @@ impl<'de> Deserialize<'de> for Field {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(
                     f,
-                    "\"class\", \"category\", \"array\", a type of numbers such as \"f32\", or a table with one of {CODECS}"
+                    "\"image\", \"class\", \"category\", \"array\", a type of numbers such as \"f32\", or a table with one of \
+                     {CODECS}"
                 )
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
                 match text {
+                    "image" => Ok(Image::of_any_size().into()),
                     "class" => Ok(Class.into()),
                     "category" => Ok(Category::new().into()),
                     "array" => Ok(super::Array::new().into()),

@@ -104,6 +104,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn takes_whole(&self, files: &Files, path: &Path) -> bool;
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String>;
     fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()>;
+    fn usual_fields(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>>;
     fn access<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut Access>;
     fn saved_index<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut SavedIndex>;
     fn paths<'o>(&self, options: &'o mut dyn AnyOptions) -> Vec<&'o mut PathBuf>;
@@ -158,7 +159,10 @@ impl<F: Format> Erased for F {
     }
 
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault> {
-        Ok(Box::new(F::Options::deserialize(from)?))
+        match F::Options::deserialize(from) {
+            Ok(options) => Ok(Box::new(options)),
+            Err(fault) => Err(super::old::advice(F::NAME, from)?.unwrap_or(fault)),
+        }
     }
 
     fn has_option(&self, name: &str) -> bool {
@@ -200,6 +204,10 @@ impl<F: Format> Erased for F {
 
     fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()> {
         Format::field_faults(self, own::<F>(options), fields)
+    }
+
+    fn usual_fields(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
+        Format::usual_fields(self, own::<F>(options), at)
     }
 
     fn access<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut Access> {

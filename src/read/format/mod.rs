@@ -7,6 +7,7 @@ mod detect;
 mod inspection;
 mod lookup;
 mod many;
+mod old;
 mod opened;
 mod source;
 mod table;
@@ -176,6 +177,17 @@ pub trait Format: Send + Sync + 'static {
     fn field_faults(&self, options: &Self::Options, fields: &[(String, Field)]) -> Result<()> {
         let _ = (options, fields);
         Ok(())
+    }
+
+    /// The fields that stand for what samples are by themselves, where these can be told: pictures and their classes. None by
+    /// default.
+    ///
+    /// # Errors
+    ///
+    /// Those of looking at the data, as far as that is needed.
+    fn usual_fields(&self, options: &Self::Options, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
+        let _ = (options, at);
+        Ok(Vec::new())
     }
 
     /// How files are reached, where that is an option.

@@ -170,6 +170,16 @@ impl SourceConfig {
         Open { fields: &self.fields, others: Some(&Ours), ..Open::new(self.path(), files, budget) }
     }
 
+    /// The fields that stand for what it gives without any, where these can be told: pictures and their classes.
+    ///
+    /// # Errors
+    ///
+    /// Those of looking at the data, as far as that is needed.
+    pub fn usual_fields(&self, files: &Files) -> Result<Vec<(String, Field)>> {
+        let budget = MemoryBudget::unlimited();
+        self.format.usual_fields(&*self.options, &self.at(files, &budget))
+    }
+
     /// What its paths stand for; nothing of a single path that the format opens as it is.
     pub(crate) fn found(&self, files: &Files) -> Result<Option<Found>> {
         let mut found = Found::default();

@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-
 use crate::decode::image::{ImageFormat, header};
 use crate::decode::{ImageOptions, LabelFormat};
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field, Image};
+use crate::read::fields::{Class, Codec, Field, Image};
 use crate::read::folder::is_by_class;
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
-use crate::tree::{Node, Told};
 
+use super::options::FolderOptions;
 use super::values::ImageValues;
 use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summarise_image};
 
@@ -23,52 +21,31 @@ use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summar
 #[derive(Clone, Copy, Debug)]
 pub struct Images;
 
-/// How images are read: in settings, `saved_index` stands beside the options of each image.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct FolderOptions {
-    /// Where the listing of the folder is kept for the next run.
-    #[serde(skip_serializing_if = "is_off")]
-    pub saved_index: SavedIndex,
-    /// How each image is read.
-    #[serde(flatten)]
-    pub images: ImageOptions,
-}
-
-fn is_off(saved: &SavedIndex) -> bool {
-    *saved == SavedIndex::Off
-}
-
-impl<'de> Deserialize<'de> for FolderOptions {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut node = Node::deserialize(deserializer)?;
-        let saved_index = match &mut node {
-            Node::Table(entries) => {
-                entries.iter().position(|(key, _)| key == "saved_index").map(|at| entries.remove(at).1)
-            }
-            _ => None,
-        };
-        let told = |fault: crate::tree::Fault| D::Error::custom(Told(&fault));
-        let saved_index = saved_index.map(|saved| SavedIndex::deserialize(&saved)).transpose().map_err(told)?;
-        let images = ImageOptions::deserialize(&node).map_err(told)?;
-        Ok(Self { saved_index: saved_index.unwrap_or_default(), images })
-    }
-}
-
-impl From<ImageOptions> for FolderOptions {
-    fn from(images: ImageOptions) -> Self {
-        Self { saved_index: SavedIndex::Off, images }
-    }
-}
-
 /// The options of each field that is an image, one at least; the first gives the class, too.
-fn of_fields(base: &ImageOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
+fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
     let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
     let (mut images, mut class) = (Vec::new(), None);
     for (name, field) in fields {
         match &field.codec {
-            Codec::Image(image) => images.push(own_options(name, image, base)),
-            Codec::Class { names, one_hot } if class.is_none() => {
-                let format = if *one_hot { LabelFormat::OneHot } else { LabelFormat::I64 };
+            Codec::Image(image) => {
+                let options = own_options(name, image, folder);
+                if let faults @ [_, ..] = options.faults().as_slice() {
+                    return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_column(name));
+                }
+                images.push(options);
+            }
+            Codec::Class { names, one_hot, dtype } if class.is_none() => {
+                let format = match (one_hot, dtype) {
+                    (true, None | Some(DType::F32)) => LabelFormat::OneHot,
+                    (false, None | Some(DType::I64)) => LabelFormat::I64,
+                    (false, Some(DType::U32)) => LabelFormat::U32,
+                    _ => {
+                        return fault(
+                            name,
+                            "classes of images are i64 or u32, or one-hot f32; the transform cast makes others",
+                        );
+                    }
+                };
                 class = Some((name.clone(), names.clone(), format));
             }
             Codec::Class { .. } => return fault(name, "a folder of images has one class for each image"),
@@ -85,16 +62,33 @@ fn of_fields(base: &ImageOptions, fields: &[(String, Field)]) -> Result<Vec<Imag
 }
 
 /// The options of an image that is tensor `name`.
-pub(crate) fn own_options(name: &str, image: &Image, base: &ImageOptions) -> ImageOptions {
-    ImageOptions {
-        image_name: name.to_owned(),
-        label_name: base.label_name.clone(),
-        labels: LabelFormat::Off,
-        classes: None,
-        max_pixels: base.max_pixels,
-        max_file_bytes: base.max_file_bytes,
-        ..image.options().clone()
-    }
+fn own_options(name: &str, image: &Image, folder: &FolderOptions) -> ImageOptions {
+    let (image_name, max_file_bytes) = (name.to_owned(), folder.max_file_bytes);
+    ImageOptions { image_name, labels: LabelFormat::Off, classes: None, max_file_bytes, ..image.options().clone() }
+}
+
+/// What pictures become where nobody says what they should: as they are, of any size, and their class, if they have one.
+pub(crate) fn usual_fields() -> Vec<(String, Field)> {
+    let image = Image::of_any_size().dtype(DType::U8);
+    vec![("image".to_owned(), image.into()), ("label".to_owned(), Class.into())]
+}
+
+/// How the pictures are read that `at` asks for: all of them, and the first one with the class.
+fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
+    let usual;
+    let fields = match at.fields.is_empty() {
+        true => {
+            usual = usual_fields();
+            &usual
+        }
+        false => at.fields,
+    };
+    of_fields(options, &named_geometries(fields)).map_err(|error| error.at_path(at.path))
+}
+
+/// How they are read where each is the same, as to be listed.
+fn first(options: &FolderOptions, at: &Open<'_>) -> Result<ImageOptions> {
+    Ok(wanted(options, at)?.swap_remove(0))
 }
 
 /// Of a storage the name tells: why it can't be listed is worth more than that it is no folder.
@@ -150,51 +144,45 @@ impl Format for Images {
         head.is_none() && is_image_name(path)
     }
 
-    fn faults(&self, options: &FolderOptions) -> Vec<String> {
-        options.images.faults()
-    }
-
     fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Result<()> {
-        of_fields(&options.images, fields).map(|_| ())
+        of_fields(options, fields).map(|_| ())
     }
 
-    fn make_plain(&self, options: &mut FolderOptions) {
-        options.images.augment.clear();
+    fn usual_fields(&self, _: &FolderOptions, _: &Open<'_>) -> Result<Vec<(String, Field)>> {
+        Ok(usual_fields())
     }
 
     format_has!(saved_index);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        if at.fields.is_empty() {
-            return open(&options.images, &options.saved_index, at).map(Opened::reader);
-        }
-        let own = of_fields(&options.images, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
-        let mut own = own.into_iter();
+        let mut own = wanted(options, at)?.into_iter();
         let first = own.next().unwrap_or_default();
         let views = open(&first, &options.saved_index, at)?.with_views(own)?;
         Ok(Opened::Readers(vec![Arc::new(views) as Arc<dyn RecordReader>]))
     }
 
     fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let images = first(options, &Open { fields: &[], ..*at })?;
         let folder = match paths {
             [folder] if is_folder(&Open { path: folder, ..*at }) => {
-                ImageFolder::detect_in(at.files, folder, &options.images, &options.saved_index, at.budget)?
+                ImageFolder::detect_in(at.files, folder, &images, &options.saved_index, at.budget)?
             }
-            paths => ImageFolder::from_paths(paths, ImageLabels::None, &options.images)?.among(at.files),
+            paths => ImageFolder::from_paths(paths, ImageLabels::None, &images)?.among(at.files),
         };
         Ok(Box::new(ImageValues::new(folder)))
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {
+        let images = first(options, at)?;
         if !is_folder(at) {
-            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &options.images)?.among(at.files);
+            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &images)?.among(at.files);
             return Ok(Check::reader(image, false).into());
         }
         if !at.files.are_local() {
-            let images = ImageFolder::detect_in(at.files, at.path, &options.images, &SavedIndex::Off, at.budget)?;
+            let images = ImageFolder::detect_in(at.files, at.path, &images, &SavedIndex::Off, at.budget)?;
             return Ok(Check::reader(images, false).into());
         }
-        let (images, refused) = ImageFolder::detect_readable(at.path, &options.images)?;
+        let (images, refused) = ImageFolder::detect_readable(at.path, &images)?;
         Ok(Checks { refused, ..Check::reader(images, false).into() })
     }
 
@@ -217,7 +205,7 @@ impl Format for Images {
             });
         }
         let summary =
-            ImageFolder::detect_in(at.files, at.path, &options.images, &SavedIndex::Off, at.budget)?.summarise();
+            ImageFolder::detect_in(at.files, at.path, &first(options, at)?, &SavedIndex::Off, at.budget)?.summarise();
         let entry = |record: ImageRecord| Some(Entry::Image { path: text_of(&record.path), label: record.label });
         let first = summary.ignored_files.iter().map(|path| text_of(path)).collect();
         Ok(Inspection {

@@ -1,6 +1,8 @@
 //! Image files as records: a folder with one subfolder a class, or any list of files.
 
 mod entry;
+pub(in crate::read) mod old;
+mod options;
 mod summary;
 mod tensors;
 mod values;
@@ -22,8 +24,9 @@ use crate::schema::{Extents, TensorSpec};
 
 use crate::storage::{Files, Needs, metadata};
 use crate::tree::no_faults;
-pub(crate) use entry::own_options;
-pub use entry::{FolderOptions, Images};
+pub use entry::Images;
+pub(crate) use entry::usual_fields;
+pub use options::FolderOptions;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 pub(super) use tensors::{ImageSizes, image_tensors, label_tensor, upright_size, write_label, write_mask};
 

@@ -7,7 +7,8 @@ use crate::decode::image::header;
 use crate::decode::{ImageColour, ImageOptions, LabelFormat, PixelOrder};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::row::RowMut;
+use crate::read::csv::{FieldElement, with_element};
+use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 
 /// The image, and its mask if images keep their own sizes.
@@ -61,23 +62,29 @@ pub(in crate::read) fn write_mask(row: &mut RowMut<'_>, index: usize, width: usi
 
 /// Writes a class, which is one of those that there are.
 pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
-    let mut tensor = row.tensor(index);
-    match tensor.dtype() {
-        DType::I64 => tensor.as_mut_slice::<i64>()?[0] = i64::from(label),
-        DType::U32 => tensor.as_mut_slice::<u32>()?[0] = label,
-        _ => {
-            let classes = tensor.as_mut_slice::<f32>()?;
-            classes.fill(0.0);
-            classes[label as usize] = 1.0;
+    fn write<T: FieldElement>(tensor: &mut TensorMut<'_>, label: u32) -> Result<()> {
+        let is_one_hot = !tensor.shape().is_empty();
+        let elements = tensor.as_mut_slice::<T>()?;
+        let (at, number) = if is_one_hot { (label as usize, 1) } else { (0, i64::from(label)) };
+        elements.fill(T::default());
+        if let (Some(element), Some(number)) = (elements.get_mut(at), T::from_i64(number)) {
+            *element = number;
         }
+        Ok(())
     }
-    Ok(())
+    let mut tensor = row.tensor(index);
+    with_element!(tensor.dtype(), T => write::<T>(&mut tensor, label))
 }
 
 /// Upright height and width of each image as they become known; of none if all are resized.
 pub(in crate::read) struct ImageSizes(Box<[AtomicU64]>);
 
 impl ImageSizes {
+    /// Those of no images.
+    pub(in crate::read) fn none() -> Self {
+        Self(Box::default())
+    }
+
     pub(in crate::read) fn new(count: usize, options: &ImageOptions) -> Self {
         Self(match options.size {
             Some(_) => Box::default(),

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::read::csv::Choice;
+use crate::read::fields::Field;
 use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
-use crate::read::{CsvOptions, IgnoredFiles, Missing};
+use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
+use crate::schema::Role;
 use crate::storage::{Access, Files};
 use crate::tree::under;
 
@@ -15,10 +18,15 @@ use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary,
 #[derive(Clone, Copy, Debug)]
 pub struct CsvSequences;
 
-fn open(path: &Path, options: &SequenceOptions, at: &Open<'_>) -> Result<CsvSequenceReader> {
+fn open(
+    path: &Path,
+    fields: &[(String, Field)],
+    options: &SequenceOptions,
+    at: &Open<'_>,
+) -> Result<CsvSequenceReader> {
     match &options.group_by {
-        None => CsvSequenceReader::open_folder_in(at.files, path, options),
-        Some(column) => CsvSequenceReader::open_grouped_in(at.files, path, column.clone(), options, at.budget),
+        None => CsvSequenceReader::open_folder_in(at.files, path, fields, options),
+        Some(column) => CsvSequenceReader::open_grouped_in(at.files, path, column.clone(), fields, options, at.budget),
     }
 }
 
@@ -46,6 +54,10 @@ impl Format for CsvSequences {
         under("csv", options.csv.faults()).collect()
     }
 
+    fn field_faults(&self, _: &SequenceOptions, fields: &[(String, Field)]) -> Result<()> {
+        Choice::of_all(fields).map(|_| ())
+    }
+
     fn access<'o>(&self, options: &'o mut SequenceOptions) -> Option<&'o mut Access> {
         Some(&mut options.csv.access)
     }
@@ -55,14 +67,17 @@ impl Format for CsvSequences {
     }
 
     fn open(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let features = open(at.path, options, at)?;
-        Ok(Opened::Reader(match &options.labels {
-            None => Arc::new(features),
-            Some(labels) => {
-                let labels = open(labels, options, at)?;
+        let reader: Arc<dyn RecordReader> = match &options.labels {
+            None => Arc::new(open(at.path, at.fields, options, at)?),
+            Some(path) => {
+                let is_label = |(_, field): &(String, Field)| field.role_or_default() == Role::Label;
+                let (labels, features): (Vec<_>, Vec<_>) = at.fields.iter().cloned().partition(is_label);
+                let features = open(at.path, &features, options, at)?;
+                let labels = open(path, &labels, options, at)?;
                 Arc::new(CsvSequenceReader::aligned(features, labels, options.align, options.unpaired)?)
             }
-        }))
+        };
+        Ok(Opened::Readers(vec![reader]))
     }
 
     fn foretell(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Foretold> {
@@ -80,7 +95,7 @@ impl Format for CsvSequences {
     fn checks(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Checks> {
         let csv = CsvOptions { missing: Missing::Nan, ..options.csv.clone() };
         let options = SequenceOptions { csv, ..options.clone() };
-        let (reader, known) = CsvSequenceReader::open_readable(at.files, at.path, &options)?;
+        let (reader, known) = CsvSequenceReader::open_readable(at.files, at.path, at.fields, &options)?;
         Ok(Check { known, ..Check::reader(reader, false) }.into())
     }
 

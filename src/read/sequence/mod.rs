@@ -20,7 +20,8 @@ use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
 use crate::storage::{Files, Needs};
 
-use super::csv::{ColumnRef, Fault, Plan};
+use super::csv::{Choice, ColumnRef, Fault, Plan};
+use super::fields::Field;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 pub use aligned::AlignedSequences;
@@ -64,17 +65,24 @@ impl CsvSequenceReader {
     ///
     /// Those of [`open_files`](Self::open_files).
     pub fn open_folder(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
-        Self::open_folder_in(&Files::local(), path.as_ref(), options)
+        Self::open_folder_in(&Files::local(), path.as_ref(), &[], options)
     }
 
-    /// As [`open_folder`](Self::open_folder), a folder of these files.
+    /// As [`open_folder`](Self::open_folder), a folder of these files, with the tensors of these fields: numbers, classes,
+    /// categories and text. No fields are those of [`open_folder`](Self::open_folder).
     ///
     /// # Errors
     ///
     /// As [`open_folder`](Self::open_folder).
-    pub fn open_folder_in(files: &Files, path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
+    pub fn open_folder_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        fields: &[(String, Field)],
+        options: &SequenceOptions,
+    ) -> Result<Self> {
+        let choice = Choice::of_all(fields).map_err(|error| error.at_path(path.as_ref()))?;
         let paths = source::csv_files(files, path.as_ref())?;
-        let (source, plan) = source::open_files(files, &paths, options, |_, error| Err(error))?;
+        let (source, plan) = source::open_files(files, &paths, &choice, options, |_, error| Err(error))?;
         Self::new(source, plan, options)
     }
 
@@ -85,7 +93,8 @@ impl CsvSequenceReader {
     /// Those of [`CsvReader::open`](crate::csv::CsvReader::open) for each file, and
     /// [`ErrorKind::Data`] if the header of a file differs from that of the first.
     pub fn open_files(paths: &[PathBuf], options: &SequenceOptions) -> Result<Self> {
-        let (source, plan) = source::open_files(&Files::local(), paths, options, |_, error| Err(error))?;
+        let (files, choice) = (Files::local(), Choice::default());
+        let (source, plan) = source::open_files(&files, paths, &choice, options, |_, error| Err(error))?;
         Self::new(source, plan, options)
     }
 
@@ -94,10 +103,13 @@ impl CsvSequenceReader {
     pub(crate) fn open_readable(
         files: &Files,
         path: &Path,
+        fields: &[(String, Field)],
         options: &SequenceOptions,
     ) -> Result<(Self, BTreeMap<u64, Error>)> {
+        let choice = Choice::of_all(fields).map_err(|error| error.at_path(path))?;
         let mut refused = BTreeMap::new();
-        let (source, plan) = source::open_files(files, &source::csv_files(files, path)?, options, |sample, error| {
+        let paths = source::csv_files(files, path)?;
+        let (source, plan) = source::open_files(files, &paths, &choice, options, |sample, error| {
             refused.insert(sample, error.at_record(sample));
             Ok(())
         })?;
@@ -110,8 +122,8 @@ impl CsvSequenceReader {
     }
 
     /// The rows of the file at `path` that have the same field in `column` are a sequence, in the file's order. They
-    /// need not be neighbours. Sequences are in the order of their first rows. `column` itself is not fed unless the
-    /// options name it.
+    /// need not be neighbours. Sequences are in the order of their first rows. `column` itself is not fed unless a field
+    /// names it.
     ///
     /// # Errors
     ///
@@ -121,10 +133,11 @@ impl CsvSequenceReader {
         column: impl Into<ColumnRef>,
         options: &SequenceOptions,
     ) -> Result<Self> {
-        Self::open_grouped_in(&Files::local(), path, column, options, &MemoryBudget::unlimited())
+        Self::open_grouped_in(&Files::local(), path, column, &[], options, &MemoryBudget::unlimited())
     }
 
-    /// As [`open_grouped`](Self::open_grouped), one of these files; the index and an unpacked file count against `budget`.
+    /// As [`open_grouped`](Self::open_grouped), one of these files, with the tensors of these fields, if there are
+    /// any; the index and an unpacked file count against `budget`.
     ///
     /// # Errors
     ///
@@ -133,10 +146,13 @@ impl CsvSequenceReader {
         files: &Files,
         path: impl AsRef<Path>,
         column: impl Into<ColumnRef>,
+        fields: &[(String, Field)],
         options: &SequenceOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let (source, plan) = source::open_grouped(files, path.as_ref(), &column.into(), options, budget)?;
+        let path = path.as_ref();
+        let choice = Choice::of_all(fields).map_err(|error| error.at_path(path))?;
+        let (source, plan) = source::open_grouped(files, path, &column.into(), &choice, options, budget)?;
         Self::new(source, plan, options)
     }
 

@@ -8,8 +8,8 @@ use crate::read::csv::{ColumnRef, CsvOptions};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SequenceOptions {
-    /// How the files are read and which columns feed what. One choice holds for all files; delimiter, header and columns
-    /// are detected in the first one, types are inferred from records of all, class names from all of them.
+    /// How the files are read. One choice holds for all files; delimiter, header and columns are detected in the first one,
+    /// types are inferred from records of all, class names from all of them.
     pub csv: CsvOptions,
     /// Which steps have a label.
     pub label: SequenceLabel,

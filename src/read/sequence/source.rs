@@ -7,7 +7,7 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
-use crate::read::csv::{ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
+use crate::read::csv::{Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
 use crate::read::names::without_packing;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
@@ -115,6 +115,7 @@ pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
 pub(super) fn open_files(
     among: &Files,
     paths: &[PathBuf],
+    choice: &Choice,
     options: &SequenceOptions,
     mut refuse: impl FnMut(u64, Error) -> Result<()>,
 ) -> Result<(Source, Plan)> {
@@ -131,7 +132,7 @@ pub(super) fn open_files(
     let first = first_filled(texts.iter().flatten())?.clone();
     let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
     let at_first = |error: Error| error.at_path(first.path());
-    let mut inference = Inference::begin(&format, csv, &missings).map_err(at_first)?;
+    let mut inference = Inference::begin(&format, choice, &missings).map_err(at_first)?;
     let mut count_steps = |text: &Text| -> Result<u32> {
         let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
         let mut steps = 0u32;
@@ -152,7 +153,8 @@ pub(super) fn open_files(
         let (Ok(text) | Err(text)) = text;
         files.push(SequenceFile { text, steps });
     }
-    let plan = Plan::new(&format, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
+    let plan =
+        Plan::new(&format, choice, csv, &missings, inference.as_ref()).map_err(|error| error.at_path(&paths[0]))?;
     let (dialect, header, limit) = (format.dialect, format.header, options.max_sequence_bytes);
     let first = among.number_files(files.len() as u64);
     Ok((Source::Files { files, first, dialect, header, limit }, plan))
@@ -177,25 +179,24 @@ pub(super) fn open_grouped(
     files: &Files,
     path: &Path,
     column: &ColumnRef,
+    choice: &Choice,
     options: &SequenceOptions,
     budget: &MemoryBudget,
 ) -> Result<(Source, Plan)> {
-    let mut csv = options.csv.clone();
+    let csv = &options.csv;
     no_faults(csv.faults())?;
     let text = Text::open_in(files, path, csv.encoding.as_deref())?.within(budget);
     let missings = Missings::new(&csv.missing_tokens);
-    let format = Format::detect(path, || text.read(), &csv, &missings)?;
+    let format = Format::detect(path, || text.read(), csv, &missings)?;
     let at_path = |error: Error| error.at_path(path);
     let group_column = format.column(column).map_err(at_path)?;
-    let named = csv.features.iter().chain(&csv.labels).chain(csv.tensors.iter().flat_map(|tensor| &tensor.columns));
-    if !format.columns(named).map_err(at_path)?.contains(&group_column) {
-        csv.ignore.push(ColumnRef::Position(group_column));
-    }
-    let mut inference = Inference::begin(&format, &csv, &missings).map_err(at_path)?;
+    let mut choice = choice.clone();
+    choice.hidden.push(ColumnRef::Position(group_column));
+    let mut inference = Inference::begin(&format, &choice, &missings).map_err(at_path)?;
     let mut groups = Grouping::default();
     let mut held = budget.reserve(0, "the sequence index")?;
     let mut buffer = Vec::new();
-    let rows = Rows::open(&text, &format, &csv, budget, |raw, quoted| {
+    let rows = Rows::open(&text, &format, csv, budget, |raw, quoted| {
         if let Some(inference) = &mut inference {
             inference.observe(raw, quoted, &format.dialect);
         }
@@ -210,7 +211,7 @@ pub(super) fn open_grouped(
         }
         Ok(())
     })?;
-    let plan = Plan::new(&format, &csv, &missings, inference.as_ref()).map_err(at_path)?;
+    let plan = Plan::new(&format, &choice, csv, &missings, inference.as_ref()).map_err(at_path)?;
     let groups = groups.finish();
     if groups.starts.windows(2).any(|pair| pair[1] - pair[0] > u32::MAX as usize) {
         return Err(too_many_steps().at_path(path));

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::read::FieldSummary;
 use crate::read::csv::{Figures, Format, Missings, Text};
 use crate::storage::Files;
@@ -73,7 +73,7 @@ impl SequenceSummary {
             let steps = figures.observe_all(&mut scan, text.path(), |_, _| {})?;
             sequences.push(SequenceRecord { path: text.path().to_owned(), steps });
         }
-        let mut fields = figures.finish(csv).map_err(|error: Error| error.at_path(first.path()))?;
+        let mut fields = figures.finish();
         let ends = (sequences[0].clone(), sequences[sequences.len() - 1].clone());
         let alike = sequences.iter().all(|sequence| sequence.steps == ends.0.steps);
         let length = if alike { ends.0.steps as usize } else { 0 };

@@ -7,18 +7,13 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
 use crate::read::json::give;
-use crate::read::{ColumnRef, Fingerprint, Longer, RecordReader, Scratch, container};
+use crate::read::{ColumnRef, Fingerprint, RecordReader, Scratch, container};
 use crate::storage::{Files, Needs};
 
+use super::fields::any_fields;
+use super::member::Member;
 use super::value::{Pointer, Value};
-use super::{TarField, TarOptions, TarReader, Worker};
-
-/// A member of each sample by its extension, and a place in it if it is JSON.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Member {
-    pub(super) extension: String,
-    pub(super) pointer: Option<String>,
-}
+use super::{TarOptions, TarReader, Worker};
 
 /// Samples whose members are bytes, or values in JSON.
 pub(super) struct TarMembers {
@@ -46,14 +41,7 @@ impl TarMembers {
                 extensions.push(extension);
             }
         }
-        let text = |extension: &String| TarField::Text {
-            extension: extension.clone(),
-            name: None,
-            max_len: 1,
-            longer: Longer::Cut,
-        };
-        let options = TarOptions { fields: extensions.iter().map(text).collect(), ..options.clone() };
-        let reader = TarReader::open_all(files, root, paths, &options, budget)?;
+        let reader = TarReader::open_all(files, root, paths, any_fields(&extensions), options, budget)?;
         let fields = extensions.iter().map(|extension| FieldInfo::new(extension, FieldKind::Bytes)).collect();
         Ok(Self { reader, fields, found: Vec::new(), extensions })
     }

@@ -4,89 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::decode::{ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field, Numbers};
+use crate::read::fields::Field;
 use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, format_has};
-use crate::read::{
-    ColumnRef, Container, FieldReader, IgnoredFiles, Missing, RecordReader, named_geometries, own_options,
-};
-
+use crate::read::{ColumnRef, Container, FieldReader, IgnoredFiles, RecordReader, named_geometries};
 use crate::storage::Files;
 
-use super::container::{Member, TarMembers};
-use super::{
-    ClassBy, TarField, TarOptions, TarReader, TarRecord, TarSummary, is_tar_name, paths::archives, paths::is_tar,
-};
+use super::container::TarMembers;
+use super::fields::{split, usual_fields};
+use super::paths::{archives, is_tar};
+use super::{TarOptions, TarReader, TarRecord, TarSummary, first_extensions, is_tar_name};
 
 /// The format of samples in tar archives, as WebDataset packs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Tar;
-
-/// The options that give those of `fields` that this reader decodes by itself, and the others.
-fn split(options: &TarOptions, fields: &[(String, Field)]) -> Result<(TarOptions, Vec<(String, Field)>)> {
-    let mut own = options.clone();
-    let mut others = Vec::new();
-    own.fields.clear();
-    let mut has_image = false;
-    // Views of one member are read together.
-    let is_view = |name: &str, field: &Field| {
-        let is_picture = |of: &Field| matches!(of.codec, Codec::Image(_));
-        let same = |(other, of): &&(String, Field)| is_picture(of) && of.columns(other) == field.columns(name);
-        fields.iter().filter(same).count() > 1
-    };
-    for (name, field) in fields {
-        let members = field.columns(name).iter().map(Member::of).collect::<Result<Vec<_>>>();
-        let members = members.map_err(|error| error.at_column(name))?;
-        let member = match members.as_slice() {
-            [member] if !field.is_file && !field.is_several() => member.clone(),
-            _ => {
-                others.push((name.clone(), field.clone()));
-                continue;
-            }
-        };
-        match &field.codec {
-            Codec::Image(image) if !is_view(name, field) && !std::mem::replace(&mut has_image, true) => {
-                let extension = (!field.from.is_empty()).then(|| member.extension.clone());
-                let ImageOptions { label_name, classes, labels, .. } = own.images;
-                own.images = ImageOptions { label_name, classes, labels, ..own_options(name, image, &options.images) };
-                own.fields.push(TarField::Image { extension });
-            }
-            Codec::Class { names, one_hot } => {
-                let extension = if field.from.is_empty() { "cls".to_owned() } else { member.extension };
-                let by = if names.is_some() { ClassBy::Name } else { ClassBy::Index };
-                own.fields.push(TarField::Class { extension, pointer: member.pointer, by });
-                own.images.label_name.clone_from(name);
-                own.images.classes.clone_from(names);
-                own.images.labels = if *one_hot { LabelFormat::OneHot } else { LabelFormat::I64 };
-            }
-            Codec::Text { max_len, longer } if member.pointer.is_none() => own.fields.push(TarField::Text {
-                extension: member.extension,
-                name: Some(name.clone()),
-                max_len: *max_len,
-                longer: *longer,
-            }),
-            Codec::Numbers(Numbers {
-                dtype,
-                shape: None,
-                max_len: None,
-                missing: Missing::Error,
-                ragged: false,
-                ..
-            }) => {
-                own.fields.push(TarField::Number {
-                    extension: member.extension,
-                    pointer: member.pointer,
-                    name: Some(name.clone()),
-                    role: field.role_or_default(),
-                    dtype: *dtype,
-                });
-            }
-            _ => others.push((name.clone(), field.clone())),
-        }
-    }
-    Ok((own, others))
-}
 
 /// The members that all samples have.
 ///
@@ -142,19 +73,16 @@ impl Format for Tar {
         head.is_none() && is_tar_name(path)
     }
 
-    fn faults(&self, options: &TarOptions) -> Vec<String> {
-        options.faults()
+    fn field_faults(&self, _: &TarOptions, fields: &[(String, Field)]) -> Result<()> {
+        split(fields).map(|_| ())
     }
 
-    fn field_faults(&self, options: &TarOptions, fields: &[(String, Field)]) -> Result<()> {
-        split(options, fields).map(|_| ())
+    fn usual_fields(&self, _: &TarOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
+        let extensions = first_extensions(at.files, &archives(at.files, at.path)?)?;
+        usual_fields(&extensions).map_err(|error| error.at_path(at.path))
     }
 
     format_has!(access, saved_index);
-
-    fn make_plain(&self, options: &mut TarOptions) {
-        options.images.augment.clear();
-    }
 
     fn open(&self, options: &TarOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
@@ -163,14 +91,14 @@ impl Format for Tar {
 
     fn open_many(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();
-        let open = |options| TarReader::open_all(at.files, at.path, archives.clone(), options, at.budget);
+        let open = |own| TarReader::open_all(at.files, at.path, archives.clone(), own, options, at.budget);
         if at.fields.is_empty() {
-            return Ok(Opened::reader(open(options)?));
+            return Ok(Opened::reader(open(Vec::new())?));
         }
-        let (own, others) = split(options, &named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
+        let (own, others) = split(&named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
-        if !own.fields.is_empty() {
-            readers.push(Arc::new(open(&own)?));
+        if !own.is_empty() {
+            readers.push(Arc::new(open(own)?));
         }
         if !others.is_empty() {
             let wanted: Vec<ColumnRef> = others.iter().flat_map(|(name, field)| field.columns(name)).collect();
@@ -207,19 +135,6 @@ impl Format for Tar {
                 files: IgnoredFiles::beside(at.files, at.path, is_tar_name)?.into(),
             },
             ..Inspection::new(at.path, Self::NAME, summary.records)
-        })
-    }
-}
-
-impl Member {
-    /// A member by its extension, and a place in it if it is JSON: `json:/objects/0/class`.
-    pub(super) fn of(field: &ColumnRef) -> Result<Self> {
-        let ColumnRef::Name(text) = field else {
-            return Err(Error::new(ErrorKind::Config, "members are named by their extension"));
-        };
-        Ok(match text.split_once(':') {
-            Some((extension, pointer)) => Self { extension: extension.to_owned(), pointer: Some(pointer.to_owned()) },
-            None => Self { extension: text.clone(), pointer: None },
         })
     }
 }

@@ -1,33 +1,147 @@
-//! From the options to what is read of each sample and where it goes.
-
-use std::sync::Arc;
+//! From fields to what is read of each sample and where it goes.
 
 use crate::decode::image::ImageFormat;
-use crate::decode::write_numbers;
+use crate::decode::{ImageOptions, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
-use crate::read::images::{image_tensors, label_tensor};
+use crate::read::fields::{Class, Codec, Field, Image, Numbers as NumberField};
+use crate::read::images::image_tensors;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Role, TensorSpec};
 
-use super::index::{ClassField, Wanted};
-use super::options::{TarField, TarOptions};
+use super::class::ClassField;
+use super::classes::Classes;
+use super::index::Wanted;
+use super::member::Member;
 use super::value::{Pointer, Value, text};
+
+/// A field that is decoded here, in place of by way of values.
+#[derive(Clone, Debug)]
+pub(super) struct OwnField {
+    name: String,
+    role: Role,
+    /// `None` for the only one with the extension of an image.
+    extension: Option<String>,
+    pointer: Option<String>,
+    becomes: Becomes,
+}
+
+#[derive(Clone, Debug)]
+enum Becomes {
+    Image(Box<ImageOptions>),
+    Class { names: Option<Vec<String>>, one_hot: bool, dtype: Option<DType> },
+    Text { max_len: usize, longer: Longer },
+    Number(DType),
+}
+
+/// Fields by the names of their tensors.
+type NamedFields = Vec<(String, Field)>;
+
+impl Becomes {
+    /// Whether it is found in a place of a JSON member, too.
+    fn takes_json(&self) -> bool {
+        matches!(self, Self::Class { .. } | Self::Number(_))
+    }
+}
+
+/// The fields that are decoded here, and the others, which come by way of values.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for a field that archives can't have.
+pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedFields)> {
+    let (mut own, mut others) = (Vec::<OwnField>::new(), NamedFields::new());
+    for (name, field) in fields {
+        let columns = field.columns(name);
+        let at_name = |error: Error| error.at_column(name);
+        let becomes = match columns.as_slice() {
+            [_] if !field.is_file && !field.is_several() && !is_view(fields, name, field) => {
+                own_kind(field, &own).map_err(at_name)?
+            }
+            _ => None,
+        };
+        let member = match &becomes {
+            Some(Becomes::Image(_)) if field.from.is_empty() => None,
+            Some(Becomes::Class { .. }) if field.from.is_empty() => Some(Member::named("cls")),
+            _ => {
+                let members = columns.iter().map(Member::of).collect::<Result<Vec<_>>>().map_err(at_name)?;
+                members.into_iter().next()
+            }
+        };
+        let has_pointer = member.as_ref().is_some_and(|member| member.pointer.is_some());
+        let becomes = becomes.filter(|becomes| !has_pointer || becomes.takes_json());
+        let Some(becomes) = becomes else {
+            others.push((name.clone(), field.clone()));
+            continue;
+        };
+        let (extension, pointer) = member.map(|Member { extension, pointer }| (extension, pointer)).unzip();
+        let pointer = pointer.flatten();
+        let role = field.role_or_default();
+        own.push(OwnField { name: name.clone(), role, extension, pointer, becomes });
+    }
+    Ok((own, others))
+}
+
+/// Whether other pictures come from the same member: they are read together, by way of its bytes.
+fn is_view(fields: &[(String, Field)], name: &str, field: &Field) -> bool {
+    let is_picture = |of: &Field| matches!(of.codec, Codec::Image(_));
+    let same = |(other, of): &&(String, Field)| is_picture(of) && of.columns(other) == field.columns(name);
+    is_picture(field) && fields.iter().filter(same).count() > 1
+}
+
+/// What becomes of a field if it is decoded here: at most one image, and one class.
+fn own_kind(field: &Field, own: &[OwnField]) -> Result<Option<Becomes>> {
+    let config = |message: String| Err(Error::new(ErrorKind::Config, message));
+    Ok(Some(match &field.codec {
+        Codec::Image(image) => {
+            if let faults @ [_, ..] = image.options().faults().as_slice() {
+                return config(faults.join("; "));
+            }
+            match own.iter().any(|field| matches!(field.becomes, Becomes::Image(_))) {
+                true => return Ok(None),
+                false => Becomes::Image(Box::new(image.options().clone())),
+            }
+        }
+        Codec::Class { .. } if own.iter().any(|field| matches!(field.becomes, Becomes::Class { .. })) => {
+            return Ok(None);
+        }
+        Codec::Class { names, one_hot, dtype } => {
+            Becomes::Class { names: names.clone(), one_hot: *one_hot, dtype: *dtype }
+        }
+        Codec::Text { max_len: 0, .. } => return config("a text of at most 0 bytes".to_owned()),
+        Codec::Text { max_len, longer } => Becomes::Text { max_len: *max_len, longer: *longer },
+        Codec::Numbers(NumberField {
+            dtype,
+            shape: None,
+            max_len: None,
+            missing: crate::read::Missing::Error,
+            ragged: false,
+            ..
+        }) if matches!(dtype, DType::F32 | DType::F64 | DType::I64) => Becomes::Number(*dtype),
+        _ => return Ok(None),
+    }))
+}
 
 /// What is read of each sample.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
+    own: Vec<OwnField>,
     pub(super) wanted: Vec<Wanted>,
-    /// Which of the wanted members is the image.
-    pub(super) image: Option<usize>,
+    pub(super) image: Option<ImageField>,
     pub(super) class: Option<ClassField>,
     pub(super) values: Vec<ValueField>,
     /// Of each wanted member whether it is read with the sample: one that only says the class is not.
     pub(super) is_read: Vec<bool>,
-    /// Where the tensors of image and class begin.
-    image_tensor: usize,
-    class_tensor: usize,
+}
+
+/// The image of a sample.
+#[derive(Debug)]
+pub(super) struct ImageField {
+    pub(super) member: usize,
+    /// Behind it comes its mask.
+    pub(super) tensor: usize,
+    pub(super) options: ImageOptions,
 }
 
 /// A field that is decoded from a text or JSON member.
@@ -45,89 +159,79 @@ enum Kind {
 }
 
 impl Fields {
-    /// Those of the options, or if these name none, those that a sample with `extensions` has.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] if the sample has no image or several, [`ErrorKind::NotFound`] if there is none.
-    pub(super) fn new(options: &TarOptions, extensions: impl FnOnce() -> Result<Vec<String>>) -> Result<Self> {
-        let mut fields = Self::default();
-        let found;
-        let chosen = match options.fields.is_empty() {
-            true => {
-                found = usual_fields(&extensions()?)?;
-                &found
-            }
-            false => &options.fields,
-        };
-        for field in chosen {
-            let wanted =
-                field.extension().map_or(Wanted::AnyImage, |extension| Wanted::Extension(extension.to_owned()));
+    pub(super) fn new(own: Vec<OwnField>) -> Self {
+        let mut fields = Self { own, ..Self::default() };
+        for field in &fields.own {
+            let wanted = field.extension.clone().map_or(Wanted::AnyImage, Wanted::Extension);
             let member = fields.wanted.iter().position(|other| *other == wanted).unwrap_or_else(|| {
                 fields.wanted.push(wanted);
                 fields.is_read.push(false);
                 fields.wanted.len() - 1
             });
-            fields.is_read[member] |= !matches!(field, TarField::Class { .. });
-            let pointer = field.pointer().map(Pointer::new);
-            match field {
-                TarField::Image { .. } => fields.image = Some(member),
-                TarField::Class { by, .. } => fields.class = Some(ClassField { member, pointer, by: *by }),
-                TarField::Text { longer, .. } => {
+            fields.is_read[member] |= !matches!(field.becomes, Becomes::Class { .. });
+            let pointer = field.pointer.as_deref().map(Pointer::new);
+            match &field.becomes {
+                Becomes::Image(options) => {
+                    let options = ImageOptions { image_name: field.name.clone(), ..(**options).clone() };
+                    fields.image = Some(ImageField { member, tensor: 0, options });
+                }
+                Becomes::Class { .. } => {
+                    fields.class = Some(ClassField { member, pointer, name: field.name.clone(), tensor: 0 });
+                }
+                Becomes::Text { longer, .. } => {
                     fields.values.push(ValueField { member, tensor: 0, kind: Kind::Text(*longer) });
                 }
-                TarField::Number { .. } => {
-                    fields.values.push(ValueField { member, tensor: 0, kind: Kind::Number(pointer) });
-                }
+                Becomes::Number(_) => fields.values.push(ValueField { member, tensor: 0, kind: Kind::Number(pointer) }),
             }
         }
-        Ok(fields)
+        fields
+    }
+
+    /// The names of the classes in the order of their indices, if they are listed.
+    pub(super) fn listed_classes(&self) -> Option<&[String]> {
+        self.own.iter().find_map(|field| match &field.becomes {
+            Becomes::Class { names, .. } => names.as_deref(),
+            _ => None,
+        })
     }
 
     /// The tensors of a sample, in the order of the fields.
-    pub(super) fn tensors(&mut self, options: &TarOptions, classes: Option<&Arc<[String]>>) -> Vec<TensorSpec> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if the classes do not fit their tensor.
+    pub(super) fn tensors(&mut self, classes: &Classes) -> Result<Vec<TensorSpec>> {
         let mut tensors = Vec::new();
         let mut values = self.values.iter_mut();
-        let usual = [TarField::image(), TarField::class()];
-        let chosen = if options.fields.is_empty() { &usual[..] } else { &options.fields };
-        for field in chosen {
-            match field {
-                TarField::Image { .. } if self.image.is_some() => {
-                    self.image_tensor = tensors.len();
-                    tensors.extend(image_tensors(&options.images));
+        for OwnField { name, role, becomes, .. } in &self.own {
+            let first = tensors.len();
+            match becomes {
+                Becomes::Image(_) => {
+                    if let Some(image) = &mut self.image {
+                        image.tensor = first;
+                        tensors.extend(image_tensors(&image.options));
+                        tensors[first].role = *role;
+                    }
                 }
-                TarField::Class { .. } if self.class.is_some() => {
-                    self.class_tensor = tensors.len();
-                    tensors.push(label_tensor(&options.images, classes));
+                Becomes::Class { one_hot, dtype, .. } => {
+                    if let Some(class) = &mut self.class {
+                        class.tensor = first;
+                    }
+                    let tensor = classes.tensor(name, *role, *one_hot, *dtype);
+                    tensors.push(tensor.map_err(|error| error.at_column(name))?);
                 }
-                TarField::Image { .. } | TarField::Class { .. } => {}
-                TarField::Text { extension, name, max_len, .. } => {
-                    values.next().expect("there is one for each such field").tensor = tensors.len();
-                    let name = name.as_ref().unwrap_or(extension);
-                    tensors.push(TensorSpec::new(name, Role::Feature, DType::U8, &[*max_len]));
-                    tensors.push(TensorSpec::new(format!("{name}_len"), Role::Feature, DType::I64, &[]));
+                Becomes::Text { max_len, .. } => {
+                    values.next().expect("there is one for each such field").tensor = first;
+                    tensors.push(TensorSpec::new(name, *role, DType::U8, &[*max_len]));
+                    tensors.push(TensorSpec::new(format!("{name}_len"), *role, DType::I64, &[]));
                 }
-                TarField::Number { extension, name, role, dtype, .. } => {
-                    let value = values.next().expect("there is one for each such field");
-                    value.tensor = tensors.len();
-                    let last = match &value.kind {
-                        Kind::Number(Some(pointer)) if !pointer.last().is_empty() => pointer.last(),
-                        _ => extension,
-                    };
-                    tensors.push(TensorSpec::new(name.as_deref().unwrap_or(last), *role, *dtype, &[]));
+                Becomes::Number(dtype) => {
+                    values.next().expect("there is one for each such field").tensor = first;
+                    tensors.push(TensorSpec::new(name, *role, *dtype, &[]));
                 }
             }
         }
-        tensors
-    }
-
-    /// The image's tensor, behind which its mask comes.
-    pub(super) fn image_tensor(&self) -> usize {
-        self.image_tensor
-    }
-
-    pub(super) fn class_tensor(&self) -> usize {
-        self.class_tensor
+        Ok(tensors)
     }
 
     /// The extension of a wanted member; `None` for any image's.
@@ -139,15 +243,23 @@ impl Fields {
     }
 }
 
-/// An image and a class, where a sample has them.
-pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<TarField>> {
+/// What samples with these members become where nobody says what they should: their image as it is, and their class if they
+/// have a `cls`.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if a sample has no image or several, [`ErrorKind::NotFound`] if there is none.
+pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<(String, Field)>> {
     let is_image =
         |extension: &&String| ImageFormat::of_extension(extension.rsplit('.').next().unwrap_or_default()).is_some();
     let images: Vec<&String> = extensions.iter().filter(is_image).collect();
     let message = match images.as_slice() {
         [_] => {
-            let class = extensions.iter().any(|extension| extension == "cls").then(TarField::class);
-            return Ok([Some(TarField::image()), class].into_iter().flatten().collect());
+            let class = extensions.iter().any(|extension| extension == "cls");
+            let fields: [(&str, Field); 2] =
+                [("image", Image::of_any_size().dtype(DType::U8).into()), ("label", Class.from("cls"))];
+            let wanted = if class { 2 } else { 1 };
+            return Ok(fields.into_iter().take(wanted).map(|(name, field)| (name.to_owned(), field)).collect());
         }
         [] if extensions.is_empty() => {
             let message = "the archives hold no samples: looked for members called KEY.EXTENSION";
@@ -159,15 +271,16 @@ pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<TarField>> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// The first member of all, as text: enough to find the samples.
-pub(super) fn any_field(extensions: &[String]) -> Vec<TarField> {
-    let text = |extension: &String| TarField::Text {
-        extension: extension.clone(),
-        name: None,
-        max_len: 1,
-        longer: Longer::Cut,
+/// Members by their extensions, as text of no length that matters: enough to find and to fetch them.
+pub(super) fn any_fields(extensions: &[String]) -> Vec<OwnField> {
+    let text = |extension: &String| OwnField {
+        name: extension.clone(),
+        role: Role::Feature,
+        extension: Some(extension.clone()),
+        pointer: None,
+        becomes: Becomes::Text { max_len: 1, longer: Longer::Cut },
     };
-    extensions.iter().take(1).map(text).collect()
+    extensions.iter().map(text).collect()
 }
 
 impl ValueField {

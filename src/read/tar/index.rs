@@ -7,8 +7,7 @@ use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Input;
 
-use super::options::ClassBy;
-use super::value::{Pointer, Value, text};
+use super::class::{ClassField, IS_NAME, NO_CLASS, Said};
 use super::walk::{BLOCK, Member, Walk};
 
 /// A member of each sample that some field is made of.
@@ -29,46 +28,8 @@ impl Wanted {
     }
 }
 
-/// How the class of a sample is told.
-#[derive(Clone, Debug)]
-pub(super) struct ClassField {
-    /// Which of the wanted members says it.
-    pub(super) member: usize,
-    pub(super) pointer: Option<Pointer>,
-    pub(super) by: ClassBy,
-}
-
 /// Most bytes of a member that only says the class: what is read while an archive is indexed.
 const MAX_CLASS_BYTES: u64 = 1 << 20;
-
-impl ClassField {
-    /// The class that a member names: its index, or with `ClassBy::Name` that of its name, which `index_of` gives.
-    pub(super) fn read(&self, bytes: &[u8], index_of: impl FnOnce(&str) -> Option<u32>) -> Result<u32> {
-        let fault = |value: Value<'_>, wanted: &str| {
-            Error::new(ErrorKind::Data, format!("the class is {value}; expected {wanted}"))
-        };
-        let unknown = |name: &str| Error::new(ErrorKind::Data, format!("class {name:?} is not among the listed ones"));
-        match (self.by, &self.pointer) {
-            (ClassBy::Index, pointer) => {
-                let value = Value::of(bytes, pointer.as_ref())?;
-                let index =
-                    value.to_i64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index < NO_CLASS);
-                index.ok_or_else(|| fault(value, "its index, an integer from 0 on"))
-            }
-            (ClassBy::Name, None) => {
-                let name = text(bytes)?.trim();
-                index_of(name).ok_or_else(|| unknown(name))
-            }
-            (ClassBy::Name, Some(_)) => match Value::of(bytes, self.pointer.as_ref())? {
-                Value::Text(name) => index_of(&name).ok_or_else(|| unknown(&name)),
-                value => Err(fault(value, "its name, a text")),
-            },
-        }
-    }
-}
-
-/// The class of a sample whose own can't be read.
-pub(super) const NO_CLASS: u32 = u32::MAX;
 
 /// Where the bytes of a member lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,9 +69,9 @@ pub(super) struct ArchiveIndex {
     pub(super) key_ends: Vec<u32>,
     /// For each sample as many as there are wanted members.
     pub(super) places: Vec<Place>,
-    /// The class of each sample; empty without such a field.
+    /// The class of each sample; empty without such a field. With [`IS_NAME`], the number of a name.
     pub(super) labels: Vec<u32>,
-    /// The names that `labels` are indices into, as they were met; empty if those are indices by themselves.
+    /// Names of classes, as they were met.
     pub(super) names: Vec<String>,
     /// Members that belong to no sample: no ordinary files, without extension, or a dataset's description.
     pub(super) ignored: u64,
@@ -237,18 +198,20 @@ impl Building<'_> {
                 index.labels[sample] = NO_CLASS;
                 if member.size <= MAX_CLASS_BYTES && !member.is_link {
                     let bytes = walk.contents(member)?;
-                    let names = &mut self.names;
-                    let read = class.read(bytes, |name| {
-                        if let Some(known) = names.get(name) {
-                            return Some(*known);
-                        }
-                        let next = index.names.len() as u32;
-                        index.names.push(name.to_owned());
-                        names.insert(name.to_owned(), next);
-                        Some(next)
-                    });
                     // What is wrong with it is said when the sample is read.
-                    index.labels[sample] = read.unwrap_or(NO_CLASS);
+                    index.labels[sample] = match class.read(bytes) {
+                        Ok(Said::Index(class)) => class,
+                        Ok(Said::Name(name)) => match self.names.get(&*name) {
+                            Some(known) => *known,
+                            None => {
+                                let label = IS_NAME | index.names.len() as u32;
+                                index.names.push(name.clone().into_owned());
+                                self.names.insert(name.into_owned(), label);
+                                label
+                            }
+                        },
+                        Err(_) => NO_CLASS,
+                    };
                 }
             }
         }

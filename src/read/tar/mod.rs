@@ -1,12 +1,16 @@
 //! Tar archives of samples, as WebDataset packs them: members called `KEY.EXTENSION`, those of a sample side by side.
 //!
-//! [`options`] says what samples become; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes
-//! samples of members; [`fields`] and [`value`] decode them.
+//! [`options`] says how they are read; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes samples of
+//! members, and [`class`] and [`classes`] tell their classes; [`fields`] and [`value`] decode them.
 
+mod class;
+mod classes;
 mod container;
 mod entry;
 mod fields;
 mod index;
+mod member;
+pub(in crate::read) mod old;
 mod options;
 mod paths;
 mod saved;
@@ -16,7 +20,6 @@ mod walk;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::counters::Damages;
 use crate::decode::image::write_image;
@@ -26,15 +29,17 @@ use crate::random::mix;
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
+use super::fields::Field;
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
-use crate::tree::no_faults;
 
+use class::NO_CLASS;
+use classes::Classes;
 pub use entry::Tar;
-use fields::Fields;
-use index::{ArchiveIndex, NO_CLASS, Place};
-pub use options::{ClassBy, TarField, TarOptions};
+use fields::{Fields, OwnField};
+use index::{ArchiveIndex, Place};
+pub use options::TarOptions;
 pub(super) use paths::is_tar_name;
 pub use summary::{MemberCount, TarRecord, TarSummary};
 
@@ -54,7 +59,8 @@ const KEPT_OPEN: usize = 256;
 /// 4 for the class, and 8 for each member that is used, all counted against the budget. Reading a sample is one read for
 /// each of its members.
 ///
-/// Images are decoded as [`ImageFolder`](crate::images::ImageFolder) does it.
+/// Its tensors are those of [fields](crate::field): one image, one class, texts and single numbers are decoded here. Without
+/// fields, a sample is its `image` as it is (`u8`, of any size), if it has a single one, and its `label` if it has a `cls`.
 ///
 /// ```no_run
 /// use ringfeed::read::RecordReader;
@@ -70,7 +76,7 @@ pub struct TarReader {
     fields: Fields,
     files: Files,
     options: TarOptions,
-    classes: Option<Arc<[String]>>,
+    classes: Classes,
     tensors: Vec<TensorSpec>,
     sizes: ImageSizes,
     #[expect(dead_code, reason = "held until the reader drops")]
@@ -103,56 +109,76 @@ impl TarReader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] for options that make no sense or do not fit the
-    /// first sample, [`ErrorKind::Format`] for what is no whole tar archive or does not keep the members of a sample
+    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] if the first sample does not have a single image,
+    /// [`ErrorKind::Format`] for what is no whole tar archive or does not keep the members of a sample
     /// together, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All name archive, member and byte.
     pub fn open(path: impl AsRef<Path>, options: &TarOptions) -> Result<Self> {
-        Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
+        Self::open_in(&Files::local(), path, &[], options, &MemoryBudget::unlimited())
     }
 
-    /// As [`TarReader::open`]; the index counts against `budget`.
+    /// As [`TarReader::open`], with the tensors of these fields.
     ///
     /// # Errors
     ///
-    /// As [`TarReader::open`], and [`ErrorKind::Budget`].
-    pub fn open_within(path: impl AsRef<Path>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
-        Self::open_in(&Files::local(), path, options, budget)
+    /// As [`TarReader::open`], and [`ErrorKind::Config`] for a field that needs a [`Loader`](crate::Loader), as a second image
+    /// does.
+    pub fn with_fields(path: impl AsRef<Path>, fields: &[(String, Field)], options: &TarOptions) -> Result<Self> {
+        Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`TarReader::open_within`], archives among these files. An index is saved of local files alone.
+    /// As [`TarReader::with_fields`], archives among these files; the index counts against `budget`, and is saved of local files
+    /// alone. No fields are those of [`TarReader::open`].
     ///
     /// # Errors
     ///
-    /// As [`TarReader::open_within`].
-    pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &TarOptions, budget: &MemoryBudget) -> Result<Self> {
+    /// As [`TarReader::with_fields`], and [`ErrorKind::Budget`].
+    pub fn open_in(
+        files: &Files,
+        path: impl AsRef<Path>,
+        fields: &[(String, Field)],
+        options: &TarOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let path = path.as_ref();
-        Self::open_all(files, path, paths::archives(files, path)?, options, budget)
+        Self::open_all(files, path, paths::archives(files, path)?, own_fields(path, fields)?, options, budget)
     }
 
-    /// Opens these archives, in this order.
+    /// Opens these archives, in this order, with the tensors of these fields, if there are any.
     ///
     /// # Errors
     ///
-    /// As [`TarReader::open`].
-    pub fn from_paths<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>, options: &TarOptions) -> Result<Self> {
+    /// As [`TarReader::with_fields`].
+    pub fn from_paths<P: Into<PathBuf>>(
+        paths: impl IntoIterator<Item = P>,
+        fields: &[(String, Field)],
+        options: &TarOptions,
+    ) -> Result<Self> {
         let paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
         let Some(first) = paths.first().cloned() else {
             return Err(Error::new(ErrorKind::NotFound, "an empty list of archives"));
         };
-        Self::open_all(&Files::local(), &first, paths, options, &MemoryBudget::unlimited())
+        let own = own_fields(&first, fields)?;
+        Self::open_all(&Files::local(), &first, paths, own, options, &MemoryBudget::unlimited())
     }
 
-    /// These archives, in this order; their index is saved as that of `root`.
-    pub(super) fn open_all(
+    /// These archives, in this order, with what is usual if there are no fields; their index is saved as that of `root`.
+    fn open_all(
         files: &Files,
         root: &Path,
         paths: Vec<PathBuf>,
+        own: Vec<OwnField>,
         options: &TarOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        no_faults(options.faults()).map_err(|error| error.at_path(root))?;
-        let mut fields =
-            Fields::new(options, || first_extensions(files, &paths)).map_err(|error| error.at_path(root))?;
+        let at_root = |error: Error| error.at_path(root);
+        let own = match own.is_empty() {
+            true => {
+                let usual = fields::usual_fields(&first_extensions(files, &paths)?);
+                usual.and_then(|usual| fields::split(&usual)).map_err(at_root)?.0
+            }
+            false => own,
+        };
+        let mut fields = Fields::new(own);
         let mut reservation = budget.reserve(0, "the index of the archives")?;
         let indexes = saved::indexes(files, root, &paths, &fields, options, &mut reservation)?;
         let mut archives = Vec::with_capacity(paths.len());
@@ -169,10 +195,13 @@ impl TarReader {
             let message = "the archives hold no samples: looked for members called KEY.EXTENSION";
             return Err(Error::new(ErrorKind::NotFound, message).at_path(root));
         }
-        let classes = classes(&mut archives, &fields, options);
-        let tensors = fields.tensors(options, classes.as_ref());
-        let images = if fields.image.is_some() { count as usize } else { 0 };
-        let sizes = ImageSizes::new(images, &options.images);
+        let indexes = archives.iter_mut().map(|archive| &mut archive.index);
+        let classes = Classes::settle(indexes, fields.listed_classes());
+        let tensors = fields.tensors(&classes).map_err(at_root)?;
+        let sizes = fields
+            .image
+            .as_ref()
+            .map_or_else(ImageSizes::none, |image| ImageSizes::new(count as usize, &image.options));
         reservation.grow_to(reservation.bytes() + sizes.bytes(), "the sizes of the images")?;
         Ok(Self {
             archives,
@@ -195,7 +224,7 @@ impl TarReader {
 
     /// The class names, in index order; none if classes have only indices, or there are no classes.
     pub fn classes(&self) -> &[String] {
-        self.classes.as_deref().unwrap_or_default()
+        self.classes.names()
     }
 
     /// Members that belong to no sample: no ordinary files, without extension, or descriptions of the set.
@@ -222,9 +251,7 @@ impl TarReader {
 
     /// The class of a sample; `None` if it has none that can be used.
     fn class(&self, archive: &Archive, nth: usize) -> Option<u32> {
-        let class = archive.index.labels.get(nth).copied()?;
-        let limit = self.classes.as_ref().map_or(NO_CLASS, |classes| classes.len() as u32);
-        (class < limit).then_some(class)
+        archive.index.labels.get(nth).copied().filter(|class| *class != NO_CLASS)
     }
 
     fn place_of(&self, archive: &Archive, nth: usize, member: usize) -> Place {
@@ -260,7 +287,7 @@ impl TarReader {
             return Err(Error::new(ErrorKind::Data, "the sample has no such member"));
         }
         let len = u64::from(place.size);
-        check_bytes(len, self.options.images.max_file_bytes.min(u64::from(u32::MAX) - 1))?;
+        check_bytes(len, self.options.max_file_bytes.min(u64::from(u32::MAX) - 1))?;
         buffer.resize(len.min(wanted) as usize, 0);
         let opened;
         let input = match &archive.input {
@@ -278,17 +305,9 @@ impl TarReader {
     #[cold]
     fn class_fault(&self, sample: u64, buffer: &mut Vec<u8>) -> Option<Error> {
         let class = self.fields.class.as_ref()?;
-        let names = self.classes();
-        let index_of = |name: &str| names.iter().position(|class| class == name).map(|index| index as u32);
-        let read = self.read(sample, class.member, buffer, u64::MAX).and_then(|_| class.read(buffer, index_of));
-        let error = match read {
-            Err(error) => error,
-            Ok(index) => {
-                let message = format!("the class is {index}, but there are {}, counted from 0", names.len());
-                Error::new(ErrorKind::Data, message)
-            }
-        };
-        Some(error.at_column(&self.options.images.label_name))
+        let read = self.read(sample, class.member, buffer, u64::MAX).and_then(|_| class.read(buffer));
+        let error = read.map_or_else(|error| error, |said| self.classes.fault(&said));
+        Some(error.at_column(&class.name))
     }
 }
 
@@ -303,33 +322,16 @@ fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The names of all classes, if they have names; labels become indices into them.
-fn classes(archives: &mut [Archive], fields: &Fields, options: &TarOptions) -> Option<Arc<[String]>> {
-    let class = fields.class.as_ref()?;
-    let listed = options.images.classes.as_ref();
-    if class.by == ClassBy::Index {
-        return listed.map(|classes| classes.as_slice().into());
-    }
-    let all = match listed {
-        Some(classes) => classes.clone(),
-        None => {
-            let mut names: Vec<String> =
-                archives.iter().flat_map(|archive| archive.index.names.iter().cloned()).collect();
-            names.sort();
-            names.dedup();
-            names
+/// The fields of a reader that has no others beside it.
+fn own_fields(root: &Path, fields: &[(String, Field)]) -> Result<Vec<OwnField>> {
+    let (own, others) = fields::split(fields).map_err(|error| error.at_path(root))?;
+    match others.first() {
+        None => Ok(own),
+        Some((name, _)) => {
+            let message = "this reader decodes one image, one class, texts and single numbers; a Loader all fields";
+            Err(Error::new(ErrorKind::Config, message).at_column(name).at_path(root))
         }
-    };
-    let index_of: std::collections::HashMap<&str, u32> = all.iter().map(String::as_str).zip(0..).collect();
-    for archive in archives {
-        let ArchiveIndex { names, labels, .. } = &mut archive.index;
-        let by_name: Vec<u32> =
-            names.iter().map(|name| index_of.get(name.as_str()).copied().unwrap_or(NO_CLASS)).collect();
-        labels.iter_mut().for_each(|label| *label = by_name.get(*label as usize).copied().unwrap_or(NO_CLASS));
-        names.clear();
-        names.shrink_to_fit();
     }
-    Some(all.into())
 }
 
 /// A worker's buffers.
@@ -364,11 +366,12 @@ impl RecordReader for TarReader {
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
-        let Some(member) = self.fields.image else { return Ok(Extents::default()) };
+        let Some(image) = &self.fields.image else { return Ok(Extents::default()) };
+        let member = image.member;
         self.sizes.of(sample, || {
             let start = &mut scratch.of::<Worker>().start;
             let read = |start: &mut Vec<u8>, wanted| self.read(sample, member, start, wanted);
-            upright_size(&self.options.images, start, read).map_err(|error| self.located(error, sample, member))
+            upright_size(&image.options, start, read).map_err(|error| self.located(error, sample, member))
         })
     }
 
@@ -399,10 +402,10 @@ impl RecordReader for TarReader {
         let wanted = self.fields.wanted.len();
         let members = &members[nth * wanted..(nth + 1) * wanted];
         let mut damages = Damages::default();
-        if let Some(member) = self.fields.image {
-            let tensor = self.fields.image_tensor();
-            let (options, mut into) = (&self.options.images, row.tensor(tensor));
-            let written = write_image(&members[member], options, sample.key, &mut into, &self.budget);
+        if let Some(image) = &self.fields.image {
+            let (member, tensor) = (image.member, image.tensor);
+            let written =
+                write_image(&members[member], &image.options, sample.key, &mut row.tensor(tensor), &self.budget);
             let (width, height);
             ((width, height), damages) = written.map_err(|error| self.located(error, sample.id, member))?;
             if self.sizes.vary() {
@@ -412,8 +415,7 @@ impl RecordReader for TarReader {
         if let Some(class) = &self.fields.class {
             let (archive, index) = self.find(sample.id);
             let label = self.class(archive, index).unwrap_or_default();
-            write_label(row, self.fields.class_tensor(), label)
-                .map_err(|error| self.located(error, sample.id, class.member))?;
+            write_label(row, class.tensor, label).map_err(|error| self.located(error, sample.id, class.member))?;
         }
         for value in &self.fields.values {
             let written = value.write(&members[value.member], row);
@@ -424,7 +426,7 @@ impl RecordReader for TarReader {
     }
 
     fn is_random(&self) -> bool {
-        self.fields.image.is_some() && !self.options.images.augment.is_empty()
+        self.fields.image.as_ref().is_some_and(|image| !image.options.augment.is_empty())
     }
 
     fn chunks(&self) -> Vec<u64> {

@@ -63,8 +63,9 @@ fn index_all(
 
 /// The archives as they are now, and what of them is indexed.
 fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
-    let mut guard = Guard::new("members of tar archives 2").and(format!("{:?}", fields.wanted).as_bytes());
-    guard = guard.and(format!("{:?}", fields.class).as_bytes());
+    let mut guard = Guard::new("members of tar archives 3").and(format!("{:?}", fields.wanted).as_bytes());
+    let class = fields.class.as_ref().map(|class| (class.member, &class.pointer));
+    guard = guard.and(format!("{class:?}").as_bytes());
     for path in paths {
         let metadata = metadata(path)?;
         guard = guard.and(path.as_os_str().as_encoded_bytes()).and_metadata(&metadata);

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::memory::MemoryBudget;
 use crate::read::images::ClassCount;
 use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader, parallel};
 use crate::schema::{Dim, Role};
 use crate::storage::{Access, Files, Input};
 
+use super::fields::{any_fields, split as split_fields, usual_fields};
 use super::index::split;
 use super::options::TarOptions;
 use super::walk::Walk;
@@ -82,13 +84,12 @@ impl TarSummary {
             },
         )?;
         let extensions = super::first_extensions(&Files::local(), &paths)?;
-        let is_usual = super::fields::usual_fields(&extensions).is_ok();
-        let reader = match is_usual {
-            true => TarReader::open(path, &options)?,
-            // Any member will do to count samples.
-            false => TarReader::open(path, &TarOptions { fields: super::fields::any_field(&extensions), ..options })?,
-        };
-        let archives = paths.len() as u64;
+        let usual = usual_fields(&extensions).and_then(|usual| split_fields(&usual));
+        let (is_usual, archives) = (usual.is_ok(), paths.len() as u64);
+        // Any member will do to count samples.
+        let fields = usual.map_or_else(|_| any_fields(&extensions[..extensions.len().min(1)]), |(own, _)| own);
+        let (files, budget) = (Files::local(), MemoryBudget::unlimited());
+        let reader = TarReader::open_all(&files, path.as_ref(), paths, fields, &options, &budget)?;
         let members = sums.into_iter().map(|(extension, (count, bytes))| MemberCount { extension, count, bytes });
         Ok(Self {
             records: reader.len(),

@@ -13,7 +13,6 @@ use crate::read::json::{Wanted, inner_of, steps, unescape};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pointer {
     text: String,
-    last: String,
     wanted: Wanted,
 }
 
@@ -22,7 +21,7 @@ impl Pointer {
         let steps = steps(text);
         let mut wanted = Wanted::default();
         wanted.add(&steps, 0);
-        Self { text: text.to_owned(), last: steps.last().cloned().unwrap_or_default(), wanted }
+        Self { text: text.to_owned(), wanted }
     }
 
     /// The JSON that it leads to, if anything is there.
@@ -33,11 +32,6 @@ impl Pointer {
     pub(super) fn find<'a>(&self, bytes: &'a [u8]) -> Result<Option<&'a str>> {
         let json = text(bytes)?;
         self.wanted.find_one(json).map_err(|fault| fault.error(json).at_byte(fault.at as u64))
-    }
-
-    /// The name of what it leads to; empty if that is the whole.
-    pub(super) fn last(&self) -> &str {
-        &self.last
     }
 }
 

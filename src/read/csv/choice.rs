@@ -1,0 +1,152 @@
+//! Fields as they are decoded here: which columns become which tensors.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::fields::{Codec, Field, Numbers, taken};
+use crate::schema::Role;
+
+use super::options::{ColumnRef, Longer, Missing};
+
+/// Which columns become which tensors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Choice {
+    /// Without any, what is usual.
+    pub(crate) tensors: Vec<ColumnTensor>,
+    /// Columns that nothing is made of unless it names them.
+    pub(crate) hidden: Vec<ColumnRef>,
+}
+
+/// One tensor made of columns.
+///
+/// Its shape is `[columns]`; a single column of classes has no dimension, one-hot classes add `[classes]`, and text adds
+/// `[max_len]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnTensor {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) columns: Columns,
+    /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never by way of a
+    /// float.
+    pub(crate) dtype: Option<DType>,
+    /// Another shape of as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
+    pub(crate) shape: Option<Vec<usize>>,
+    pub(crate) values: ColumnValues,
+}
+
+/// The columns of a tensor, in the order of its elements.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Columns {
+    Named(Vec<ColumnRef>),
+    /// All of numbers that no other tensor is made of, but for these.
+    Others(Vec<ColumnRef>),
+}
+
+/// What the fields of a tensor's columns are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ColumnValues {
+    /// [`Missing::Error`] leaves it to the options.
+    Numbers(Missing),
+    /// Names, or indices from 0.
+    Classes {
+        /// In index order; `None`: the sorted distinct texts of the columns, or the indices that stand there.
+        names: Option<Vec<String>>,
+        one_hot: bool,
+    },
+    /// Names of each column's own, as codes.
+    Categories { names: Option<Vec<Vec<String>>>, missing: Option<i64> },
+    /// A text that stands for a missing value is a text like others.
+    Text { max_len: usize, longer: Longer },
+    /// Classes if there is text, otherwise integers or other numbers.
+    AsFound,
+}
+
+impl Choice {
+    /// The fields that are decoded here, and the others, which come by way of values.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for what no column can become.
+    pub(crate) fn split(fields: &[(String, Field)]) -> Result<(Self, Vec<(String, Field)>)> {
+        let mut choice = Self::default();
+        let mut others = Vec::new();
+        for (name, field) in fields {
+            let made = choice.tensor_of(name, field).map_err(|error| error.at_column(name))?;
+            match made {
+                Some(tensor) => choice.tensors.push(tensor),
+                None => others.push((name.clone(), field.clone())),
+            }
+        }
+        choice.hidden = taken(&others);
+        Ok((choice, others))
+    }
+
+    /// The same where nothing else decodes fields.
+    ///
+    /// # Errors
+    ///
+    /// As [`split`](Self::split), and for a field that would come by way of values.
+    pub(crate) fn of_all(fields: &[(String, Field)]) -> Result<Self> {
+        let (choice, others) = Self::split(fields)?;
+        match others.first() {
+            None => Ok(choice),
+            Some((name, _)) => {
+                let message = "this reader decodes numbers, classes, categories and text, and each column once; a Loader \
+                               all fields";
+                Err(Error::new(ErrorKind::Config, message).at_column(name))
+            }
+        }
+    }
+
+    /// `None` if it is not decoded here.
+    fn tensor_of(&self, name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
+        let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message));
+        let columns = field.columns(name);
+        let (values, dtype, shape) = match &field.codec {
+            Codec::Image(_) if !field.is_file => {
+                return fault("a column holds no image; if it names files, say `file`");
+            }
+            Codec::Array { .. } if !field.is_file => {
+                return fault("a column holds no array; if it names files, say `file`");
+            }
+            _ if field.is_of_others() => match &field.codec {
+                Codec::Numbers(Numbers { dtype, missing, shape, .. }) => {
+                    field.check_others()?;
+                    (ColumnValues::Numbers(*missing), Some(*dtype), shape.clone())
+                }
+                _ => return field.check_others().map(|()| None),
+            },
+            // A column feeds one tensor here.
+            _ if field.is_file
+                || columns
+                    .iter()
+                    .enumerate()
+                    .any(|(nth, column)| self.is_taken(column) || columns[..nth].contains(column)) =>
+            {
+                return Ok(None);
+            }
+            Codec::Numbers(Numbers { max_len: None, ragged: false, dtype, shape, missing, .. }) => {
+                let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
+                (ColumnValues::Numbers(*missing), Some(*dtype), shape)
+            }
+            Codec::Class { names, one_hot, dtype } => {
+                (ColumnValues::Classes { names: names.clone(), one_hot: *one_hot }, *dtype, None)
+            }
+            Codec::Category { names, missing, dtype } => {
+                (ColumnValues::Categories { names: names.clone(), missing: *missing }, *dtype, None)
+            }
+            Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
+            _ => return Ok(None),
+        };
+        let columns = match field.is_of_others() {
+            true => Columns::Others(field.except.clone()),
+            false => Columns::Named(columns),
+        };
+        let role = field.role_or_default();
+        Ok(Some(ColumnTensor { name: name.to_owned(), role, columns, dtype, shape, values }))
+    }
+
+    /// Whether a tensor is made of this column already.
+    fn is_taken(&self, column: &ColumnRef) -> bool {
+        self.tensors.iter().any(|tensor| matches!(&tensor.columns, Columns::Named(named) if named.contains(column)))
+    }
+}

@@ -1,0 +1,154 @@
+//! Settings of earlier versions, which said in options of CSV alone what becomes of columns: said as the fields that they are.
+
+use serde::Deserialize;
+
+use crate::dtype::DType;
+use crate::read::fields::{ALL_OTHERS, Category, Class, Classes, Field, Numbers, Text, instead_of};
+use crate::schema::Role;
+use crate::tree::{Fault, Node};
+
+use super::options::{ColumnRef, Longer};
+
+const OPTIONS: [&str; 7] = ["features", "labels", "label_dtype", "classes", "one_hot", "ignore", "tensors"];
+
+/// What stood in the options.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Old {
+    features: Vec<ColumnRef>,
+    labels: Vec<ColumnRef>,
+    label_dtype: Option<DType>,
+    classes: Option<Vec<String>>,
+    one_hot: bool,
+    ignore: Vec<ColumnRef>,
+    tensors: Vec<OldTensor>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldTensor {
+    name: String,
+    role: Option<Role>,
+    columns: Vec<ColumnRef>,
+    dtype: Option<DType>,
+    shape: Option<Vec<usize>>,
+    #[serde(default)]
+    values: OldValues,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum OldValues {
+    #[default]
+    Numbers,
+    Classes {
+        names: Option<Vec<String>>,
+        #[serde(default)]
+        one_hot: bool,
+    },
+    Categories {
+        names: Option<Vec<Vec<String>>>,
+        missing: Option<i64>,
+    },
+    Text {
+        max_len: usize,
+        #[serde(default)]
+        longer: Longer,
+    },
+}
+
+/// What to write in place of options that say what columns become.
+///
+/// # Errors
+///
+/// What was wrong with them in the first place.
+pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
+    let Node::Table(entries) = options else { return Ok(None) };
+    let is_old = |key: &str| OPTIONS.contains(&key);
+    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
+    let only = entries.iter().filter(|(key, _)| is_old(key)).cloned().collect();
+    Old::deserialize(&Node::Table(only)).map(|old| Some(instead_of(key, &old.fields())))
+}
+
+impl Old {
+    fn fields(self) -> Vec<(String, Field)> {
+        if !self.tensors.is_empty() {
+            return self.tensors.into_iter().map(OldTensor::field).collect();
+        }
+        let Self { features, labels, label_dtype, classes, one_hot, ignore, .. } = self;
+        let features = match features.is_empty() {
+            true => Numbers::f32().from(ALL_OTHERS).except(ignore),
+            false => Numbers::f32().from(features),
+        };
+        let mut fields = vec![("features".to_owned(), features)];
+        let is_class = classes.is_some() || one_hot || !label_dtype.is_some_and(DType::is_float) && labels.len() <= 1;
+        // Without a name the label is the column with a usual one.
+        let from = if labels.is_empty() { vec![ColumnRef::from("label")] } else { labels };
+        let label = match is_class {
+            true => class_of(classes, one_hot, label_dtype).into(),
+            false => Numbers::of(label_dtype.unwrap_or(DType::F32)).from(ALL_OTHERS).role(Role::Label),
+        };
+        fields.push(("labels".to_owned(), of_columns(label, from, is_class)));
+        fields
+    }
+}
+
+fn class_of(names: Option<Vec<String>>, one_hot: bool, dtype: Option<DType>) -> Classes {
+    let class = names.map_or_else(Classes::default, Class::of);
+    let class = if one_hot { class.one_hot() } else { class };
+    match dtype.filter(|dtype| one_hot || *dtype != DType::I64) {
+        Some(dtype) => class.dtype(dtype),
+        None => class,
+    }
+}
+
+/// A single column stands alone where that says the same.
+fn of_columns(field: Field, mut columns: Vec<ColumnRef>, may_stand_alone: bool) -> Field {
+    match (columns.pop(), columns.is_empty() && may_stand_alone) {
+        (Some(only), true) => field.from(only),
+        (last, _) => {
+            columns.extend(last);
+            field.of_columns(columns)
+        }
+    }
+}
+
+impl OldTensor {
+    fn field(self) -> (String, Field) {
+        let Self { name, role, columns, dtype, shape, values } = self;
+        let stands_alone = !matches!(values, OldValues::Numbers | OldValues::Categories { .. });
+        let field: Field = match values {
+            OldValues::Numbers => {
+                let numbers = Numbers::of(dtype.unwrap_or(DType::F32));
+                match (shape, columns.len()) {
+                    (Some(shape), 1) if shape.is_empty() => {
+                        return (name, with_role(of_columns(numbers.into(), columns, true), role, Role::Feature));
+                    }
+                    (Some(shape), _) => numbers.shape(&shape).into(),
+                    (None, _) => numbers.into(),
+                }
+            }
+            OldValues::Classes { names, one_hot } => class_of(names, one_hot, dtype).into(),
+            OldValues::Categories { names, missing } => {
+                let category = names.map_or_else(Category::new, |names| Category::new().names(names));
+                let category = missing.map_or(category.clone(), |code| category.missing(code));
+                match dtype.filter(|dtype| *dtype != DType::I64) {
+                    Some(dtype) => category.dtype(dtype).into(),
+                    None => category.into(),
+                }
+            }
+            OldValues::Text { max_len, longer: Longer::Cut } => Text::new(max_len).cut().into(),
+            OldValues::Text { max_len, longer: Longer::Error } => Text::new(max_len).into(),
+        };
+        let usual = field.role_or_default();
+        (name, with_role(of_columns(field, columns, stands_alone), role, usual))
+    }
+}
+
+/// The role, where it is not the usual one anyway.
+fn with_role(field: Field, role: Option<Role>, usual: Role) -> Field {
+    match role.unwrap_or(Role::Feature) {
+        role if role == usual => field,
+        role => field.role(role),
+    }
+}

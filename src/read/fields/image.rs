@@ -1,0 +1,151 @@
+use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, JpegDecoder, PixelOrder, ResizeFilter};
+use crate::dtype::DType;
+use crate::read::ColumnRef;
+
+use super::{Codec, Field};
+
+/// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image(ImageOptions);
+
+impl Image {
+    /// Red, green and blue, resized to this many pixels.
+    pub fn rgb(height: u32, width: u32) -> Self {
+        Self(ImageOptions { size: Some((height, width)), dtype: DType::F32, ..ImageOptions::default() })
+    }
+
+    /// One channel of grey, resized to this many pixels.
+    pub fn grey(height: u32, width: u32) -> Self {
+        let Self(options) = Self::rgb(height, width);
+        Self(ImageOptions { colour: ImageColour::Grey, ..options })
+    }
+
+    /// A segmentation map: a label of `i64 [height, width]` with the index that the file stores for each pixel. Nearest, never
+    /// mixed, and untouched by operations on colour.
+    pub fn index_map(height: u32, width: u32) -> Self {
+        let Self(options) = Self::rgb(height, width);
+        Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
+    }
+
+    /// Red, green and blue, each picture of its own size: a batch is as large as its largest one, with zeros below and right of
+    /// the others, and has a mask of `u8 [height, width]`, called the same with `_mask` behind it, that is 1 on the picture.
+    pub fn of_any_size() -> Self {
+        Self(ImageOptions { dtype: DType::F32, ..ImageOptions::default() })
+    }
+
+    /// Height and width in pixels that each picture is resized to.
+    #[must_use]
+    pub fn size(mut self, height: u32, width: u32) -> Self {
+        self.0.size = Some((height, width));
+        self
+    }
+
+    /// Everything that images have options for.
+    pub fn with(options: ImageOptions) -> Self {
+        Self(options)
+    }
+
+    pub(crate) fn options(&self) -> &ImageOptions {
+        &self.0
+    }
+
+    /// A segmentation map of this type that goes the way of this picture.
+    pub(crate) fn into_map(self, dtype: DType) -> Self {
+        Self(ImageOptions { colour: ImageColour::Index, dtype, ..self.0 })
+    }
+
+    pub(super) fn options_mut(&mut self) -> &mut ImageOptions {
+        &mut self.0
+    }
+
+    pub(super) fn make_plain(&mut self) {
+        self.0.augment.clear();
+    }
+
+    /// Calls its geometry `name`, unless it has one.
+    pub(crate) fn name_geometry(&mut self, name: &str) {
+        self.0.geometry.get_or_insert_with(|| name.to_owned());
+    }
+
+    /// Random operations, in this order; leave them out for evaluation.
+    #[must_use]
+    pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
+        self.0.augment = operations.into_iter().collect();
+        self
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.0.dtype = dtype;
+        self
+    }
+
+    /// What becomes of images of another shape.
+    #[must_use]
+    pub fn fit(mut self, fit: CropFit) -> Self {
+        self.0.fit = fit;
+        self
+    }
+
+    /// How pixels are found when images are resized.
+    #[must_use]
+    pub fn resize(mut self, filter: ResizeFilter) -> Self {
+        self.0.resize = filter;
+        self
+    }
+
+    /// Order of the dimensions.
+    #[must_use]
+    pub fn order(mut self, order: PixelOrder) -> Self {
+        self.0.order = order;
+        self
+    }
+
+    /// What decodes JPEG files. By default what is fastest with the right pixels.
+    #[must_use]
+    pub fn jpeg(mut self, decoder: JpegDecoder) -> Self {
+        self.0.jpeg = decoder;
+        self
+    }
+
+    /// Refuses a JPEG that libjpeg loads with a warning only; see [`ImageOptions::strict`].
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.0.strict = true;
+        self
+    }
+
+    /// Lets a JPEG be shrunk while it is decoded; see [`ImageOptions::dct_scaling`].
+    #[must_use]
+    pub fn dct_scaling(mut self) -> Self {
+        self.0.dct_scaling = true;
+        self
+    }
+
+    /// Most pixels of a picture, checked in its header before anything is decoded. By default 2^27.
+    #[must_use]
+    pub fn max_pixels(mut self, pixels: u64) -> Self {
+        self.0.max_pixels = pixels;
+        self
+    }
+
+    /// Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way.
+    #[must_use]
+    pub fn geometry(mut self, name: impl Into<String>) -> Self {
+        self.0.geometry = Some(name.into());
+        self
+    }
+
+    /// The field that it comes from.
+    #[must_use]
+    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
+        Field::from(self.into(), field)
+    }
+}
+
+impl From<Image> for Field {
+    fn from(image: Image) -> Self {
+        Self::new(Codec::Image(image))
+    }
+}

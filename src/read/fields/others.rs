@@ -1,0 +1,70 @@
+//! `"*"`: all fields of single numbers that no other tensor is made of.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::ColumnRef;
+use crate::read::container::{FieldInfo, FieldKind};
+
+use super::{Codec, Field};
+
+/// What stands for all other fields of numbers.
+pub(crate) const ALL_OTHERS: &str = "*";
+
+impl Field {
+    /// Whether it comes from all fields of numbers that no other tensor is made of.
+    pub(crate) fn is_of_others(&self) -> bool {
+        matches!(self.from.as_slice(), [ColumnRef::Name(name)] if name == ALL_OTHERS)
+    }
+
+    /// Whether `"*"` can become this.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if it can't.
+    pub(crate) fn check_others(&self) -> Result<()> {
+        match &self.codec {
+            Codec::Numbers(numbers) if !self.is_file && numbers.max_len.is_none() && !numbers.ragged => Ok(()),
+            _ => {
+                let message =
+                    format!("{ALL_OTHERS:?} stands for fields of numbers; name the fields that this is made of");
+                Err(Error::new(ErrorKind::Config, message))
+            }
+        }
+    }
+}
+
+/// The fields that `fields` name, but for `"*"`.
+pub(crate) fn taken(fields: &[(String, Field)]) -> Vec<ColumnRef> {
+    let named = fields.iter().filter(|(_, field)| !field.is_of_others());
+    named.flat_map(|(name, field)| field.columns(name)).collect()
+}
+
+/// The same fields, with what `"*"` stands for in its place: of those that `infos` says to hold single numbers.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if nothing is left for it, or the codec takes no numbers.
+pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Result<Vec<(String, Field)>> {
+    let taken = taken(fields);
+    let mut fields = fields.to_vec();
+    for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_of_others()) {
+        field.check_others().map_err(|error| error.at_column(&*name))?;
+        let is_free = |at: usize, info: &FieldInfo| {
+            let is_it = |other: &ColumnRef| match other {
+                ColumnRef::Position(position) => *position == at,
+                ColumnRef::Name(name) => *name == info.name,
+            };
+            !taken.iter().chain(&field.except).any(is_it)
+        };
+        let numbers = infos.iter().enumerate().filter(|(at, info)| {
+            matches!(info.kind, FieldKind::Numbers(_)) && info.shape.is_empty() && is_free(*at, info)
+        });
+        let from: Vec<ColumnRef> = numbers.map(|(_, info)| info.name.as_str().into()).collect();
+        if from.is_empty() {
+            let message =
+                format!("no field is left for {ALL_OTHERS:?}: none holds single numbers that no other tensor takes");
+            return Err(Error::new(ErrorKind::Config, message).at_column(&*name));
+        }
+        (field.from, field.several, field.except) = (from, true, Vec::new());
+    }
+    Ok(fields)
+}

@@ -1,0 +1,28 @@
+//! Options of earlier versions that fields say now.
+
+use serde::de::Error as _;
+
+use crate::read::{csv, images, tar};
+use crate::tree::{Fault, Node};
+
+/// What to say of options in which something is wrong, if it is that they are those of an earlier version.
+///
+/// # Errors
+///
+/// What was wrong with them in the first place.
+pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Fault> {
+    let advice = match format {
+        "csv" => csv::old::advice(options),
+        "csv_sequences" => match options {
+            Node::Table(entries) => match entries.iter().find(|(key, _)| key == "csv") {
+                Some((_, options)) => csv::old::advice(options),
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        },
+        "images" => images::old::advice(options),
+        "tar" => tar::old::advice(options),
+        _ => Ok(None),
+    };
+    advice.map(|advice| advice.map(Fault::custom))
+}

@@ -1,0 +1,21 @@
+use serde::{Deserialize, Serialize};
+
+use crate::decode::ImageOptions;
+use crate::read::SavedIndex;
+
+/// How folders of images are read: plain data, with defaults for all of it. What becomes of the pictures is said by
+/// [fields](crate::field).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FolderOptions {
+    /// Where the listing of the folder is kept for the next run.
+    pub saved_index: SavedIndex,
+    /// Most bytes of a file, checked before it is read.
+    pub max_file_bytes: u64,
+}
+
+impl Default for FolderOptions {
+    fn default() -> Self {
+        Self { saved_index: SavedIndex::Off, max_file_bytes: ImageOptions::default().max_file_bytes }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a member says of the class of its sample: a name or an index.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::value::{Pointer, Value};
+
+/// The class of a sample whose own can't be read.
+pub(super) const NO_CLASS: u32 = u32::MAX;
+
+/// Set in the label of a sample whose class is told by a name, until the names of all archives are known.
+pub(super) const IS_NAME: u32 = 1 << 31;
+
+/// How the class of a sample is told.
+#[derive(Clone, Debug)]
+pub(super) struct ClassField {
+    /// Which of the wanted members says it.
+    pub(super) member: usize,
+    pub(super) pointer: Option<Pointer>,
+    /// The tensor's.
+    pub(super) name: String,
+    pub(super) tensor: usize,
+}
+
+/// What a member says of a class.
+pub(super) enum Said<'a> {
+    /// Below [`IS_NAME`].
+    Index(u32),
+    Name(Cow<'a, str>),
+}
+
+impl ClassField {
+    /// The class that a member tells.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for what can be neither name nor index.
+    pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Result<Said<'a>> {
+        let value = Value::of(bytes, self.pointer.as_ref())?;
+        let index = value.to_i64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index < IS_NAME);
+        if self.pointer.is_none() {
+            // As it is written, since a name may have zeros in front.
+            let text = super::value::text(bytes)?.trim();
+            return Ok(match index.filter(|index| index.to_string() == text) {
+                Some(index) => Said::Index(index),
+                None => Said::Name(text.into()),
+            });
+        }
+        match (value, index) {
+            (Value::Text(name), _) => Ok(Said::Name(name)),
+            (_, Some(index)) => Ok(Said::Index(index)),
+            (Value::Integer(number), None) => Ok(Said::Name(number.to_string().into())),
+            (value, None) => Err(Error::new(
+                ErrorKind::Data,
+                format!("the class is {value}; expected its name, or its index from 0"),
+            )),
+        }
+    }
+}
+
+/// A number that is written as a text.
+pub(super) fn number_of(name: &str) -> Option<i64> {
+    Value::of(name.as_bytes(), None).ok()?.to_i64()
+}
