@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn operations(text: &str) -> Vec<Operation> {
-        read(text).unwrap().of("x").collect()
+        read(text).expect("a conversion").of("x").collect()
     }
 
     #[test]
