@@ -139,7 +139,7 @@ fn samples() -> Vec<Sample> {
         Sample::new("csv_sequences", "waves/b.csv", "x,y\n1,2\n3,4\n", Told::Nothing)
             .beside("waves/a.csv", "x,y\n5,6\n")
             .at("waves")
-            .options(r#"{"csv": {"tensors": [{"name": "x", "columns": ["x", "y"], "dtype": "f32"}]}}"#),
+            .fields(r#"{"x": {"from": ["x", "y"], "numbers": "f32"}}"#),
         Sample::new("idx", "labels", [&[0, 0, 8, 1, 0, 0, 0, 3][..], &[1, 2, 3]].concat(), Told::Length),
         Sample::new("npy", "array.npy", small("array.npy"), Told::Length),
         Sample::new("npz", "stored.npz", small("stored.npz"), Told::Length),
