@@ -11,8 +11,8 @@ use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, Lea
 use ringfeed::read::MemoryReader;
 use ringfeed::source::Transformed;
 use ringfeed::transform::{
-    LogMel, Operation, Transforms, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
-    pad_to_multiple, quantile, remove, scale,
+    LogMel, Operation, Transforms, bins, cast, clip, cutmix, dense, flip, layout, log1p, masking, mixup, noise,
+    normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,
 };
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Normaliser, ReaderSource, Role, Shard,
@@ -104,7 +104,11 @@ fn tensors(shard: Shard, list: Transforms) -> Transformed<ReaderSource> {
     let classes: Vec<i64> = (0..SAMPLES as i64).map(|n| n % 7).collect();
     let classes = MemoryReader::new("class", Role::Label, &[], classes).unwrap();
     let source = ReaderSource::new(pictures).and(x).and(sounds).and(Waves::new(SAMPLES, 9));
-    let source = source.and(classes.classes((0..7).map(|n| n.to_string())));
+    let columns: Vec<i32> = (0..5 * SAMPLES as i32).map(|n| (n % 5 + n / 5) % 9).collect();
+    let columns = MemoryReader::new("columns", Role::Feature, &[5], columns).unwrap();
+    let turned: Vec<u8> = (0..SAMPLES).map(|n| u8::from(n % 3 == 0)).collect();
+    let turned = MemoryReader::new("turned", Role::Feature, &[], turned).unwrap();
+    let source = source.and(classes.classes((0..7).map(|n| n.to_string()))).and(columns).and(turned);
     Transformed::new(source.batch_size(BATCH).shuffle(3).shard(shard), list)
 }
 
@@ -125,6 +129,9 @@ fn every_transform_gives_the_same_bytes_however_it_is_run() {
         normalise("x", standard),
         quantile("x", [0.0, 1.0, 1.5, 4.0]),
         bins("x", [0.5, 1.0, 3.0]),
+        layout("picture", PixelOrder::Nhwc),
+        flip("picture", "turned"),
+        dense("x", "columns", 9),
         noise("x", 0.5),
         masking("x", 0.3),
         scale("x", 0.5, 2.0),
