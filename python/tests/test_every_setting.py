@@ -240,8 +240,7 @@ def transforms(folder: Path) -> None:
     rows = folder / "rows.jsonl"
     rows.write_text('{"x": [0.5, 2.0], "at": [0, 3]}\n{"x": [1.0, 4.0], "at": [2, 9]}\n')
     fields = {"x": Numbers("f32", from_="x"), "at": Numbers("i64", from_="at")}
-    lengths = [{"kind": "pad", "tensor": name, "length": 2} for name in fields]
-    dense = [*lengths, {"kind": "dense", "tensor": "x", "indices": "at", "columns": 4}]
+    dense = [{"kind": "dense", "tensor": "x", "indices": "at", "columns": 4}]
     batch = next(iter(ringfeed.open(rows, fields=fields, transforms=dense)))
     assert batch["x"].numpy().tolist() == [[0.5, 0, 0, 2.0], [0, 0, 1.0, 0]]
     image = {"image": Image(6, 8, dtype="u8")}
