@@ -273,7 +273,9 @@ def test_debugging(photos: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert not report and [error.path.endswith("broken.png") for error in report["bad"]] == [True]
     shutil.copy(FIXTURES / "parquet/images.parquet", "x.parquet")
     assert play('found = ringfeed.inspect("x.parquet")', 1)["found"]["format"] == "parquet"
-    assert os.spawnl(os.P_WAIT, sys.executable, "python", "-m", "ringfeed", "verify", "photos/train", "--json") == 1
+    # An interpreter finds its packages by the name that it is started by.
+    command = [sys.executable, "-m", "ringfeed", "verify", "photos/train", "--json"]
+    assert os.spawnv(os.P_WAIT, sys.executable, command) == 1
     assert "broken.png" in json.dumps(json.loads(capfd.readouterr().out))
 
 
