@@ -15,7 +15,8 @@ use ringfeed::{Loader, LoaderConfig};
 const ABOUT: &str = "\
 Opening a data set, planning an epoch of it, and its first batch of 32 samples, shuffled, with 2 workers, each in a process of its \
 own, from the system's cache: of some size, and of ten times that. MB: the most memory that the process had, of which about 10 are \
-those of an empty one. Nothing is kept from one run to the next.";
+those of an empty one. Nothing is kept from one run to the next. With SCALE_LARGE=1: a folder of a million images, one of 1,000 \
+Parquet files, and a CSV file of 20 GB instead, in 25 GB of temporary files.";
 
 /// A kind of data set: its name, how many of what the smaller one has, what makes it, and its settings.
 struct Kind {
@@ -26,12 +27,7 @@ struct Kind {
 }
 
 const KINDS: &[Kind] = &[
-    Kind {
-        name: "folder of images, files",
-        count: 10_000,
-        make: images,
-        source: r#""format": "images", "options": {"images": {"size": [16, 16]}}"#,
-    },
+    Kind { name: "folder of images, files", count: 10_000, make: images, source: IMAGES },
     Kind { name: "CSV, rows", count: 100_000, make: csv, source: r#""format": "csv""# },
     Kind { name: "JSON Lines, rows", count: 100_000, make: jsonl, source: r#""format": "jsonl""# },
     Kind { name: "libsvm, rows", count: 100_000, make: libsvm, source: r#""format": "libsvm""# },
@@ -49,6 +45,16 @@ const KINDS: &[Kind] = &[
     Kind { name: "Parquet, row groups", count: 100, make: parquet_groups, source: r#""format": "parquet""# },
 ];
 
+const IMAGES: &str = r#""format": "images", "fields": {"image": {"image": [16, 16]}, "label": "class"}"#;
+
+/// Data sets of the size that the largest users have, once each: they take 25 GB of disk and some minutes.
+const LARGE: &[Kind] = &[
+    Kind { name: "folder of images, files", count: 1_000_000, make: images, source: IMAGES },
+    #[cfg(feature = "parquet")]
+    Kind { name: "folder of Parquet, files", count: 1_000, make: parquet_files, source: r#""format": "parquet""# },
+    Kind { name: "CSV of 20 GB, rows", count: 61_000_000, make: wide_csv, source: r#""format": "csv""# },
+];
+
 /// What a child process is called by.
 const CHILD: &str = "--child";
 
@@ -63,14 +69,19 @@ fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut table =
         Table::new(ABOUT, &["data", "count"], &[("open ms", 1), ("plan ms", 1), ("first batch ms", 1), ("MB", 1)]);
-    for (nth, kind) in KINDS.iter().enumerate() {
+    let is_large = std::env::var_os("SCALE_LARGE").is_some();
+    let (kinds, sizes): (_, &[usize]) = if is_large { (LARGE, &[1]) } else { (KINDS, &[1, 10]) };
+    for (nth, kind) in kinds.iter().enumerate() {
         let at = |times: usize| folder.path().join(format!("{nth}-{times}"));
-        for times in [1, 10] {
-            (kind.make)(&at(times), kind.count * times);
+        for times in sizes {
+            (kind.make)(&at(*times), kind.count * times);
         }
-        let case = |times: usize| Case::new(&[&kind.name, &(kind.count * times)], move || run(kind.source, &at(times)));
-        table.measure(options.rounds, vec![case(1), case(10)]);
-        for times in [1, 10] {
+        let case = |times: &usize| {
+            let (path, count) = (at(*times), kind.count * times);
+            Case::new(&[&kind.name, &count], move || run(kind.source, &path))
+        };
+        table.measure(options.rounds, sizes.iter().map(case).collect());
+        for times in sizes.iter().copied() {
             let path = at(times);
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
@@ -123,6 +134,15 @@ fn records(path: &Path, head: &str, count: usize, record: impl Fn(usize, &mut dy
 
 fn csv(path: &Path, count: usize) {
     records(path, "a,b,c,d\n", count, |n, file| writeln!(file, "{n},{}.25,{},{}", n * 7 % 1000, n % 13, n * 31 % 9973));
+}
+
+/// 32 numbers and a label in each row; the same thousand rows again and again.
+fn wide_csv(path: &Path, count: usize) {
+    let head: Vec<String> = (0..32).map(|column| format!("c{column}")).collect();
+    let row =
+        |n: usize| -> String { (0..32).map(|column| format!("{}.{:06},", n % 97, n * 31 + column * 7919)).collect() };
+    let block: String = (0..1000).map(|n| format!("{}{}\n", row(n), n % 10)).collect();
+    records(path, &format!("{},label\n", head.join(",")), count / 1000, |_, file| file.write_all(block.as_bytes()));
 }
 
 fn jsonl(path: &Path, count: usize) {

@@ -5,8 +5,8 @@
 mod common;
 
 use std::f64::consts::TAU;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::{Flaky, Seen, Trouble, Waves, fixture, see, see_all, workspace, xs};
 use proptest::prelude::*;
