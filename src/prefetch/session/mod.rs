@@ -1,0 +1,183 @@
+//! One source's batches in flight. The trainer takes them (`taking`), the planning thread gives them slots and tickets
+//! (`binding`), workers fill them (here), and everybody stops for a pause or the end (`closing`).
+
+mod binding;
+mod closing;
+mod taking;
+mod window;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::counters::{Counters, Kind, Track};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, caught, fetch_directly, settle_batch};
+use crate::error::Result;
+use crate::read::Scratch;
+use crate::ring::{Draft, Ring};
+use crate::storage::{FetchLimit, Limited};
+use crate::sync::{AtomicBool, Condvar, Mutex};
+
+use super::fetchers::{OneSample, fetch_within};
+use super::levels::Levels;
+use super::steps::{Begin, check_process};
+
+use window::{Entry, Pending, Wanted, Window};
+
+/// One source's batches in flight, shared by the consumer, the planning thread and the workers.
+///
+/// Lock order: the window, then the ring.
+pub(super) struct Session {
+    pub(super) filler: Arc<dyn Filler>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) ring: Ring<Batch>,
+    pub(super) policy: BadRecords,
+    /// Helper threads that read, if reading has a time limit.
+    pub(super) fetchers: Option<Limited<OneSample>>,
+    /// One for each worker, so that every worker's buffers stay warm.
+    scratches: Box<[Mutex<Scratch>]>,
+    pub(super) terms: PlanTerms,
+    /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
+    pub(super) row_ns: AtomicU64,
+    /// Workers and the planning thread abandon what they do.
+    pub(super) stop: AtomicBool,
+    /// The planning thread stops waiting for a slot: to abandon its batch, or to spill it.
+    pub(super) interrupt: AtomicBool,
+    window: Mutex<Window>,
+    /// The consumer's: a batch is ready, or nothing will be.
+    ready: Condvar,
+    /// The planning thread's: there is room, or another wish.
+    go: Condvar,
+    /// Whether the next epoch is begun when one is planned to its end.
+    pub(super) runs_on: bool,
+    lease_wait: Duration,
+    close_wait: Duration,
+    /// Where its threads are.
+    process: u32,
+}
+
+pub(super) struct SessionParts {
+    pub(super) filler: Arc<dyn Filler>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) ring: Ring<Batch>,
+    pub(super) policy: BadRecords,
+    pub(super) first: Option<BatchPlan>,
+    pub(super) terms: PlanTerms,
+    pub(super) runs_on: bool,
+    pub(super) workers: usize,
+    pub(super) prefetch: usize,
+    /// As far as it may be raised.
+    pub(super) most_prefetch: usize,
+    pub(super) fetch_limit: Option<FetchLimit>,
+    pub(super) lease_wait: Duration,
+    pub(super) close_wait: Duration,
+}
+
+impl Session {
+    /// A session that is paused, with the first batch planned; without one it is at its end.
+    pub(super) fn new(parts: SessionParts) -> Self {
+        let empty = parts.first.is_none();
+        let window = Window {
+            wanted: Wanted::Pause,
+            paused: true,
+            parked: false,
+            exited: false,
+            entries: VecDeque::with_capacity(parts.most_prefetch + 2),
+            limit: parts.prefetch + 1,
+            first_ticket: 0,
+            in_flight: 0,
+            levels: Levels::default(),
+            waiting_for_slot: false,
+            spill: false,
+            ended: empty && !parts.runs_on,
+            epoch: u64::from(empty),
+            pending: VecDeque::from([parts.first.map_or(Pending::Mark(Entry::End), Pending::Plan)]),
+            begin: (empty && parts.runs_on).then_some(Begin::Epoch(1)),
+        };
+        Self {
+            filler: parts.filler,
+            counters: parts.counters,
+            ring: parts.ring,
+            policy: parts.policy,
+            fetchers: parts.fetch_limit.map(|limit| Limited::new(limit, parts.workers)),
+            scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
+            terms: parts.terms,
+            row_ns: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            interrupt: AtomicBool::new(false),
+            window: Mutex::new(window),
+            ready: Condvar::new(),
+            go: Condvar::new(),
+            runs_on: parts.runs_on,
+            lease_wait: parts.lease_wait,
+            close_wait: parts.close_wait,
+            process: std::process::id(),
+        }
+    }
+
+    /// An error in a forked child, where none of the threads is that would do anything, and any lock may be held for ever.
+    pub(super) fn check_process(&self) -> Result<()> {
+        check_process(self.process)
+    }
+
+    /// Lends the way in which worker `worker` fetches: directly, or within the time limit.
+    pub(super) fn with_fetch(&self, worker: usize, work: impl FnOnce(&mut Fetch<'_>)) {
+        match &self.fetchers {
+            None => work(&mut fetch_directly),
+            Some(fetchers) => work(&mut |_, plan, rows, job, scratch| {
+                while let Some(nth) = job.advance() {
+                    let row = rows.start + nth;
+                    let filler = &self.filler;
+                    job.report(fetch_within(fetchers, worker, filler, plan, row, scratch, &self.counters));
+                }
+            }),
+        }
+    }
+
+    /// Takes worker `worker`'s buffers out: what is done with them is done under no lock.
+    pub(super) fn take_scratch(&self, worker: usize) -> Scratch {
+        std::mem::take(&mut *self.scratches[worker].lock())
+    }
+
+    /// Keeps worker `worker`'s buffers for its next job.
+    pub(super) fn keep_scratch(&self, worker: usize, scratch: Scratch) {
+        *self.scratches[worker].lock() = scratch;
+    }
+
+    /// All shares of a batch were given back.
+    pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
+        if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
+            let begin = self.counters.trace.as_ref().map(|_| Instant::now());
+            let settled = caught(|| {
+                self.with_fetch(worker, |fetch| {
+                    settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
+                });
+                Ok(())
+            });
+            draft.payload_mut().plan.requested = None;
+            if let (Some(trace), Some(begin)) = (&self.counters.trace, begin) {
+                let (span, batch) = ((begin, Instant::now()), draft.payload());
+                trace.record(Kind::Settle, Track::Worker(worker as u32), span, Some(batch.ticket), batch.plan.rows());
+            }
+            if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Limited::failure)) {
+                draft.payload().fail(error);
+            }
+        }
+        let mut window = self.window.lock();
+        let now = window.note(&self.counters);
+        window.in_flight -= 1;
+        let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
+        if window.wanted == Wanted::Close {
+            // Home before anybody hears that nothing is in flight: the next source counts on the slot.
+            drop(draft);
+        } else {
+            window.entries[place] = Entry::Filled(draft);
+            window.levels.ready += 1;
+            window.trace_levels(&self.counters, now);
+        }
+        if place == 0 || self.stop.load(Ordering::Acquire) {
+            self.ready.notify_all();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The consumer's side of a session: taking batches.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+use crate::prefetch::steps::{LONGEST_WAIT, Taken};
+use crate::ring::{Overflow, exhausted};
+
+use super::Session;
+use super::window::Entry;
+
+impl Session {
+    /// The next batch in ticket order.
+    ///
+    /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
+    /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
+    pub(in crate::prefetch) fn take(&self) -> Taken {
+        let mut window = self.window.lock();
+        let mut waiting_since = None;
+        let mut deadline = None;
+        let taken = loop {
+            match window.entries.front() {
+                Some(Entry::Filling) => deadline = None,
+                Some(_) => {
+                    let now = window.trainer_waits(&self.counters, false);
+                    let entry = window.entries.pop_front();
+                    if matches!(entry, Some(Entry::Filled(_))) {
+                        window.levels.least_ready = window.levels.least_ready.min(window.levels.ready);
+                        window.levels.ready -= 1;
+                        window.trace_levels(&self.counters, now);
+                    }
+                    window.first_ticket += 1;
+                    self.go.notify_one();
+                    break entry;
+                }
+                None if window.exited => {
+                    break Some(Entry::Failed(Error::new(ErrorKind::Panicked, "the planning thread has ended")));
+                }
+                None if window.waiting_for_slot && !window.spill && self.ring.is_all_leased() => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
+                    waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
+                    if Instant::now() < deadline {
+                        window = self.ready.wait_until(window, deadline);
+                    } else if self.ring.overflow() == Overflow::Spill {
+                        window.spill = true;
+                        self.interrupt.store(true, Ordering::Release);
+                        self.ring.wake();
+                    } else {
+                        window.trainer_waits(&self.counters, false);
+                        drop(window);
+                        if let Some(since) = waiting_since {
+                            self.counters.trainer_waited(since);
+                        }
+                        return Taken::Exhausted(exhausted(self.ring.leased(), self.ring.slots()));
+                    }
+                    continue;
+                }
+                None => deadline = None,
+            }
+            waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
+            window = self.ready.wait(window);
+        };
+        drop(window);
+        if let Some(since) = waiting_since {
+            self.counters.trainer_waited(since);
+        }
+        match taken {
+            Some(Entry::Filled(draft)) => Taken::Batch(draft),
+            Some(Entry::Failed(error)) => Taken::Failed(error),
+            Some(Entry::End | Entry::Filling) | None => Taken::End,
+        }
+    }
+
+    /// Waits at most `time` for something that [`take`](Self::take) gives at once, and says whether there is. Where all slots
+    /// are in the caller's hands, `take` is the one that waits.
+    pub(in crate::prefetch) fn is_ready_within(&self, time: Duration) -> bool {
+        let since = Instant::now();
+        let deadline = since + time.min(LONGEST_WAIT);
+        let mut window = self.window.lock();
+        let mut has_waited = false;
+        let is_ready = loop {
+            let is_coming = match window.entries.front() {
+                Some(Entry::Filling) => true,
+                Some(_) => false,
+                None if window.exited => false,
+                None => !window.waiting_for_slot || !self.ring.is_all_leased(),
+            };
+            if !is_coming || Instant::now() >= deadline {
+                break !is_coming;
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                window.trainer_waits(&self.counters, true);
+            }
+            window = self.ready.wait_until(window, deadline);
+        };
+        if has_waited {
+            window.trainer_waits(&self.counters, false);
+        }
+        drop(window);
+        if has_waited {
+            self.counters.trainer_waited(since);
+        }
+        is_ready
+    }
+}

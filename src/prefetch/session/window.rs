@@ -1,0 +1,98 @@
+//! The batches of a session in ticket order.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::counters::Counters;
+use crate::dataset::{Batch, BatchPlan};
+use crate::error::Error;
+use crate::prefetch::levels::{Levels, Wait};
+use crate::prefetch::steps::Begin;
+use crate::ring::Draft;
+
+/// Batches in ticket order, and what the consumer wants of the planning thread.
+pub(super) struct Window {
+    pub(super) wanted: Wanted,
+    /// Since a pause was asked for, everybody has stopped and every batch that was not handed out is pending again.
+    /// Until then some batches may be filled in part.
+    pub(super) paused: bool,
+    pub(super) parked: bool,
+    pub(super) exited: bool,
+    pub(super) entries: VecDeque<Entry>,
+    /// How many batches may be bound and not handed out.
+    pub(super) limit: usize,
+    pub(super) first_ticket: u64,
+    pub(super) in_flight: usize,
+    /// How full it is, and what the trainer waits for.
+    pub(super) levels: Levels,
+    pub(super) waiting_for_slot: bool,
+    pub(super) spill: bool,
+    /// Planned before the workspace was taken away: to be filled again, in this order.
+    pub(super) pending: VecDeque<Pending>,
+    pub(super) begin: Option<Begin>,
+    /// The epoch that is being planned.
+    pub(super) epoch: u64,
+    /// Nothing more is planned until the consumer asks for another epoch.
+    pub(super) ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Run,
+    Pause,
+    Close,
+}
+
+/// What was in the window, or would have come into it.
+#[expect(clippy::large_enum_variant, reason = "a box would be memory taken for each batch")]
+pub(super) enum Pending {
+    Plan(BatchPlan),
+    Mark(Entry),
+}
+
+pub(super) enum Entry {
+    Filling,
+    Filled(Draft<Batch>),
+    Failed(Error),
+    End,
+}
+
+impl Window {
+    /// Writes down what passed since the last change. Called before each.
+    pub(super) fn note(&mut self, counters: &Counters) -> Instant {
+        let now = Instant::now();
+        if self.paused {
+            self.levels.pause();
+            return now;
+        }
+        let wait = match self.entries.front() {
+            Some(Entry::Filling) => Wait::Fill,
+            Some(_) => Wait::Nothing,
+            None if self.waiting_for_slot => Wait::Slot,
+            None => Wait::Plan,
+        };
+        self.levels.note(&counters.queue, wait, self.in_flight, now);
+        now
+    }
+
+    /// The trainer waits from now on, or no longer.
+    pub(super) fn trainer_waits(&mut self, counters: &Counters, waits: bool) -> Instant {
+        let now = self.note(counters);
+        self.levels.trainer_waits = waits;
+        now
+    }
+
+    /// Writes down how many batches are ready and being filled from now on, if there is a trace.
+    pub(super) fn trace_levels(&self, counters: &Counters, now: Instant) {
+        if let Some(trace) = &counters.trace {
+            trace.record_levels(now, self.levels.ready, self.in_flight);
+        }
+    }
+
+    /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
+    /// pile up.
+    pub(super) fn has_room(&self) -> bool {
+        let ends = self.entries.iter().filter(|entry| matches!(entry, Entry::End)).count();
+        self.entries.len() - ends < self.limit && ends < 2
+    }
+}
