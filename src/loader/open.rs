@@ -1,0 +1,194 @@
+//! From a loader's settings to a workspace, readers and batches.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::dataset::{DataSetIterator, ReaderSource, Source, StreamSource};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{MemoryBudget, TempFilePages};
+use crate::order::Subset;
+use crate::prefetch::{Amount, Workspace, WorkspaceBuilder, shield, wrap};
+use crate::read::{RecordReader, Streamed};
+use crate::stats::{Trace, serve_metrics};
+
+use super::Loader;
+use super::config::MemoryKind;
+use super::own::Own;
+
+impl Loader {
+    /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with every fault of the settings; [`ErrorKind::Device`] or [`ErrorKind::Unsupported`] if its
+    /// memory is that of a device that is not there.
+    pub fn workspace(&self) -> Result<Workspace> {
+        self.workspace_builder()?.build()
+    }
+
+    /// The settings of [`workspace`](Self::workspace), to be changed: its memory may come from a device's
+    /// [`pages`](crate::device::Device::pages).
+    ///
+    /// # Errors
+    ///
+    /// As [`workspace`](Self::workspace).
+    pub fn workspace_builder(&self) -> Result<WorkspaceBuilder> {
+        self.check()?;
+        let memory = &self.config.memory;
+        let number = |setting: Option<Amount>, number| setting.unwrap_or(Amount::Exactly(number));
+        let mut builder = Workspace::builder()
+            .workers(number(self.config.workers, self.config.worker_threads()))
+            .worker_cores(self.config.worker_cores.iter().copied())
+            .worker_nice(self.config.worker_nice)
+            .prefetch(number(self.config.prefetch, self.config.prefetch_batches()))
+            .across_epochs(self.config.across_epochs)
+            .overflow(memory.overflow)
+            .lease_wait(Duration::from_millis(memory.lease_wait_ms))
+            .close_wait(Duration::from_millis(memory.close_wait_ms));
+        if let Some(share) = self.config.worker_share {
+            builder = builder.worker_share(share);
+        }
+        if let Some(limit) = self.config.fetch_limit {
+            builder = builder.fetch_limit(limit);
+        }
+        if let Some(path) = &self.config.trace {
+            builder = builder.trace(Trace::to_file(path)?);
+        }
+        if let Some(bytes) = memory.budget_bytes {
+            builder = builder.budget(MemoryBudget::new(bytes));
+        }
+        Ok(match &memory.kind {
+            MemoryKind::Anonymous => builder,
+            MemoryKind::TempFile { limit_bytes, folder } => {
+                builder.pages(TempFilePages::new(folder.clone(), *limit_bytes))
+            }
+            MemoryKind::PageLocked { device } => builder.pages(device.pages()?),
+        })
+    }
+
+    /// The iterator, in a workspace of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with every fault of the settings, and what the readers object to.
+    pub fn build(&self) -> Result<Box<dyn DataSetIterator>> {
+        self.build_in(&self.workspace()?)
+    }
+
+    /// The iterator, in a workspace that it shares with others: training and evaluation in the same memory. The
+    /// settings of the workspace hold, not those of this loader.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_in(&self, workspace: &Workspace) -> Result<Box<dyn DataSetIterator>> {
+        self.batches_of(self.source(workspace.budget())?, workspace)
+    }
+
+    pub(super) fn batches_of(
+        &self,
+        source: Box<dyn Source>,
+        workspace: &Workspace,
+    ) -> Result<Box<dyn DataSetIterator>> {
+        let batches = if self.config.shield { wrap(shield(source), workspace) } else { wrap(source, workspace) }?;
+        if let Some(address) = self.config.metrics {
+            serve_metrics(batches.stats_handle(), address)?;
+        }
+        Ok(batches)
+    }
+
+    /// The readers, opened and composed. What they hold in memory counts against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn source(&self, budget: &MemoryBudget) -> Result<Box<dyn Source>> {
+        self.transformed(self.read_by(budget, false)?)
+    }
+
+    /// As [`source`](Self::source); a single source whose order is its own is read as a stream where that is better.
+    /// With `every_sample` nothing is drawn of several that are mixed, and a stream is read wherever that is possible.
+    pub(super) fn read_by(&self, budget: &MemoryBudget, every_sample: bool) -> Result<Box<dyn Source>> {
+        self.check()?;
+        if let Cow::Owned(resolved) = self.resolved()? {
+            return resolved.read_by(budget, every_sample);
+        }
+        let config = &self.config;
+        let stream = match (&self.own, config.sources.as_slice()) {
+            (Some(Own::Samples(open)), _) => Some(StreamSource::from_samples(open()?)),
+            (None, [source]) if config.is_in_order() && self.keeps.is_empty() => {
+                let streamed = source.stream(&self.files, budget, every_sample)?;
+                streamed.map(|Streamed { stream, decoder }| StreamSource::new(stream, decoder))
+            }
+            _ => None,
+        };
+        if let Some(stream) = stream {
+            let source = stream.batch_size(config.batch_size).last_batch(config.last_batch);
+            return Ok(Box::new(source.bad_records(config.bad_records)));
+        }
+        let opened = self.readers(budget)?;
+        let (readers, parts) = (self.windowed(opened.all)?, opened.parts);
+        let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
+        let mut readers = readers.into_iter();
+        let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
+        let subset = self.subset(&first, shortest)?;
+        let choice = subset.as_ref().map_or(shortest, Subset::len);
+        let mut source = ReaderSource::new(first)
+            .batch_size(config.batch_size)
+            .last_batch(config.last_batch)
+            .bad_records(config.bad_records)
+            .shard(config.shard)
+            .remainder(config.remainder);
+        for reader in readers {
+            source = source.and(reader);
+        }
+        let fields = config.sources.iter().flat_map(|source| &source.fields);
+        source = source.in_order_of(fields.map(|(name, _)| name.clone()).collect());
+        if let Some(seed) = config.shuffle {
+            source = source.shuffle(seed);
+        }
+        if let Some(chunks) = config.shuffle_blocks {
+            source = source.shuffle_blocks(chunks);
+        }
+        if !parts.is_empty() && !every_sample {
+            source = source.mix(self.mixed(&parts, subset.as_ref()));
+        } else if let Some(subset) = subset {
+            source = source.subset(subset);
+        }
+        if config.class_balanced {
+            source = source.class_balanced();
+        }
+        if let Some(samples) = self.samples_per_epoch_of(choice) {
+            source = source.samples_per_epoch(samples);
+        }
+        if let Some(bucket) = &config.bucket {
+            source = source.bucket(bucket.clone());
+        }
+        if config.shorter {
+            source = source.shorter();
+        }
+        Ok(Box::new(source))
+    }
+
+    /// How many samples an epoch has if not as many as there are to choose from, which are `choice`.
+    pub(super) fn samples_per_epoch_of(&self, choice: u64) -> Option<u64> {
+        let of_windows = || self.config.sources.iter().find_map(|source| source.samples_per_epoch(choice));
+        self.config.samples_per_epoch.or_else(of_windows)
+    }
+
+    /// The same with its source's format detected, and with its fields as options of its sources.
+    pub(super) fn resolved(&self) -> Result<Cow<'_, Self>> {
+        let config = &self.config;
+        let is_named = config.source.is_some() || !config.fields.is_empty();
+        let config = match (&self.own, &config.prepared) {
+            (None, prepared) if is_named || prepared.is_some() => {
+                config.clone().resolved_among(&self.formats, &self.files)?
+            }
+            (Some(_), Some(_)) => config.clone().with_prepared()?,
+            _ => return Ok(Cow::Borrowed(self)),
+        };
+        let resolved = Self { config, ..self.clone() };
+        resolved.check()?;
+        Ok(Cow::Owned(resolved))
+    }
+}
