@@ -1,6 +1,5 @@
 //! Values in columns: Arrow's arrays, from which the values of a record are given without copying them.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
@@ -13,12 +12,15 @@ use arrow_array::{
     StringArray, StringViewArray,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer, i256};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 use half::f16;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{DateUnit, FieldInfo, FieldKind, List, Meaning, Value};
+use crate::read::{DateUnit, List, Value};
+
+use super::decimal::decimal;
+use super::kinds::{date_unit, unsupported};
 
 /// The values of some neighbouring records.
 pub(crate) struct Cells {
@@ -195,39 +197,6 @@ impl Ranges {
             }
             Self::Fixed(len) => at * len..(at + 1) * len,
         }
-    }
-}
-
-fn date_unit(unit: TimeUnit) -> DateUnit {
-    match unit {
-        TimeUnit::Second => DateUnit::Seconds,
-        TimeUnit::Millisecond => DateUnit::Milliseconds,
-        TimeUnit::Microsecond => DateUnit::Microseconds,
-        TimeUnit::Nanosecond => DateUnit::Nanoseconds,
-    }
-}
-
-#[cold]
-fn unsupported(kind: &DataType) -> Error {
-    Error::new(ErrorKind::Unsupported, refusal(kind).unwrap_or_else(|| format!("values of type {kind} are not read")))
-}
-
-/// Why values of a type are not read, unless they are.
-fn refusal(kind: &DataType) -> Option<String> {
-    match kind {
-        DataType::Struct(fields) => {
-            let names: Vec<&str> = fields.iter().take(20).map(|field| field.name().as_str()).collect();
-            Some(format!("a struct; name one of its fields behind a point: {names:?}"))
-        }
-        DataType::Map(..) => Some("a map; name its `key` or `value` behind a point".to_owned()),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _) => refusal(field.data_type()),
-        DataType::Dictionary(_, values) => refusal(values),
-        DataType::Null => None,
-        kind => (describe(kind).0 == FieldKind::Other).then(|| format!("values of type {kind} are not read")),
     }
 }
 
@@ -442,59 +411,6 @@ where
     array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
 }
 
-/// Gives a decimal as it is written: `digits` with `scale` of them behind the point.
-fn decimal(
-    is_negative: bool,
-    digits: impl std::fmt::Display,
-    scale: i8,
-    visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
-) -> Result<()> {
-    let mut text = Written { bytes: [0; WRITTEN], len: 0 };
-    // Never fails: 78 digits, a sign, a point and 128 zeros at most.
-    let _ = write!(text, "{}{digits}", if is_negative { "-" } else { "" });
-    let sign = usize::from(is_negative);
-    match usize::try_from(scale) {
-        Ok(0) => {}
-        Ok(scale) => text.point(sign, scale),
-        Err(_) if text.bytes[sign] == b'0' => {}
-        Err(_) => {
-            let _ = write!(text, "{:0<1$}", "", usize::from(scale.unsigned_abs()));
-        }
-    }
-    visit(Value::Decimal(std::str::from_utf8(&text.bytes[..text.len]).unwrap_or_default()))
-}
-
-const WRITTEN: usize = 256;
-
-struct Written {
-    bytes: [u8; WRITTEN],
-    len: usize,
-}
-
-impl Written {
-    /// Puts a point before the last `scale` digits, and zeros before them if there are fewer.
-    fn point(&mut self, sign: usize, scale: usize) {
-        let digits = self.len - sign;
-        let zeros = (scale + 1).saturating_sub(digits);
-        self.bytes.copy_within(sign..self.len, sign + zeros);
-        self.bytes[sign..sign + zeros].fill(b'0');
-        self.len += zeros;
-        let at = self.len - scale;
-        self.bytes.copy_within(at..self.len, at + 1);
-        self.bytes[at] = b'.';
-        self.len += 1;
-    }
-}
-
-impl Write for Written {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(std::fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
-}
-
 /// The values of one record's list.
 struct Items<'a> {
     cells: &'a Cells,
@@ -505,165 +421,6 @@ impl List for Items<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
         self.range.clone().try_for_each(|at| self.cells.give(at, visit))
     }
-}
-
-/// A field of a table: its path by positions, and what is known of it.
-pub(crate) struct Leaf {
-    pub(crate) info: FieldInfo,
-    /// The column, and then the fields of structs in it.
-    pub(crate) path: Vec<usize>,
-    /// Their names.
-    pub(crate) steps: Vec<String>,
-    pub(crate) meaning: Option<Meaning>,
-    pub(crate) is_text: bool,
-    /// Why it can't be read.
-    pub(crate) refusal: Option<String>,
-}
-
-/// Most fields of a table, those in structs included.
-const MAX_FIELDS: usize = 1 << 20;
-
-/// All fields: first the columns, then the fields of structs, called by their path with points.
-pub(crate) fn leaves(columns: &[(String, DataType)]) -> Vec<Leaf> {
-    let mut leaves: Vec<Leaf> =
-        columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(vec![name.clone()], kind, vec![at])).collect();
-    for (at, (name, kind)) in columns.iter().enumerate() {
-        inner_leaves(std::slice::from_ref(name), kind, &[at], &[], &mut leaves);
-    }
-    leaves
-}
-
-impl Leaf {
-    fn new(steps: Vec<String>, kind: &DataType, path: Vec<usize>) -> Self {
-        let (refusal, meaning) = (refusal(kind), meaning(kind));
-        let (kind, shape) = describe(kind);
-        let info = FieldInfo::new(steps.join("."), kind).shape(&shape);
-        Self { info, path, steps, meaning, is_text: kind == FieldKind::Text, refusal }
-    }
-}
-
-fn inner_leaves(steps: &[String], kind: &DataType, path: &[usize], shape: &[usize], leaves: &mut Vec<Leaf>) {
-    let fields = match kind {
-        DataType::Struct(fields) => fields,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field) => {
-            return inner_leaves(steps, field.data_type(), path, &[shape, &[0]].concat(), leaves);
-        }
-        DataType::FixedSizeList(field, len) => {
-            let len = usize::try_from(*len).unwrap_or(0);
-            return inner_leaves(steps, field.data_type(), path, &[shape, &[len]].concat(), leaves);
-        }
-        DataType::Map(field, _) => match field.data_type() {
-            DataType::Struct(fields) => {
-                return map_leaves(steps, fields, path, &[shape, &[0]].concat(), leaves);
-            }
-            _ => return,
-        },
-        _ => return,
-    };
-    struct_leaves(steps, fields, path, shape, leaves);
-}
-
-/// Whatever the writer calls them, a map has keys and values.
-fn map_leaves(
-    steps: &[String],
-    fields: &arrow_schema::Fields,
-    path: &[usize],
-    shape: &[usize],
-    leaves: &mut Vec<Leaf>,
-) {
-    let names = ["key", "value"].into_iter().zip(fields.iter());
-    let called = names.map(|(name, field)| field.as_ref().clone().with_name(name)).collect();
-    struct_leaves(steps, &called, path, shape, leaves);
-}
-
-fn struct_leaves(
-    steps: &[String],
-    fields: &arrow_schema::Fields,
-    path: &[usize],
-    shape: &[usize],
-    leaves: &mut Vec<Leaf>,
-) {
-    for (at, field) in fields.iter().enumerate() {
-        if leaves.len() == MAX_FIELDS {
-            return;
-        }
-        let steps = [steps, std::slice::from_ref(field.name())].concat();
-        let path = [path, &[at]].concat();
-        let mut leaf = Leaf::new(steps.clone(), field.data_type(), path.clone());
-        leaf.info.shape = [shape, &leaf.info.shape].concat();
-        leaves.push(leaf);
-        inner_leaves(&steps, field.data_type(), &path, shape, leaves);
-    }
-}
-
-/// What values of a type, or those in its lists, mean beside their numbers.
-fn meaning(kind: &DataType) -> Option<Meaning> {
-    Some(match kind {
-        DataType::Boolean => Meaning::Bool,
-        DataType::UInt64 => Meaning::U64,
-        DataType::Date32 => Meaning::Date(DateUnit::Days),
-        DataType::Date64 => Meaning::Date(DateUnit::Milliseconds),
-        DataType::Time32(unit) | DataType::Time64(unit) => Meaning::Time(date_unit(*unit)),
-        DataType::Timestamp(unit, zone) => Meaning::Timestamp(date_unit(*unit), zone.as_deref().map(str::to_owned)),
-        DataType::Duration(unit) => Meaning::Duration(date_unit(*unit)),
-        DataType::Decimal32(digits, scale)
-        | DataType::Decimal64(digits, scale)
-        | DataType::Decimal128(digits, scale)
-        | DataType::Decimal256(digits, scale) => Meaning::Decimal(*digits, *scale),
-        DataType::Dictionary(_, values) => return meaning(values),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _) => return meaning(field.data_type()),
-        _ => return None,
-    })
-}
-
-/// What a type holds, and its shape.
-fn describe(kind: &DataType) -> (FieldKind, Vec<usize>) {
-    let list = |field: &arrow_schema::FieldRef, len| {
-        let (kind, shape) = describe(field.data_type());
-        (kind, [&[len], &*shape].concat())
-    };
-    let kind = match kind {
-        DataType::Boolean | DataType::UInt8 => FieldKind::Numbers(DType::U8),
-        DataType::Int8 => FieldKind::Numbers(DType::I8),
-        DataType::UInt16 => FieldKind::Numbers(DType::U16),
-        DataType::Int16 => FieldKind::Numbers(DType::I16),
-        DataType::UInt32 => FieldKind::Numbers(DType::U32),
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => FieldKind::Numbers(DType::I32),
-        DataType::Int64
-        | DataType::UInt64
-        | DataType::Date64
-        | DataType::Time64(_)
-        | DataType::Timestamp(..)
-        | DataType::Duration(_) => FieldKind::Numbers(DType::I64),
-        DataType::Float16 => FieldKind::Numbers(DType::F16),
-        DataType::Float32 => FieldKind::Numbers(DType::F32),
-        DataType::Float64
-        | DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => FieldKind::Numbers(DType::F64),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => FieldKind::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            FieldKind::Bytes
-        }
-        DataType::Dictionary(_, values) => return describe(values),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field) => {
-            return list(field, 0);
-        }
-        DataType::FixedSizeList(field, len) => return list(field, usize::try_from(*len).unwrap_or(0)),
-        _ => FieldKind::Other,
-    };
-    (kind, Vec::new())
 }
 
 /// Bytes of memory that arrays hold, what they share counted once.

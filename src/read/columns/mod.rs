@@ -1,6 +1,9 @@
 //! Tables that are stored in columns, some neighbouring records at a time: Parquet files, Arrow files.
 
 mod cells;
+mod decimal;
+mod kinds;
+mod leaves;
 
 use std::fmt;
 use std::ops::Range;
@@ -23,9 +26,10 @@ use super::{
     parallel,
 };
 
-pub(super) use cells::{Cells, Leaf, memory_of};
+pub(super) use cells::{Cells, memory_of};
+pub(super) use leaves::Leaf;
 
-use cells::leaves;
+use leaves::leaves;
 
 /// How Parquet and Arrow files are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
