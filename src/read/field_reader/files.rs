@@ -1,0 +1,121 @@
+//! Fields that name files, whose bytes go to the codecs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::read::container::{Container, Value};
+use crate::read::fields::{Codec, Field, named_geometries, with_others};
+use crate::read::listed::ListedFiles;
+use crate::read::{ColumnRef, RecordReader};
+use crate::storage::Files;
+
+use super::FieldReader;
+use super::scan::{find, scan};
+
+impl FieldReader {
+    /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
+    /// names a file, whose bytes are read from `files`. The names of all files are held in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_files(
+        mut container: Box<dyn Container>,
+        fields: &[(String, Field)],
+        files: &Files,
+        budget: &MemoryBudget,
+    ) -> Result<Vec<Arc<dyn RecordReader>>> {
+        let fields = named_geometries(&with_others(fields, container.fields())?);
+        // One reader of the container's own values, and one of each file; views of one picture are read together.
+        let mut groups: Vec<Vec<(String, Field)>> = Vec::new();
+        for (name, field) in fields {
+            let goes_with = |(first, of): &(String, Field)| match field.is_file {
+                false => !of.is_file,
+                true => of.is_file && are_views((first, of), (&name, &field)),
+            };
+            let group = groups.iter_mut().find(|group| goes_with(&group[0]));
+            match group {
+                Some(group) => group.push((name, field)),
+                None => groups.push(vec![(name, field)]),
+            }
+        }
+        let (mut readers, mut own) = (Vec::with_capacity(groups.len()), None);
+        for (at, group) in groups.into_iter().enumerate() {
+            match group[0].1.is_file {
+                true => readers.push(of_files(&mut *container, &group, files, budget)?),
+                false => own = Some((at, group)),
+            }
+        }
+        if let Some((at, group)) = own {
+            readers.insert(at, Arc::new(Self::boxed(container, &group, budget)?));
+        }
+        Ok(readers)
+    }
+}
+
+/// Whether both are pictures in the same files.
+fn are_views((name, field): (&str, &Field), (other_name, other): (&str, &Field)) -> bool {
+    let are_pictures = matches!((&field.codec, &other.codec), (Codec::Image(_), Codec::Image(_)));
+    are_pictures && field.columns(name) == other.columns(other_name)
+}
+
+/// A reader of the files that these fields name, of which there is one, or which are [views](are_views) of one.
+fn of_files(
+    container: &mut dyn Container,
+    group: &[(String, Field)],
+    files: &Files,
+    budget: &MemoryBudget,
+) -> Result<Arc<dyn RecordReader>> {
+    let (name, field) = &group[0];
+    let listed = listed(container, name, field, files, budget)?;
+    // It reads no more of a file than is wanted.
+    if let Codec::Audio(audio) = &field.codec {
+        return Ok(Arc::new(listed.into_sounds(audio.options(), (name, field.role_or_default()), budget)?));
+    }
+    let of_bytes = |field: &Field| Field { is_file: false, from: vec![ColumnRef::Position(0)], ..field.clone() };
+    let own: Vec<_> = group.iter().map(|(name, field)| (name.clone(), of_bytes(field))).collect();
+    Ok(Arc::new(FieldReader::new(listed, &own, budget)?))
+}
+
+/// The files that a field names, a record each.
+fn listed(
+    container: &mut dyn Container,
+    name: &str,
+    field: &Field,
+    files: &Files,
+    budget: &MemoryBudget,
+) -> Result<ListedFiles> {
+    let columns = field.columns(name);
+    let [column] = columns.as_slice() else {
+        return Err(Error::new(ErrorKind::Config, "a single field names the files").at_column(name));
+    };
+    container.forget();
+    let number = find(container, column, name)?;
+    let container = &*container;
+    let root = if container.is_empty() { None } else { container.place(0).path };
+    let root = root.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut listed = ListedFiles::new(files, root, budget)?;
+    scan(
+        container,
+        &[number],
+        Vec::new,
+        |found: &mut Vec<(u64, PathBuf)>, _, record, value| {
+            let text = match value {
+                Value::Text(text) => text,
+                Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+                _ => "",
+            };
+            // Most lie in the folder that the first record's lies in.
+            let place = container.place(record).path;
+            let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+            let is_here = folder == root || text.is_empty();
+            found.push((record, if is_here { text.into() } else { folder.join(text) }));
+            Ok(())
+        },
+        |found| found.into_iter().try_for_each(|(record, path)| listed.push(record, &path)),
+    )?;
+    listed.check(container.len()).map_err(|error| error.at_column(name))?;
+    Ok(listed)
+}

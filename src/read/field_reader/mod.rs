@@ -1,0 +1,156 @@
+//! A reader of any container by any codecs: what `fields` ask for. It is made here, by what `scan` finds in the records, and
+//! `decode` is what workers do; `files` opens what fields name, and `lengths` keeps what was measured.
+
+mod decode;
+mod files;
+mod lengths;
+mod scan;
+
+use std::fmt;
+
+use crate::decode::ImageOptions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryBudget;
+use crate::schema::TensorSpec;
+
+use super::ColumnRef;
+use super::codec::{Decode, Made, Varying, make, needs_names};
+use super::container::{Container, FieldInfo};
+use super::fields::{Field, with_others};
+
+use lengths::Lengths;
+use scan::{find, first_values, names_in};
+
+/// Most fields that the tensors of a sample come from.
+const MAX_SOURCES: usize = 4096;
+
+/// Tensors made of the fields of a [`Container`], each by its codec.
+///
+/// ```
+/// use ringfeed::field::Text;
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::{FieldReader, Lines, RecordReader};
+/// use ringfeed::storage::Files;
+///
+/// let lines = Lines::index(&Files::local(), "fixtures/iris.csv".as_ref(), &MemoryBudget::unlimited())?;
+/// let fields = [("line".to_owned(), Text::new(80).cut().into())];
+/// let reader = FieldReader::new(lines, &fields, &MemoryBudget::unlimited())?;
+/// assert_eq!((reader.len(), reader.tensors().len()), (151, 2));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+pub struct FieldReader {
+    container: Box<dyn Container>,
+    parts: Vec<Part>,
+    /// Those that are to be finished when all of a record is written.
+    unfinished: Vec<usize>,
+    /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
+    targets: Vec<Vec<Target>>,
+    target_count: usize,
+    /// Of each of the container's fields, by number: the views of it, where it is a picture of which there are several. Their
+    /// targets come first. Empty where no field is.
+    views: Vec<Vec<ImageOptions>>,
+    /// How many codecs want all values of a record at once.
+    stages: usize,
+    tensors: Vec<TensorSpec>,
+    lengths: Lengths,
+    budget: MemoryBudget,
+}
+
+impl fmt::Debug for FieldReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FieldReader").field("tensors", &self.tensors).finish_non_exhaustive()
+    }
+}
+
+struct Part {
+    name: String,
+    codec: Box<dyn Decode>,
+    /// Its tensors among all.
+    first: usize,
+    count: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Target {
+    part: usize,
+    nth: usize,
+    number: usize,
+}
+
+impl FieldReader {
+    /// The tensors of these fields, in this order. Where the names of classes or categories are not listed, all records are read
+    /// once for them, by a thread for each core.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for one that can't become what
+    /// is asked for, and what reading says where names are looked for.
+    pub fn new(container: impl Container + 'static, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
+        let fields = with_others(fields, container.fields())?;
+        Self::boxed(Box::new(container), &fields, budget)
+    }
+
+    fn boxed(mut container: Box<dyn Container>, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
+        let mut names = names_in(&mut *container, fields)?;
+        let firsts = first_values(&mut *container, fields)?;
+        container.forget();
+        let (mut parts, mut tensors) = (Vec::new(), Vec::new());
+        let (mut targets, mut target_count): (Vec<Vec<Target>>, usize) = (Vec::new(), 0);
+        let mut varying = Varying::default();
+        for ((name, field), first) in fields.iter().zip(firsts) {
+            let columns = field.columns(name);
+            let mut numbers = Vec::with_capacity(columns.len());
+            for column in &columns {
+                numbers.push(find(&mut *container, column, name)?);
+            }
+            let infos: Vec<Option<&FieldInfo>> =
+                columns.iter().map(|column| info_of(container.fields(), column)).collect();
+            let own = if needs_names(field) { names.drain(..columns.len()).collect() } else { Vec::new() };
+            let located = |error: Error| match container.is_empty() {
+                true => error,
+                false => match container.place(0).path {
+                    Some(path) => error.at_path(path),
+                    None => error,
+                },
+            };
+            let Made { codec, tensors: made } =
+                make(name, field, &infos, own, first.as_deref(), &mut varying).map_err(located)?;
+            for (nth, number) in numbers.into_iter().enumerate() {
+                if targets.len() <= number {
+                    targets.resize_with(number + 1, Vec::new);
+                }
+                targets[number].push(Target { part: parts.len(), nth, number: target_count });
+                target_count += 1;
+            }
+            parts.push(Part { name: name.clone(), codec, first: tensors.len(), count: made.len() });
+            tensors.extend(made);
+        }
+        if target_count > MAX_SOURCES {
+            let message = format!("{target_count} fields; tensors may come from {MAX_SOURCES}");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let lengths = Lengths::new(&tensors, container.len());
+        let unfinished = (0..parts.len()).filter(|part| parts[*part].codec.is_unfinished()).collect();
+        let (stages, budget) = (varying.stages(), budget.clone());
+        let is_no_picture = |target: &Target| parts[target.part].codec.picture().is_none();
+        targets.iter_mut().for_each(|of_field| of_field.sort_by_key(is_no_picture));
+        let mut views: Vec<_> = targets.iter().map(|of_field| views_of(&parts, of_field)).collect();
+        if views.iter().all(Vec::is_empty) {
+            views.clear();
+        }
+        Ok(Self { container, parts, unfinished, targets, target_count, views, stages, tensors, lengths, budget })
+    }
+}
+
+fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldInfo> {
+    match column {
+        ColumnRef::Position(position) => infos.get(*position),
+        ColumnRef::Name(name) => infos.iter().find(|info| info.name == *name),
+    }
+}
+
+/// The views among the targets of a field, if there are several: one file becomes all of them.
+fn views_of(parts: &[Part], targets: &[Target]) -> Vec<ImageOptions> {
+    let views: Vec<_> = targets.iter().filter_map(|target| parts[target.part].codec.picture()).cloned().collect();
+    if views.len() > 1 { views } else { Vec::new() }
+}

@@ -1,0 +1,121 @@
+//! What is looked for in all records, or in the first, when a reader is made.
+
+use crate::error::{ErrorKind, Result};
+use crate::read::codec::{Names, needs_first, needs_names};
+use crate::read::container::{Container, Value};
+use crate::read::fields::{Codec, Field};
+use crate::read::{ColumnRef, Scratch, parallel};
+
+/// Records that a thread looks at before it takes the next ones, while names are looked for.
+const RECORDS_AT_ONCE: u64 = 128;
+
+pub(super) fn find(container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
+    container.find(column).map_err(|error| {
+        let error = error.at_column(name);
+        match (container.is_empty(), error.path()) {
+            (false, None) => match container.place(0).path {
+                Some(path) => error.at_path(path),
+                None => error,
+            },
+            _ => error,
+        }
+    })
+}
+
+/// Gives the values of these fields in every record to `visit`, by their positions in `numbers`; from several threads, each
+/// with a `T` of its own, and then `merge` in the order of the records. Of a record that is bad, as is found when it is read for
+/// its tensors, all fields are missing.
+///
+/// # Errors
+///
+/// Those of `visit` and `merge`, and of reading where no record is at fault.
+pub(super) fn scan<T: Send>(
+    container: &dyn Container,
+    numbers: &[usize],
+    new: impl Fn() -> T + Sync,
+    visit: impl Fn(&mut T, usize, u64, Value<'_>) -> Result<()> + Sync,
+    merge: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let records = container.len();
+    parallel::in_order(
+        parallel::thread_count(None),
+        records.div_ceil(RECORDS_AT_ONCE),
+        |scratch: &mut Scratch, job| {
+            let mut found = new();
+            let ids: Vec<u64> = (job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE)).collect();
+            let mut given = vec![false; numbers.len()];
+            for (place, record) in ids.iter().enumerate() {
+                given.fill(false);
+                let mut stopped = None;
+                let read = container.fetch(&ids, place, scratch).and_then(|()| {
+                    container.read(*record, place, scratch, &mut |number, value| {
+                        for nth in (0..numbers.len()).filter(|nth| numbers[*nth] == number) {
+                            given[nth] = true;
+                            if let Err(error) = visit(&mut found, nth, *record, value) {
+                                stopped.get_or_insert(error);
+                            }
+                        }
+                        Ok(())
+                    })
+                });
+                match (stopped, read) {
+                    (Some(error), _) => return Err(error),
+                    (None, Err(error)) if error.kind() != ErrorKind::Data => return Err(error),
+                    _ => {}
+                }
+                let absent = (0..numbers.len()).filter(|nth| !given[*nth]);
+                absent.into_iter().try_for_each(|nth| visit(&mut found, nth, *record, Value::Missing))?;
+            }
+            Ok(found)
+        },
+        merge,
+    )
+}
+
+/// The names of all fields that need them, one after another.
+pub(super) fn names_in(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<Names>> {
+    let mut numbers = Vec::new();
+    let mut kinds = Vec::new();
+    for (name, field) in fields.iter().filter(|(_, field)| needs_names(field)) {
+        for column in field.columns(name) {
+            numbers.push(find(container, &column, name)?);
+            kinds.push((name, matches!(field.codec, Codec::Category { .. })));
+        }
+    }
+    let new = || kinds.iter().map(|(_, of_category)| Names::new(*of_category)).collect::<Vec<_>>();
+    let mut all = new();
+    if !numbers.is_empty() {
+        let container = &*container;
+        scan(
+            container,
+            &numbers,
+            new,
+            |found, nth, _, value| found[nth].add(value),
+            |found| {
+                let mut both = all.iter_mut().zip(found).zip(&kinds);
+                both.try_for_each(|((all, found), (name, _))| all.merge(found).map_err(|error| error.at_column(*name)))
+            },
+        )?;
+    }
+    Ok(all)
+}
+
+/// The bytes of the first record's fields, for the codecs that look at them.
+pub(super) fn first_values(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut firsts = vec![None; fields.len()];
+    for ((name, field), first) in fields.iter().zip(&mut firsts).filter(|((_, field), _)| needs_first(field)) {
+        if container.is_empty() {
+            continue;
+        }
+        let number = find(container, &field.columns(name)[0], name)?;
+        let mut scratch = Scratch::default();
+        container.fetch(&[0], 0, &mut scratch)?;
+        container.read(0, 0, &mut scratch, &mut |found, value| {
+            if let (true, Value::Bytes(bytes)) = (found == number, value) {
+                *first = Some(bytes.to_vec());
+            }
+            Ok(())
+        })?;
+    }
+    Ok(firsts)
+}
