@@ -8,101 +8,31 @@
 //! while a batch that asked for it does. A failed request leaves nothing: whoever comes for its bytes reads again and has
 //! the error in its own place.
 
-use std::collections::{BTreeMap, VecDeque};
+mod pieces;
+mod shared;
+
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use crate::counters::BytesRead;
-use crate::error::{Error, Result};
-use crate::memory::{MemoryBudget, Reservation};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::sync::{Condvar, Mutex};
 
 use super::Storage;
 
+use pieces::{Key, State};
+use shared::Shared;
+
+pub use pieces::AheadStats;
+
 /// Needs that lie no farther apart than this are one request: so many bytes take less time than another request.
 const GAP_BYTES: u64 = 64 << 10;
-/// Longer pieces are several requests, which may be under way together.
-const PIECE_BYTES: u64 = 8 << 20;
-/// What a whole file is taken to hold until the first ones have come.
-const FILE_BYTES: u64 = 256 << 10;
-/// The end of a piece that is a whole file of unknown length.
-const TO_THE_END: u64 = u64::MAX;
 
 /// The requests to one storage. Dropping it ends its threads as soon as their requests end.
 pub(crate) struct Ahead(Arc<Shared>);
-
-struct Shared {
-    storage: Arc<dyn Storage>,
-    in_flight: usize,
-    most_bytes: u64,
-    state: Mutex<State>,
-    /// For whoever waits for bytes.
-    arrived: Condvar,
-    /// For the threads.
-    queued: Condvar,
-}
-
-struct State {
-    closed: bool,
-    threads: usize,
-    idle: usize,
-    pieces: BTreeMap<Key, Piece>,
-    queue: VecDeque<Key>,
-    /// Of all pieces, whether they have come or not; the budget's share is as large.
-    bytes: u64,
-    reservation: Reservation,
-    /// Mean length of whole files so far.
-    file_bytes: u64,
-    /// Buffers that were used before.
-    spare: Vec<Vec<u8>>,
-    next_file: u64,
-    counts: AheadStats,
-}
-
-/// A file, and the first byte of a piece of it.
-type Key = (u64, u64);
-
-struct Piece {
-    end: u64,
-    path: Arc<Path>,
-    /// How many batches need it.
-    needed_by: usize,
-    /// What it counts for in `State::bytes`.
-    counted: u64,
-    content: Content,
-}
-
-enum Content {
-    Queued,
-    Reading,
-    Here(Arc<Loaded>),
-    Failed,
-}
-
-struct Loaded {
-    bytes: Vec<u8>,
-    file_len: u64,
-}
-
-/// What a storage with latency was asked for, and how often somebody had to wait for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[non_exhaustive]
-pub struct AheadStats {
-    /// Requests made before their bytes were needed.
-    pub requests: u64,
-    /// Bytes that came with them.
-    pub bytes: u64,
-    /// Most requests under way at the same time.
-    pub most_in_flight: usize,
-    /// Reads that found their request still under way.
-    pub waited: u64,
-    /// Reads that nobody had asked for before, made while somebody waited.
-    pub unforeseen: u64,
-}
 
 /// Byte ranges of files that will be needed together: those of a batch.
 #[derive(Default)]
@@ -134,24 +64,11 @@ impl std::fmt::Debug for Requested {
 
 impl Ahead {
     pub(super) fn new(storage: Arc<dyn Storage>, most_bytes: u64, budget: &MemoryBudget) -> Self {
-        let state = State {
-            closed: false,
-            threads: 0,
-            idle: 0,
-            pieces: BTreeMap::new(),
-            queue: VecDeque::new(),
-            bytes: 0,
-            reservation: budget.empty_reservation(),
-            file_bytes: FILE_BYTES,
-            spare: Vec::new(),
-            next_file: 0,
-            counts: AheadStats::default(),
-        };
         Self(Arc::new(Shared {
             in_flight: storage.requests_in_flight().clamp(1, 1024),
             storage,
             most_bytes,
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(budget)),
             arrived: Condvar::new(),
             queued: Condvar::new(),
         }))
@@ -291,214 +208,11 @@ impl Drop for Requested {
     }
 }
 
-impl State {
-    /// Adds the pieces of `range` that are not there yet, and holds on to those that are.
-    fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) {
-        let mut at = range.start;
-        if let Some(((_, start), piece)) =
-            self.pieces.range_mut(..(file, at)).next_back().filter(|((f, _), piece)| *f == file && piece.end > at)
-        {
-            piece.needed_by += 1;
-            keys.push((file, *start));
-            at = piece.end;
-        }
-        while at < range.end {
-            let next =
-                self.pieces.range_mut((file, at)..).next().filter(|((f, start), _)| *f == file && *start < range.end);
-            let end = match next {
-                Some(((_, start), piece)) if *start == at => {
-                    piece.needed_by += 1;
-                    keys.push((file, at));
-                    at = piece.end;
-                    continue;
-                }
-                Some(((_, start), _)) => *start,
-                None => range.end,
-            };
-            let whole = end == TO_THE_END;
-            let end = if whole { end } else { end.min(at.saturating_add(PIECE_BYTES)) };
-            let counted = if whole { self.file_bytes } else { end - at };
-            let key = (file, at);
-            let piece = Piece { end, path: path.clone(), needed_by: 1, counted, content: Content::Queued };
-            if self.reservation.grow_to(self.bytes + counted, "bytes asked for ahead").is_err() {
-                tracing::debug!(
-                    "the memory budget leaves no room for bytes asked for ahead: they are read when needed"
-                );
-                return;
-            }
-            self.bytes += counted;
-            self.pieces.insert(key, piece);
-            self.queue.push_back(key);
-            keys.push(key);
-            at = end;
-        }
-    }
-
-    fn release(&mut self, key: Key) {
-        let Some(piece) = self.pieces.get_mut(&key) else { return };
-        piece.needed_by -= 1;
-        if piece.needed_by > 0 || matches!(piece.content, Content::Reading) {
-            return;
-        }
-        self.remove(key);
-    }
-
-    fn remove(&mut self, key: Key) {
-        let Some(piece) = self.pieces.remove(&key) else { return };
-        self.bytes -= piece.counted;
-        self.reservation.shrink_to(self.bytes);
-        if let Content::Here(loaded) = piece.content
-            && let Some(loaded) = Arc::into_inner(loaded)
-        {
-            self.keep(loaded.bytes);
-        }
-    }
-
-    fn keep(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < 64 {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
-    }
-}
-
-impl Shared {
-    /// The piece that holds byte `at` of a file, and where it begins. Waits until it is there; `None` if nobody asked for it,
-    /// or in vain.
-    fn piece(&self, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
-        let mut state = self.state.lock();
-        let mut waits = false;
-        loop {
-            let ((found, start), piece) = state.pieces.range(..=(file, at)).next_back()?;
-            if *found != file || piece.end <= at {
-                return None;
-            }
-            match &piece.content {
-                Content::Here(loaded) => return Some((*start, loaded.clone())),
-                Content::Failed => return None,
-                Content::Queued | Content::Reading if state.closed => return None,
-                Content::Queued | Content::Reading => {}
-            }
-            if !std::mem::replace(&mut waits, true) {
-                state.counts.waited += 1;
-            }
-            state = self.arrived.wait(state);
-        }
-    }
-
-    #[cold]
-    fn read_now(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut buffer = {
-            let mut state = self.state.lock();
-            state.counts.unforeseen += 1;
-            state.spare.pop().unwrap_or_default()
-        };
-        let end = offset.saturating_add(into.len() as u64);
-        let len = self.storage.read(path, offset..end, &mut buffer)?;
-        let Some(bytes) = buffer.get(..into.len()) else {
-            return Err(super::shorter_than_before(path, len.max(offset.saturating_add(buffer.len() as u64))));
-        };
-        into.copy_from_slice(bytes);
-        BytesRead::note(into.len());
-        self.state.lock().keep(buffer);
-        Ok(())
-    }
-
-    fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
-        let wanted = state.queue.len().saturating_sub(state.idle).min(self.in_flight - state.threads);
-        for _ in 0..wanted {
-            let shared = self.clone();
-            let started =
-                thread::Builder::new().name(format!("ringfeed-ahead-{}", state.threads)).spawn(move || shared.work());
-            if started.is_err() {
-                break;
-            }
-            state.threads += 1;
-        }
-        self.queued.notify_all();
-        if state.threads == 0 {
-            // Without a thread nobody would ever answer: those who come for the bytes read them.
-            while let Some(key) = state.queue.pop_front() {
-                if let Some(piece) = state.pieces.get_mut(&key) {
-                    piece.content = Content::Failed;
-                }
-            }
-        }
-    }
-
-    /// What a thread does.
-    fn work(&self) {
-        let mut state = self.state.lock();
-        let mut in_flight = 0;
-        loop {
-            if state.closed {
-                return;
-            }
-            let Some(key) = state.queue.pop_front() else {
-                state.idle += 1;
-                state = self.queued.wait(state);
-                state.idle -= 1;
-                continue;
-            };
-            let Some(piece) = state.pieces.get_mut(&key).filter(|piece| matches!(piece.content, Content::Queued))
-            else {
-                continue;
-            };
-            piece.content = Content::Reading;
-            let (path, end) = (piece.path.clone(), piece.end);
-            let mut buffer = state.spare.pop().unwrap_or_default();
-            in_flight = (state.threads - state.idle).max(in_flight);
-            state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
-            drop(state);
-            let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&path, key.1..end, &mut buffer)))
-                .unwrap_or_else(|panic| {
-                    let error = Error::from_panic(&*panic);
-                    // It is the user's, too: if it panicked as it drops, nobody would answer those who wait.
-                    std::mem::forget(panic);
-                    Err(error)
-                });
-            state = self.state.lock();
-            state.arrive(key, read, buffer);
-            self.arrived.notify_all();
-        }
-    }
-}
-
-impl State {
-    fn arrive(&mut self, key: Key, read: Result<u64>, bytes: Vec<u8>) {
-        self.counts.requests += 1;
-        self.counts.bytes += bytes.len() as u64;
-        let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
-        let whole = piece.end == TO_THE_END;
-        match read {
-            Ok(file_len) if whole || bytes.len() as u64 == piece.end - key.1 => {
-                let real = bytes.len() as u64;
-                self.bytes = self.bytes - piece.counted + real;
-                piece.counted = real;
-                piece.content = Content::Here(Arc::new(Loaded { bytes, file_len }));
-                if whole {
-                    self.file_bytes = (7 * self.file_bytes + real).div_ceil(8);
-                    // A file longer than was thought is here already: it is counted as far as the budget goes.
-                    let _ = self.reservation.grow_to(self.bytes, "bytes asked for ahead");
-                    self.reservation.shrink_to(self.bytes);
-                }
-            }
-            Ok(_) => piece.content = Content::Failed,
-            Err(error) => {
-                tracing::debug!(path = %piece.path.display(), %error, "a request ahead failed; it is made again when needed");
-                piece.content = Content::Failed;
-            }
-        }
-        if self.pieces.get(&key).is_some_and(|piece| piece.needed_by == 0) {
-            self.remove(key);
-        }
-    }
-}
-
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
+    use super::pieces::PIECE_BYTES;
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::{Error, ErrorKind};
 
     /// A file whose bytes are their own offsets, and what was read of it.
     #[derive(Default)]

@@ -1,0 +1,126 @@
+//! The threads that ask a storage for pieces, and those who wait for them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use crate::counters::BytesRead;
+use crate::error::{Error, Result};
+use crate::storage::{Storage, shorter_than_before};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+use super::pieces::{Content, Loaded, State};
+
+pub(super) struct Shared {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) in_flight: usize,
+    pub(super) most_bytes: u64,
+    pub(super) state: Mutex<State>,
+    /// For whoever waits for bytes.
+    pub(super) arrived: Condvar,
+    /// For the threads.
+    pub(super) queued: Condvar,
+}
+
+impl Shared {
+    /// The piece that holds byte `at` of a file, and where it begins. Waits until it is there; `None` if nobody asked for it,
+    /// or in vain.
+    pub(super) fn piece(&self, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
+        let mut state = self.state.lock();
+        let mut waits = false;
+        loop {
+            let ((found, start), piece) = state.pieces.range(..=(file, at)).next_back()?;
+            if *found != file || piece.end <= at {
+                return None;
+            }
+            match &piece.content {
+                Content::Here(loaded) => return Some((*start, loaded.clone())),
+                Content::Failed => return None,
+                Content::Queued | Content::Reading if state.closed => return None,
+                Content::Queued | Content::Reading => {}
+            }
+            if !std::mem::replace(&mut waits, true) {
+                state.counts.waited += 1;
+            }
+            state = self.arrived.wait(state);
+        }
+    }
+
+    #[cold]
+    pub(super) fn read_now(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut buffer = {
+            let mut state = self.state.lock();
+            state.counts.unforeseen += 1;
+            state.spare.pop().unwrap_or_default()
+        };
+        let end = offset.saturating_add(into.len() as u64);
+        let len = self.storage.read(path, offset..end, &mut buffer)?;
+        let Some(bytes) = buffer.get(..into.len()) else {
+            return Err(shorter_than_before(path, len.max(offset.saturating_add(buffer.len() as u64))));
+        };
+        into.copy_from_slice(bytes);
+        BytesRead::note(into.len());
+        self.state.lock().keep(buffer);
+        Ok(())
+    }
+
+    pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
+        let wanted = state.queue.len().saturating_sub(state.idle).min(self.in_flight - state.threads);
+        for _ in 0..wanted {
+            let shared = self.clone();
+            let started =
+                thread::Builder::new().name(format!("ringfeed-ahead-{}", state.threads)).spawn(move || shared.work());
+            if started.is_err() {
+                break;
+            }
+            state.threads += 1;
+        }
+        self.queued.notify_all();
+        if state.threads == 0 {
+            // Without a thread nobody would ever answer: those who come for the bytes read them.
+            while let Some(key) = state.queue.pop_front() {
+                if let Some(piece) = state.pieces.get_mut(&key) {
+                    piece.content = Content::Failed;
+                }
+            }
+        }
+    }
+
+    /// What a thread does.
+    fn work(&self) {
+        let mut state = self.state.lock();
+        let mut in_flight = 0;
+        loop {
+            if state.closed {
+                return;
+            }
+            let Some(key) = state.queue.pop_front() else {
+                state.idle += 1;
+                state = self.queued.wait(state);
+                state.idle -= 1;
+                continue;
+            };
+            let Some(piece) = state.pieces.get_mut(&key).filter(|piece| matches!(piece.content, Content::Queued))
+            else {
+                continue;
+            };
+            piece.content = Content::Reading;
+            let (path, end) = (piece.path.clone(), piece.end);
+            let mut buffer = state.spare.pop().unwrap_or_default();
+            in_flight = (state.threads - state.idle).max(in_flight);
+            state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
+            drop(state);
+            let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&path, key.1..end, &mut buffer)))
+                .unwrap_or_else(|panic| {
+                    let error = Error::from_panic(&*panic);
+                    // It is the user's, too: if it panicked as it drops, nobody would answer those who wait.
+                    std::mem::forget(panic);
+                    Err(error)
+                });
+            state = self.state.lock();
+            state.arrive(key, read, buffer);
+            self.arrived.notify_all();
+        }
+    }
+}
