@@ -7,7 +7,7 @@ use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
-use super::format::{Format, Open, Opened};
+use super::format::{Format, Open, Opened, format_has};
 use super::listed::ListedFiles;
 use super::{ColumnRef, Fingerprint, Scratch};
 use crate::error::Location;
@@ -29,10 +29,7 @@ impl Format for TextFiles {
         None
     }
 
-    fn open(&self, options: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
-        Ok(opened)
-    }
+    format_has!(one_of_many);
 
     fn open_many(&self, (): &(), paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         WholeFiles::new(at.files, paths, at.budget)

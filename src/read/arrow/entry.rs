@@ -12,10 +12,6 @@ use super::messages::is_arrow;
 #[derive(Clone, Copy, Debug)]
 pub struct Arrow;
 
-fn has_name(name: &str) -> bool {
-    [".arrow", ".arrows", ".feather", ".ipc"].iter().any(|extension| name.ends_with(extension))
-}
-
 impl Format for Arrow {
     const NAME: &'static str = "arrow";
     type Options = ColumnsOptions;
@@ -25,7 +21,7 @@ impl Format for Arrow {
     }
 
     fn has_name(&self, name: &str) -> bool {
-        has_name(name)
+        [".arrow", ".arrows", ".feather", ".ipc"].iter().any(|extension| name.ends_with(extension))
     }
 
     fn title(&self) -> Option<&'static str> {
@@ -37,18 +33,13 @@ impl Format for Arrow {
     }
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
-        is_visible(path, has_name) || head.is_some_and(|head| self.sniff(head, path))
+        is_visible(path, |name| self.has_name(name)) || head.is_some_and(|head| self.sniff(head, path))
     }
 
-    format_has!(small_samples, access);
+    format_has!(small_samples, access, one_of_many);
 
     fn faults(&self, options: &ColumnsOptions) -> Vec<String> {
         options.faults()
-    }
-
-    fn open(&self, options: &ColumnsOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
-        Ok(opened)
     }
 
     fn open_many(&self, options: &ColumnsOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {

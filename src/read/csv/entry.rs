@@ -44,7 +44,7 @@ impl Format for Csv {
         None
     }
 
-    format_has!(small_samples, access, saved_index);
+    format_has!(small_samples, access, saved_index, one_of_many);
 
     fn faults(&self, options: &CsvOptions) -> Vec<String> {
         options.faults()
@@ -52,11 +52,6 @@ impl Format for Csv {
 
     fn field_faults(&self, _: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
         Choice::split(fields).map(|_| ())
-    }
-
-    fn open(&self, options: &CsvOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
-        Ok(opened)
     }
 
     fn open_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {

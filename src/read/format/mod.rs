@@ -280,8 +280,8 @@ pub trait Format: Send + Sync + 'static {
     }
 }
 
-/// What most formats say in the same words: that many samples should be taken at a time, and that options of the same names
-/// say how files are reached and where what opening finds out is kept.
+/// What several formats say in the same words: that many samples should be taken at a time, that options of the same names
+/// say how files are reached and where what opening finds out is kept, and that one file is opened as a list of one.
 macro_rules! format_has {
     (small_samples) => {
         fn has_small_samples(&self) -> bool {
@@ -296,6 +296,16 @@ macro_rules! format_has {
     (saved_index) => {
         fn saved_index<'o>(&self, options: &'o mut Self::Options) -> Option<&'o mut crate::read::SavedIndex> {
             Some(&mut options.saved_index)
+        }
+    };
+    (one_of_many) => {
+        fn open(
+            &self,
+            options: &Self::Options,
+            at: &crate::read::format::Open<'_>,
+        ) -> Result<impl Into<crate::read::format::Opened>> {
+            let opened: crate::read::format::Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
+            Ok(opened)
         }
     };
     ($first:ident, $($other:ident),+) => {

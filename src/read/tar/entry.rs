@@ -82,12 +82,7 @@ impl Format for Tar {
         usual_fields(&extensions).map_err(|error| error.at_path(at.path))
     }
 
-    format_has!(access, saved_index);
-
-    fn open(&self, options: &TarOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let opened: Opened = self.open_many(options, &[at.path.to_owned()], at)?.into();
-        Ok(opened)
-    }
+    format_has!(access, saved_index, one_of_many);
 
     fn open_many(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();
