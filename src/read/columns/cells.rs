@@ -60,30 +60,29 @@ enum Data {
 
 /// Indices of values.
 enum Keys {
-    U8(ScalarBuffer<u8>),
-    I8(ScalarBuffer<i8>),
-    U16(ScalarBuffer<u16>),
-    I16(ScalarBuffer<i16>),
-    U32(ScalarBuffer<u32>),
-    I32(ScalarBuffer<i32>),
+    Whole(Whole),
     U64(ScalarBuffer<u64>),
-    I64(ScalarBuffer<i64>),
 }
 
 /// Numbers of a type that tensors have, too.
 enum Plain {
-    U8(ScalarBuffer<u8>),
-    I8(ScalarBuffer<i8>),
-    U16(ScalarBuffer<u16>),
-    I16(ScalarBuffer<i16>),
-    U32(ScalarBuffer<u32>),
-    I32(ScalarBuffer<i32>),
-    I64(ScalarBuffer<i64>),
+    Whole(Whole),
     F16(ScalarBuffer<f16>),
     F32(ScalarBuffer<f32>),
     F64(ScalarBuffer<f64>),
     Days(ScalarBuffer<i32>),
     Times(ScalarBuffer<i64>, DateUnit),
+}
+
+/// Integers that fit in 64 bits with a sign.
+enum Whole {
+    U8(ScalarBuffer<u8>),
+    I8(ScalarBuffer<i8>),
+    U16(ScalarBuffer<u16>),
+    I16(ScalarBuffer<i16>),
+    U32(ScalarBuffer<u32>),
+    I32(ScalarBuffer<i32>),
+    I64(ScalarBuffer<i64>),
 }
 
 enum Bytes {
@@ -105,37 +104,40 @@ enum Ranges {
 }
 
 impl Keys {
-    fn new(array: &ArrayRef) -> Result<Self> {
-        macro_rules! keys {
-            ($($key:ident $type:ty => $variant:ident),*) => {
-                match array.data_type() {
-                    $(DataType::Dictionary(key, _) if **key == DataType::$key => {
-                        Ok(Self::$variant(array.as_dictionary::<$type>().keys().values().clone()))
-                    })*
-                    kind => Err(unsupported(kind)),
-                }
-            };
+    fn new(keys: &dyn Array) -> Result<Self> {
+        match keys.data_type() {
+            DataType::UInt64 => Ok(Self::U64(keys.as_primitive::<UInt64Type>().values().clone())),
+            kind => Whole::new(keys).map(Self::Whole).ok_or_else(|| unsupported(kind)),
         }
-        keys!(UInt8 UInt8Type => U8, Int8 Int8Type => I8, UInt16 UInt16Type => U16, Int16 Int16Type => I16,
-            UInt32 UInt32Type => U32, Int32 Int32Type => I32, UInt64 UInt64Type => U64, Int64 Int64Type => I64)
     }
 
     #[inline]
     fn at(&self, at: usize) -> usize {
         match self {
-            Self::U8(keys) => keys[at].into(),
-            Self::I8(keys) => keys[at].as_usize(),
-            Self::U16(keys) => keys[at].into(),
-            Self::I16(keys) => keys[at].as_usize(),
-            Self::U32(keys) => keys[at].as_usize(),
-            Self::I32(keys) => keys[at].as_usize(),
+            Self::Whole(keys) => keys.at(at) as usize,
             Self::U64(keys) => keys[at].as_usize(),
-            Self::I64(keys) => keys[at].as_usize(),
         }
     }
 }
 
-impl Plain {
+impl Whole {
+    /// The numbers of an array of integers, but for those of 64 bits without a sign.
+    fn new(array: &dyn Array) -> Option<Self> {
+        fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> ScalarBuffer<T::Native> {
+            array.as_primitive::<T>().values().clone()
+        }
+        Some(match array.data_type() {
+            DataType::UInt8 => Self::U8(values::<UInt8Type>(array)),
+            DataType::Int8 => Self::I8(values::<Int8Type>(array)),
+            DataType::UInt16 => Self::U16(values::<UInt16Type>(array)),
+            DataType::Int16 => Self::I16(values::<Int16Type>(array)),
+            DataType::UInt32 => Self::U32(values::<UInt32Type>(array)),
+            DataType::Int32 => Self::I32(values::<Int32Type>(array)),
+            DataType::Int64 => Self::I64(values::<Int64Type>(array)),
+            _ => return None,
+        })
+    }
+
     fn numbers(&self, range: Range<usize>) -> Numbers<'_> {
         match self {
             Self::U8(values) => Numbers::U8(&values[range]),
@@ -143,8 +145,31 @@ impl Plain {
             Self::U16(values) => Numbers::U16(&values[range]),
             Self::I16(values) => Numbers::I16(&values[range]),
             Self::U32(values) => Numbers::U32(&values[range]),
-            Self::I32(values) | Self::Days(values) => Numbers::I32(&values[range]),
-            Self::I64(values) | Self::Times(values, _) => Numbers::I64(&values[range]),
+            Self::I32(values) => Numbers::I32(&values[range]),
+            Self::I64(values) => Numbers::I64(&values[range]),
+        }
+    }
+
+    #[inline]
+    fn at(&self, at: usize) -> i64 {
+        match self {
+            Self::U8(values) => values[at].into(),
+            Self::I8(values) => values[at].into(),
+            Self::U16(values) => values[at].into(),
+            Self::I16(values) => values[at].into(),
+            Self::U32(values) => values[at].into(),
+            Self::I32(values) => values[at].into(),
+            Self::I64(values) => values[at],
+        }
+    }
+}
+
+impl Plain {
+    fn numbers(&self, range: Range<usize>) -> Numbers<'_> {
+        match self {
+            Self::Whole(values) => values.numbers(range),
+            Self::Days(values) => Numbers::I32(&values[range]),
+            Self::Times(values, _) => Numbers::I64(&values[range]),
             Self::F16(values) => Numbers::F16(&values[range]),
             Self::F32(values) => Numbers::F32(&values[range]),
             Self::F64(values) => Numbers::F64(&values[range]),
@@ -154,13 +179,7 @@ impl Plain {
     #[inline]
     fn value(&self, at: usize) -> Value<'_> {
         match self {
-            Self::U8(values) => Value::I64(values[at].into()),
-            Self::I8(values) => Value::I64(values[at].into()),
-            Self::U16(values) => Value::I64(values[at].into()),
-            Self::I16(values) => Value::I64(values[at].into()),
-            Self::U32(values) => Value::I64(values[at].into()),
-            Self::I32(values) => Value::I64(values[at].into()),
-            Self::I64(values) => Value::I64(values[at]),
+            Self::Whole(values) => Value::I64(values.at(at)),
             Self::Days(values) => Value::Time(values[at].into(), DateUnit::Days),
             Self::Times(values, unit) => Value::Time(values[at], *unit),
             Self::F16(values) => Value::F64(values[at].into()),
@@ -222,22 +241,15 @@ impl Cells {
         let data = match array.data_type() {
             DataType::Null => Data::Missing,
             DataType::Boolean => Data::Bool(array.as_boolean().values().clone()),
-            DataType::UInt8 => numbers!(U8, UInt8Type),
-            DataType::Int8 => numbers!(I8, Int8Type),
-            DataType::UInt16 => numbers!(U16, UInt16Type),
-            DataType::Int16 => numbers!(I16, Int16Type),
-            DataType::UInt32 => numbers!(U32, UInt32Type),
-            DataType::Int32 => numbers!(I32, Int32Type),
-            DataType::Int64 => numbers!(I64, Int64Type),
             DataType::UInt64 => Data::U64(array.as_primitive::<UInt64Type>().values().clone()),
             DataType::Float16 => numbers!(F16, Float16Type),
             DataType::Float32 => numbers!(F32, Float32Type),
             DataType::Float64 => numbers!(F64, Float64Type),
             DataType::Date32 => Data::Numbers(Plain::Days(raw(array))),
-            DataType::Time32(_) => Data::Numbers(Plain::I32(raw(array))),
+            DataType::Time32(_) => Data::Numbers(Plain::Whole(Whole::I32(raw(array)))),
             DataType::Date64 => Data::Numbers(Plain::Times(raw(array), DateUnit::Milliseconds)),
             DataType::Timestamp(unit, _) => Data::Numbers(Plain::Times(raw(array), date_unit(*unit))),
-            DataType::Time64(_) | DataType::Duration(_) => Data::Numbers(Plain::I64(raw(array))),
+            DataType::Time64(_) | DataType::Duration(_) => Data::Numbers(Plain::Whole(Whole::I64(raw(array)))),
             DataType::Decimal32(_, scale) => Data::Decimal(widened::<Decimal32Type>(array), *scale),
             DataType::Decimal64(_, scale) => Data::Decimal(widened::<Decimal64Type>(array), *scale),
             DataType::Decimal128(_, scale) => {
@@ -293,10 +305,17 @@ impl Cells {
                 Data::Inner(Box::new(Self::new(column, rest, is_text)?))
             }
             DataType::Dictionary(..) => {
-                let values = array.as_any_dictionary().values();
-                Data::Dictionary { keys: Keys::new(array)?, values: Box::new(Self::new(values, path, is_text)?) }
+                let dictionary = array.as_any_dictionary();
+                let values = dictionary.values();
+                Data::Dictionary {
+                    keys: Keys::new(dictionary.keys())?,
+                    values: Box::new(Self::new(values, path, is_text)?),
+                }
             }
-            kind => return Err(unsupported(kind)),
+            kind => match Whole::new(array) {
+                Some(numbers) => Data::Numbers(Plain::Whole(numbers)),
+                None => return Err(unsupported(kind)),
+            },
         };
         Ok(Self { len: array.len(), nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(), data })
     }
