@@ -11,13 +11,11 @@ use crate::storage::{Files, Needs};
 
 use super::fields::Fields;
 use super::format::Format;
-use super::open::open_rows;
+use super::open::{Beginning, open_rows};
 use super::options::{ColumnRef, CsvOptions};
 use super::rows::Rows;
-use super::text::Text;
 use super::value::Missings;
 use crate::read::records::RecordBytes;
-use crate::tree::no_faults;
 
 /// Records whose fields are what stands there, or missing.
 pub(super) struct CsvTable {
@@ -38,10 +36,7 @@ struct Worker {
 
 impl CsvTable {
     pub(super) fn open(files: &Files, path: &Path, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
-        no_faults(options.faults())?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
-        let missings = Missings::new(&options.missing_tokens);
-        let format = Format::detect(path, || text.read(), options, &missings)?;
+        let Beginning { text, format, missings } = Beginning::of(files, path, options, budget)?;
         let rows = open_rows(&text, &format, options, budget, None)?;
         let fields: Vec<FieldInfo> = format.names.iter().map(|name| FieldInfo::new(name, FieldKind::Text)).collect();
         let found = vec![false; fields.len()];

@@ -64,7 +64,7 @@ pub(crate) use format::{Format, looks_like_table};
 pub(crate) use inference::Inference;
 pub(super) use line::CsvLine;
 use open::open_rows;
-pub(crate) use open::{foretold_tensors, open_lines};
+pub(crate) use open::{Beginning, foretold_tensors, open_lines};
 pub use options::{ColumnRef, CsvOptions, Header, Longer, Missing};
 pub(crate) use rows::Rows;
 pub use stream::{CsvDecoder, CsvStream};
@@ -159,14 +159,11 @@ impl CsvReader {
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        no_faults(options.faults())?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
-        let missings = Missings::new(&options.missing_tokens);
-        let format = Format::detect(path, || text.read(), options, &missings)?;
-        let at_path = |error: Error| error.at_path(path);
-        let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
-        let rows = open_rows(&text, &format, options, budget, inference.as_mut())?;
-        let plan = Arc::new(Plan::new(&format, choice, options, &missings, inference.as_ref()).map_err(at_path)?);
+        let beginning = Beginning::of(files, path, options, budget)?;
+        let mut inference = beginning.inference(choice, options)?;
+        let Beginning { text, format, .. } = &beginning;
+        let rows = open_rows(text, format, options, budget, inference.as_mut())?;
+        let plan = Arc::new(beginning.plan(choice, options, inference.as_ref())?);
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })
     }
 
@@ -184,29 +181,25 @@ impl CsvReader {
         budget: &MemoryBudget,
     ) -> Result<Vec<Self>> {
         no_faults(options.faults())?;
-        let missings = Missings::new(&options.missing_tokens);
         let threads = thread_count(options.threads);
         // Many files have a thread each, and few have several.
         let of_file = CsvOptions { threads: Some((threads / paths.len().max(1)).max(1)), ..options.clone() };
-        let mut opened: Vec<(Rows, Format, u64, Vec<usize>)> = Vec::with_capacity(paths.len());
+        let mut opened: Vec<(Rows, Beginning, Vec<usize>)> = Vec::with_capacity(paths.len());
         let mut all: Option<Option<Inference>> = None;
         let open = |(): &mut (), nth: u64| {
-            let path = &paths[nth as usize];
-            let at_path = |error: Error| error.at_path(path);
-            let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
-            let format = Format::detect(path, || text.read(), options, &missings)?;
-            let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
-            let rows = open_rows(&text, &format, &of_file, budget, inference.as_mut())?;
-            Ok((rows, format, text.stored_bytes(), inference))
+            let beginning = Beginning::of(files, &paths[nth as usize], options, budget)?;
+            let mut inference = beginning.inference(choice, options)?;
+            let rows = open_rows(&beginning.text, &beginning.format, &of_file, budget, inference.as_mut())?;
+            Ok((rows, beginning, inference))
         };
-        in_order(threads, paths.len() as u64, open, |(rows, format, stored_bytes, inference)| {
+        in_order(threads, paths.len() as u64, open, |(rows, beginning, inference)| {
             let path = &paths[opened.len()];
-            if let Some((_, first, ..)) = opened.first()
-                && first.names != format.names
+            if let Some((_, first, _)) = opened.first()
+                && first.format.names != beginning.format.names
             {
-                return Err(other_columns(&first.names, &format.names, &paths[0]).at_path(path));
+                return Err(other_columns(&first.format.names, &beginning.format.names, &paths[0]).at_path(path));
             }
-            opened.push((rows, format, stored_bytes, inference.as_ref().map_or_else(Vec::new, Inference::named)));
+            opened.push((rows, beginning, inference.as_ref().map_or_else(Vec::new, Inference::named)));
             match (&mut all, inference) {
                 (None, inference) => all = Some(inference),
                 (Some(Some(all)), Some(inference)) => all.add(inference),
@@ -216,24 +209,22 @@ impl CsvReader {
         })?;
         let mut inference = all.flatten();
         if let Some(inference) = &mut inference {
-            for ((rows, format, _, named), path) in opened.iter().zip(paths) {
-                let added = inference.add_names(rows, named, format, threads);
+            for ((rows, beginning, named), path) in opened.iter().zip(paths) {
+                let added = inference.add_names(rows, named, &beginning.format, threads);
                 added.map_err(|error| error.at_path(path))?;
             }
         }
-        let plan_of = |(format, path): (&Format, &PathBuf)| {
-            Plan::new(format, choice, options, &missings, inference.as_ref()).map_err(|error| error.at_path(path))
-        };
         let mut plan: Option<(Dialect, Arc<Plan>)> = None;
         let mut readers = Vec::with_capacity(paths.len());
-        for ((rows, format, stored_bytes, _), path) in opened.into_iter().zip(paths) {
+        for (rows, beginning, _) in opened {
+            let Beginning { text, format, .. } = &beginning;
             let own = match &plan {
                 // Mostly all files are laid out alike.
                 Some((dialect, plan)) if *dialect == format.dialect => plan.clone(),
-                _ => Arc::new(plan_of((&format, path))?),
+                _ => Arc::new(beginning.plan(choice, options, inference.as_ref())?),
             };
             plan.get_or_insert_with(|| (format.dialect, own.clone()));
-            readers.push(Self { rows, plan: own, header: format.header, stored_bytes });
+            readers.push(Self { rows, plan: own, header: format.header, stored_bytes: text.stored_bytes() });
         }
         Ok(readers)
     }

@@ -23,6 +23,40 @@ use super::rows::Rows;
 use super::text::{InputReader, Text};
 use super::value::Missings;
 
+/// What the beginning of a file tells: how its text and its records are laid out.
+pub(crate) struct Beginning {
+    pub(crate) text: Text,
+    pub(crate) format: Format,
+    pub(crate) missings: Missings,
+}
+
+impl Beginning {
+    /// Looks at the file at `path`; unpacking it counts against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
+    pub(crate) fn of(files: &Files, path: &Path, options: &CsvOptions, budget: &MemoryBudget) -> Result<Self> {
+        no_faults(options.faults())?;
+        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
+        let missings = Missings::new(&options.missing_tokens);
+        let format = Format::detect(path, || text.read(), options, &missings)?;
+        Ok(Self { text, format, missings })
+    }
+
+    /// What is to be learnt of the columns; `None` if the choice says it all.
+    pub(super) fn inference(&self, choice: &Choice, options: &CsvOptions) -> Result<Option<Inference>> {
+        let inference = Plan::begin(&self.format, choice, options, &self.missings);
+        inference.map_err(|error| error.at_path(self.text.path()))
+    }
+
+    /// What becomes of the columns, with what was learnt of them.
+    pub(super) fn plan(&self, choice: &Choice, options: &CsvOptions, learnt: Option<&Inference>) -> Result<Plan> {
+        let plan = Plan::new(&self.format, choice, options, &self.missings, learnt);
+        plan.map_err(|error| error.at_path(self.text.path()))
+    }
+}
+
 /// Opens the file for reading at random; `inference` is brought to know all of it.
 pub(super) fn open_rows(
     text: &Text,
@@ -143,13 +177,9 @@ impl KeptIndex {
 ///
 /// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
 pub(crate) fn foretold_tensors(path: &Path, choice: &Choice, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
-    let at_path = |error: Error| error.at_path(path);
-    no_faults(options.faults())?;
-    let text = Text::open(path, options.encoding.as_deref())?;
-    let missings = Missings::new(&options.missing_tokens);
-    let format = Format::detect(path, || text.read(), options, &missings)?;
-    if Plan::begin(&format, choice, options, &missings).map_err(at_path)?.is_some() {
+    let beginning = Beginning::of(&Files::local(), path, options, &MemoryBudget::unlimited())?;
+    if beginning.inference(choice, options)?.is_some() {
         return Ok(None);
     }
-    Plan::new(&format, choice, options, &missings, None).map(|plan| Some(plan.tensors)).map_err(at_path)
+    beginning.plan(choice, options, None).map(|plan| Some(plan.tensors))
 }

@@ -12,17 +12,16 @@ use crate::read::{Fingerprint, Record, RecordDecoder, RecordStream, Sample, Scra
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 use crate::storage::Files;
-use crate::tree::no_faults;
 
 use super::choice::Choice;
 use super::columns::Plan;
 use super::decode::Fault;
 use super::fields::Fields;
 use super::format::Format;
+use super::open::Beginning;
 use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
-use super::value::Missings;
 
 /// The records of a CSV file from front to back: plain, compressed or in another encoding, never unpacked as a whole.
 ///
@@ -119,12 +118,9 @@ impl CsvStream {
         options: &CsvOptions,
         budget: &MemoryBudget,
     ) -> Result<(Self, CsvDecoder)> {
-        no_faults(options.faults())?;
-        let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
-        let missings = Missings::new(&options.missing_tokens);
-        let format = Format::detect(path, || text.read(), options, &missings)?;
-        let at_path = |error: Error| error.at_path(path);
-        let mut inference = Plan::begin(&format, choice, options, &missings).map_err(at_path)?;
+        let beginning = Beginning::of(files, path, options, budget)?;
+        let mut inference = beginning.inference(choice, options)?;
+        let Beginning { text, format, .. } = &beginning;
         if let Some(inference) = &mut inference {
             let mut scan = format.records(text.read()?, path, options)?;
             let mut record = 0;
@@ -133,11 +129,11 @@ impl CsvStream {
                 record += 1;
             }
         }
-        let plan = Plan::new(&format, choice, options, &missings, inference.as_ref()).map_err(at_path)?;
+        let plan = beginning.plan(choice, options, inference.as_ref())?;
         let mut scan = format.records(text.read()?, path, options)?;
         scan.count_against(budget.reserve(0, "records that are read ahead")?);
-        let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };
-        Ok((stream, CsvDecoder { path: path.to_owned(), plan }))
+        let (header, names) = (format.header, hash_texts(&format.names));
+        Ok((Self { text: beginning.text, header, names, scan, index: 0 }, CsvDecoder { path: path.to_owned(), plan }))
     }
 }
 
@@ -153,8 +149,7 @@ pub(crate) struct CsvChecker {
 impl CsvStream {
     /// The records and their checker. Nothing but the beginning is read yet.
     pub(crate) fn open_unchecked(path: &Path, options: &CsvOptions) -> Result<(Self, CsvChecker)> {
-        let text = Text::open(path, options.encoding.as_deref())?;
-        let format = Format::detect(path, || text.read(), options, &Missings::new(&options.missing_tokens))?;
+        let Beginning { text, format, .. } = Beginning::of(&Files::local(), path, options, &MemoryBudget::unlimited())?;
         let scan = format.records(text.read()?, path, options)?;
         let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };
         let tensors = [TensorSpec::new("fields", Role::Feature, DType::U32, &[])];

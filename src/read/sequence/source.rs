@@ -7,7 +7,9 @@ use memchr::memchr_iter;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
-use crate::read::csv::{Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text};
+use crate::read::csv::{
+    Beginning, Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text,
+};
 use crate::read::names::without_packing;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
@@ -184,10 +186,7 @@ pub(super) fn open_grouped(
     budget: &MemoryBudget,
 ) -> Result<(Source, Plan)> {
     let csv = &options.csv;
-    no_faults(csv.faults())?;
-    let text = Text::open_in(files, path, csv.encoding.as_deref())?.within(budget);
-    let missings = Missings::new(&csv.missing_tokens);
-    let format = Format::detect(path, || text.read(), csv, &missings)?;
+    let Beginning { text, format, missings } = Beginning::of(files, path, csv, budget)?;
     let at_path = |error: Error| error.at_path(path);
     let group_column = format.column(column).map_err(at_path)?;
     let mut choice = choice.clone();
