@@ -142,15 +142,15 @@ impl Format for AudioFolder {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let entry = |sample: u64| Entry::Image {
             path: text(&reader.path(sample)),
-            label: reader.label(sample).map(|label| reader.classes[label as usize].clone()),
+            label: reader.label(sample).map(|label| reader.classes()[label as usize].clone()),
         };
         let details = if is_folder(at.files, at.path) {
             Details::Files {
                 classes: class_counts(&reader),
                 formats: format_counts(&reader),
                 ignored: NamedCount {
-                    count: reader.ignored,
-                    first: reader.ignored_files.iter().map(|path| text(path)).collect(),
+                    count: reader.ignored(),
+                    first: reader.files.ignored_files.iter().map(|path| text(path)).collect(),
                 },
             }
         } else {
@@ -169,8 +169,8 @@ impl Format for AudioFolder {
 
 fn class_counts(reader: &AudioFiles) -> Vec<ClassCount> {
     let mut classes: Vec<ClassCount> =
-        reader.classes.iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
-    reader.labels.iter().for_each(|label| classes[*label as usize].count += 1);
+        reader.classes().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+    reader.files.labels.iter().for_each(|label| classes[*label as usize].count += 1);
     classes
 }
 

@@ -16,8 +16,7 @@ use crate::decode::audio::{
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::random::mix;
-use crate::read::folder::{Found, PathList, Wanted, Way, has_class_folders, list_stored};
+use crate::read::folder::{Found, Members, PathList, Wanted, Way, has_class_folders, list_stored};
 use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -57,21 +56,11 @@ const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 pub struct AudioFiles {
-    files: PathList,
-    storage: Files,
-    /// The number of the first file there.
-    first_file: u64,
-    /// Class index of each file; empty without classes.
-    labels: Vec<u32>,
-    classes: Arc<[String]>,
-    ignored: u64,
-    ignored_files: Vec<PathBuf>,
+    files: Members,
     writer: Writer,
     tensors: Vec<TensorSpec>,
     /// Frames of each file as they become known, `u32::MAX` before; of none if all have one length.
     lengths: Box<[AtomicU32]>,
-    /// Hash of the files' lengths, as they were listed.
-    file_bytes: u64,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
     /// What decoders draw on.
@@ -185,22 +174,15 @@ impl AudioFiles {
         } else {
             found.labels = Vec::new();
         }
-        let Found { files, labels, ignored, ignored_names, .. } = found;
-        let varying = if options.length.is_none() { files.len() } else { 0 };
-        let held = files.held_bytes() + 4 * (labels.capacity() + varying) as u64;
+        let varying = if options.length.is_none() { found.files.len() } else { 0 };
+        let files = Members::new(found, classes, file_bytes, storage);
+        let held = files.held_bytes() + 4 * varying as u64;
         let reservation = budget.reserve(held, "the listing of the sounds")?;
         Ok(Self {
-            first_file: storage.number_files(files.len() as u64),
             files,
-            storage,
-            labels,
-            classes,
-            ignored,
-            ignored_files: ignored_names.0.into_iter().collect(),
             writer: Writer::new(options)?,
             tensors,
             lengths: (0..varying).map(|_| AtomicU32::new(u32::MAX)).collect(),
-            file_bytes,
             reservation,
             budget: budget.clone(),
         })
@@ -208,12 +190,12 @@ impl AudioFiles {
 
     /// The class names, in index order; none without labels.
     pub fn classes(&self) -> &[String] {
-        &self.classes
+        &self.files.classes
     }
 
     /// Files that were left out.
     pub fn ignored(&self) -> u64 {
-        self.ignored
+        self.files.ignored
     }
 
     /// The file of record `sample`.
@@ -222,21 +204,15 @@ impl AudioFiles {
     ///
     /// If there is no such record.
     pub fn path(&self, sample: u64) -> PathBuf {
-        let mut path = PathBuf::new();
-        self.files.write(sample, &mut path);
-        path
+        self.files.path(sample)
     }
 
     fn write_path(&self, sample: u64, path: &mut PathBuf) -> Result<()> {
-        if self.files.relative(sample as usize).as_os_str().is_empty() {
+        if self.files.relative(sample).as_os_str().is_empty() {
             return Err(Error::new(ErrorKind::Data, "the record names no file").at_record(sample));
         }
-        self.files.write(sample, path);
+        self.files.write_path(sample, path);
         Ok(())
-    }
-
-    fn located(&self, error: Error, sample: u64) -> Error {
-        error.at_path(self.path(sample)).at_record(sample)
     }
 
     /// Reads what is wanted of a local file.
@@ -265,11 +241,10 @@ impl AudioFiles {
     fn frames_of(&self, sample: u64, scratch: &mut Scratch) -> Result<u32> {
         let Worker { path, whole, .. } = scratch.of();
         self.write_path(sample, path)?;
-        let sound = match self.storage.are_local() {
+        let sound = match self.files.are_local() {
             true => look_at_local(path, whole)?,
             false => {
-                let number = self.first_file + sample;
-                self.storage.read_file(number, path, whole, MAX_FILE_BYTES, u64::MAX)?;
+                self.files.read(sample, path, whole, MAX_FILE_BYTES, u64::MAX)?;
                 describe(whole)?
             }
         };
@@ -382,7 +357,7 @@ impl Worker {
 
 impl RecordReader for AudioFiles {
     fn len(&self) -> u64 {
-        self.files.len() as u64
+        self.files.len()
     }
 
     fn tensors(&self) -> &[TensorSpec] {
@@ -390,17 +365,14 @@ impl RecordReader for AudioFiles {
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
-        if !self.storage.are_local() {
-            let named = samples.iter().filter(|sample| !self.files.relative(**sample as usize).as_os_str().is_empty());
-            named.for_each(|sample| self.storage.need_file(self.first_file + sample, &self.path(*sample), needs));
-        }
+        self.files.need(samples, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
         let Some(known) = self.lengths.get(sample as usize) else { return Ok(Extents::default()) };
         let mut length = known.load(Ordering::Relaxed);
         if length == u32::MAX {
-            length = self.frames_of(sample, scratch).map_err(|error| self.located(error, sample))?;
+            length = self.frames_of(sample, scratch).map_err(|error| self.files.located(error, sample))?;
             known.store(length, Ordering::Relaxed);
         }
         Ok(Extents::of_length(length))
@@ -412,22 +384,22 @@ impl RecordReader for AudioFiles {
         let sample = samples[nth];
         let (piece, path) = scratch.of::<Worker>().piece(nth);
         piece.part = None;
-        let read = self.write_path(sample, path).and_then(|()| {
-            self.storage.read_file(self.first_file + sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX)
-        });
-        read.map(drop).map_err(|error| self.located(error, sample))
+        let read = self
+            .write_path(sample, path)
+            .and_then(|()| self.files.read(sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX));
+        read.map(drop).map_err(|error| self.files.located(error, sample))
     }
 
     fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
         while let Some(nth) = job.advance() {
             let sample = job.sample(nth);
-            if !self.storage.are_local() || sample.id >= self.len() {
+            if !self.files.are_local() || sample.id >= self.len() {
                 job.report(self.fetch(job.samples(), nth, scratch));
                 continue;
             }
             let (piece, path) = scratch.of::<Worker>().piece(nth);
             let read = self.read_part(sample, piece, path);
-            job.report(read.map_err(|error| self.located(error, sample.id)));
+            job.report(read.map_err(|error| self.files.located(error, sample.id)));
         }
     }
 
@@ -440,28 +412,26 @@ impl RecordReader for AudioFiles {
                 self.writer.write(sound, &Frames { bytes, encoding: *encoding }, cut, &mut own)
             }
         };
-        written.map_err(|error| self.located(error, sample.id))?;
-        if let Some(label) = self.labels.get(sample.id as usize) {
-            row.tensor(2).as_mut_slice::<i64>()?[0] = i64::from(*label);
+        written.map_err(|error| self.files.located(error, sample.id))?;
+        if let Some(label) = self.files.label(sample.id) {
+            row.tensor(2).as_mut_slice::<i64>()?[0] = i64::from(label);
         }
         Ok(())
     }
 
     fn place(&self, sample: u64) -> Location {
-        let path = (sample < self.len()).then(|| self.path(sample));
-        Location { path, record: Some(sample), ..Location::default() }
+        self.files.place(sample)
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
-        name.extend_from_slice(self.files.relative(sample as usize).as_os_str().as_encoded_bytes());
+        self.files.name(sample, name);
     }
 
     fn label(&self, sample: u64) -> Option<u32> {
-        self.labels.get(usize::try_from(sample).ok()?).copied()
+        self.files.label(sample)
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
-        Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: self.file_bytes }
+        self.files.fingerprint()
     }
 }

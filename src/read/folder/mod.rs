@@ -2,12 +2,14 @@
 
 mod classes;
 mod listing;
+mod members;
 mod saved;
 mod stored;
 
 use std::path::Path;
 
 pub(super) use listing::{Found, PathList, has_class_folders, parent_name};
+pub(super) use members::Members;
 pub(super) use saved::Way;
 pub(super) use stored::{is_by_class, list as list_stored};
 

@@ -16,8 +16,7 @@ use crate::decode::image::{ImageFormat, Shared, write_image};
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::random::mix;
-use crate::read::folder::{Found, PathList, Wanted, Way, has_class_folders, list_stored, parent_name};
+use crate::read::folder::{Found, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
 use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
@@ -88,15 +87,7 @@ impl fmt::Debug for ImageLabels<'_> {
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 pub struct ImageFolder {
-    files: PathList,
-    storage: Files,
-    /// The number of the first file there.
-    first_file: u64,
-    /// Class index of each file; empty without classes.
-    labels: Vec<u32>,
-    classes: Arc<[String]>,
-    ignored: u64,
-    ignored_files: Vec<PathBuf>,
+    files: Members,
     /// Of each view of an image; of one, if not [more](Self::with_views) are wanted.
     views: Vec<ImageOptions>,
     /// The tensor of each view; if images keep their sizes, its mask is the next.
@@ -105,8 +96,6 @@ pub struct ImageFolder {
     label_place: Option<usize>,
     tensors: Vec<TensorSpec>,
     sizes: ImageSizes,
-    /// Hash of the files' lengths, as they were listed.
-    file_bytes: u64,
     /// Held until the reader drops.
     reservation: Reservation,
     /// What decoders draw on.
@@ -116,7 +105,7 @@ pub struct ImageFolder {
 impl fmt::Debug for ImageFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ImageFolder")
-            .field("classes", &self.classes)
+            .field("classes", &self.files.classes)
             .field("options", self.options())
             .finish_non_exhaustive()
     }
@@ -206,8 +195,7 @@ impl ImageFolder {
 
     /// The same images among these files.
     fn among(mut self, files: &Files) -> Self {
-        self.first_file = files.number_files(self.len());
-        self.storage = files.clone();
+        self.files = self.files.among(files);
         self
     }
 
@@ -339,29 +327,21 @@ impl ImageFolder {
             false => Arc::default(),
             true => found.index_classes(options.classes.as_deref(), &options.label_name)?,
         };
-        let Found { files, labels, ignored, ignored_names, .. } = found;
-        let sizes = ImageSizes::new(files.len(), options);
+        let sizes = ImageSizes::new(found.files.len(), options);
         let mut tensors = image_tensors(options);
         // Classes of maps are those of the pictures that they belong to, which have them already.
         let has_label = labelled && options.colour != ImageColour::Index && options.labels != LabelFormat::Off;
         let label_place = has_label.then_some(tensors.len());
         tensors.extend(has_label.then(|| label_tensor(options, Some(&classes))));
-        let held = files.held_bytes() + 4 * labels.capacity() as u64 + sizes.bytes();
-        let reservation = budget.reserve(held, "the listing of the images")?;
+        let files = Members::new(found, classes, file_bytes, Files::local());
+        let reservation = budget.reserve(files.held_bytes() + sizes.bytes(), "the listing of the images")?;
         Ok(Self {
             files,
-            storage: Files::local(),
-            first_file: 0,
-            labels,
-            classes,
-            ignored,
-            ignored_files: ignored_names.0.into_iter().collect(),
             views: vec![options.clone()],
             places: vec![0],
             label_place,
             tensors,
             sizes,
-            file_bytes,
             reservation,
             budget: budget.clone(),
         })
@@ -377,7 +357,7 @@ impl ImageFolder {
         for options in views {
             no_faults(options.faults())?;
             if options.size.is_none() && !self.sizes.vary() {
-                self.sizes = ImageSizes::new(self.files.len(), &options);
+                self.sizes = ImageSizes::new(self.files.len() as usize, &options);
                 self.reservation.grow_to(self.reservation.bytes() + self.sizes.bytes(), "the sizes of the images")?;
             }
             self.places.push(self.tensors.len());
@@ -389,17 +369,17 @@ impl ImageFolder {
 
     /// The class names, in index order; none without labels.
     pub fn classes(&self) -> &[String] {
-        &self.classes
+        &self.files.classes
     }
 
     /// Files that were left out: not images by their extensions, hidden, outside of a class, or by the label function.
     pub fn ignored(&self) -> u64 {
-        self.ignored
+        self.files.ignored
     }
 
     /// The first of those, in the order of their paths below the folder: ten at most.
     pub fn ignored_files(&self) -> &[PathBuf] {
-        &self.ignored_files
+        &self.files.ignored_files
     }
 
     /// What was asked for.
@@ -413,22 +393,20 @@ impl ImageFolder {
     ///
     /// If there is no such record.
     pub fn path(&self, sample: u64) -> PathBuf {
-        let mut path = PathBuf::new();
-        self.files.write(sample, &mut path);
-        path
+        self.files.path(sample)
     }
 
     /// The class index of record `sample`; `None` without labels.
     pub fn label(&self, sample: u64) -> Option<u32> {
-        self.labels.get(usize::try_from(sample).ok()?).copied()
+        self.files.label(sample)
     }
 
     fn read(&self, sample: u64, path: &Path, into: &mut Vec<u8>, wanted: u64) -> Result<u64> {
-        self.storage.read_file(self.first_file + sample, path, into, self.options().max_file_bytes, wanted)
+        self.files.read(sample, path, into, self.options().max_file_bytes, wanted)
     }
 
     fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.at_path(self.path(sample)).at_record(sample))
+        result.map_err(|error| self.files.located(error, sample))
     }
 }
 
@@ -444,7 +422,7 @@ struct Worker {
 
 impl RecordReader for ImageFolder {
     fn len(&self) -> u64 {
-        self.files.len() as u64
+        self.files.len()
     }
 
     fn tensors(&self) -> &[TensorSpec] {
@@ -452,17 +430,13 @@ impl RecordReader for ImageFolder {
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
-        if !self.storage.are_local() {
-            for sample in samples {
-                self.storage.need_file(self.first_file + sample, &self.path(*sample), needs);
-            }
-        }
+        self.files.need(samples, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
         self.sizes.of(sample, || {
             let Worker { path, start, .. } = scratch.of();
-            self.files.write(sample, path);
+            self.files.write_path(sample, path);
             let read = |start: &mut Vec<u8>, wanted| self.read(sample, path, start, wanted);
             self.located(sample, upright_size(self.options(), start, read))
         })
@@ -474,7 +448,7 @@ impl RecordReader for ImageFolder {
         if files.len() <= nth {
             files.resize_with(nth + 1, Vec::new);
         }
-        self.files.write(sample, path);
+        self.files.write_path(sample, path);
         self.located(sample, self.read(sample, path, &mut files[nth], u64::MAX))?;
         Ok(())
     }
@@ -508,12 +482,11 @@ impl RecordReader for ImageFolder {
     }
 
     fn place(&self, sample: u64) -> Location {
-        let path = (sample < self.len()).then(|| self.path(sample));
-        Location { path, record: Some(sample), ..Location::default() }
+        self.files.place(sample)
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
-        name.extend_from_slice(self.files.relative(sample as usize).as_os_str().as_encoded_bytes());
+        self.files.name(sample, name);
     }
 
     fn label(&self, sample: u64) -> Option<u32> {
@@ -521,8 +494,7 @@ impl RecordReader for ImageFolder {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        let labels = self.labels.iter().fold(0, |hash, label| mix(hash ^ u64::from(*label)));
-        Fingerprint { count: Some(self.len()), names: mix(self.files.hash() ^ labels), sizes: self.file_bytes }
+        self.files.fingerprint()
     }
 }
 

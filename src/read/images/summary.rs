@@ -133,16 +133,16 @@ impl ImageFolder {
     /// Sums the listing up.
     pub fn summarise(&self) -> FolderSummary {
         let mut classes: Vec<ClassCount> =
-            self.classes.iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+            self.classes().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
         let mut tally = Tally::default();
-        for label in &self.labels {
+        for label in &self.files.labels {
             classes[*label as usize].count += 1;
             tally.add(f64::from(*label));
         }
         let mut formats: BTreeMap<ImageFormat, u64> = BTreeMap::new();
         let mut path = PathBuf::new();
         for sample in 0..self.len() {
-            self.files.write(sample, &mut path);
+            self.files.write_path(sample, &mut path);
             let extension = path.extension().and_then(|extension| extension.to_str());
             if let Some(format) = extension.and_then(ImageFormat::of_extension) {
                 *formats.entry(format).or_default() += 1;
@@ -165,16 +165,16 @@ impl ImageFolder {
         let role = if self.options().colour == ImageColour::Index { "label" } else { "feature" };
         let shape = image_shape(self.options(), height, width, channels);
         let mut fields = vec![field(&self.options().image_name, role, self.options().dtype, shape, Tally::default())];
-        if !self.labels.is_empty() {
+        if !self.files.labels.is_empty() {
             fields.push(field(&self.options().label_name, "label", DType::I64, vec![], tally));
         }
         let record = |sample: u64| ImageRecord {
             path: self.path(sample),
-            label: self.label(sample).map(|label| self.classes[label as usize].clone()),
+            label: self.label(sample).map(|label| self.classes()[label as usize].clone()),
         };
         FolderSummary {
             records: self.len(),
-            ignored: self.ignored,
+            ignored: self.ignored(),
             ignored_files: self.ignored_files().to_vec(),
             classes,
             formats: formats
