@@ -1,8 +1,7 @@
 use crate::decode::{AudioCrop, AudioOptions};
 use crate::dtype::DType;
-use crate::read::ColumnRef;
 
-use super::{Codec, Field};
+use super::of_options::of_options;
 
 /// A sound as a tensor: numbers from -1 to 1, `[frames]`, the mean of its channels unless these are
 /// [wanted](Audio::channels). Its mask, `u8`, called the same with `_mask` behind it, is 1 where there is sound and 0 behind it.
@@ -25,22 +24,8 @@ impl Audio {
         Self(AudioOptions { rate: Some(rate), ..AudioOptions::default() })
     }
 
-    /// Everything that sounds have options for.
-    pub fn with(options: AudioOptions) -> Self {
-        Self(options)
-    }
-
-    pub(crate) fn options(&self) -> &AudioOptions {
-        &self.0
-    }
-
     pub(super) fn make_plain(&mut self) {
         self.0.make_plain();
-    }
-
-    /// Calls its geometry `name`, unless it has one.
-    pub(super) fn name_geometry(&mut self, name: &str) {
-        self.0.geometry.get_or_insert_with(|| name.to_owned());
     }
 
     /// So many frames, with zeros behind a shorter sound. A longer one makes its record bad, unless a part of it is
@@ -72,23 +57,11 @@ impl Audio {
         self.0.dtype = dtype;
         self
     }
-
-    /// Sounds of a sample whose geometry has the same name are cut at the same place; others each at their own.
-    #[must_use]
-    pub fn geometry(mut self, name: impl Into<String>) -> Self {
-        self.0.geometry = Some(name.into());
-        self
-    }
-
-    /// The field that it comes from.
-    #[must_use]
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
 }
 
-impl From<Audio> for Field {
-    fn from(audio: Audio) -> Self {
-        Self::new(Codec::Audio(audio))
-    }
-}
+of_options!(
+    Audio,
+    AudioOptions,
+    "sounds",
+    "Sounds of a sample whose geometry has the same name are cut at the same place; others each at their own."
+);

@@ -1,8 +1,7 @@
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, JpegDecoder, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
-use crate::read::ColumnRef;
 
-use super::{Codec, Field};
+use super::of_options::of_options;
 
 /// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +39,6 @@ impl Image {
         self
     }
 
-    /// Everything that images have options for.
-    pub fn with(options: ImageOptions) -> Self {
-        Self(options)
-    }
-
-    pub(crate) fn options(&self) -> &ImageOptions {
-        &self.0
-    }
-
     /// A segmentation map of this type that goes the way of this picture.
     pub(crate) fn into_map(self, dtype: DType) -> Self {
         Self(ImageOptions { colour: ImageColour::Index, dtype, ..self.0 })
@@ -60,11 +50,6 @@ impl Image {
 
     pub(super) fn make_plain(&mut self) {
         self.0.augment.clear();
-    }
-
-    /// Calls its geometry `name`, unless it has one.
-    pub(crate) fn name_geometry(&mut self, name: &str) {
-        self.0.geometry.get_or_insert_with(|| name.to_owned());
     }
 
     /// Random operations, in this order; leave them out for evaluation.
@@ -129,23 +114,11 @@ impl Image {
         self.0.max_pixels = pixels;
         self
     }
-
-    /// Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way.
-    #[must_use]
-    pub fn geometry(mut self, name: impl Into<String>) -> Self {
-        self.0.geometry = Some(name.into());
-        self
-    }
-
-    /// The field that it comes from.
-    #[must_use]
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
 }
 
-impl From<Image> for Field {
-    fn from(image: Image) -> Self {
-        Self::new(Codec::Image(image))
-    }
-}
+of_options!(
+    Image,
+    ImageOptions,
+    "images",
+    "Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way."
+);

@@ -3,6 +3,7 @@
 mod audio;
 mod image;
 mod names;
+mod of_options;
 mod old;
 mod others;
 mod targets;

@@ -1,0 +1,40 @@
+/// What fields have in common that are options of a decoder: they are made of these, have a geometry, and come from a field.
+macro_rules! of_options {
+    ($field:ident, $options:ty, $what:literal, $alike:literal) => {
+        impl $field {
+            #[doc = concat!("Everything that ", $what, " have options for.")]
+            pub fn with(options: $options) -> Self {
+                Self(options)
+            }
+
+            pub(crate) fn options(&self) -> &$options {
+                &self.0
+            }
+
+            /// Calls its geometry `name`, unless it has one.
+            pub(in crate::read) fn name_geometry(&mut self, name: &str) {
+                self.0.geometry.get_or_insert_with(|| name.to_owned());
+            }
+
+            #[doc = $alike]
+            #[must_use]
+            pub fn geometry(mut self, name: impl Into<String>) -> Self {
+                self.0.geometry = Some(name.into());
+                self
+            }
+
+            /// The field that it comes from.
+            #[must_use]
+            pub fn from(self, field: impl Into<crate::read::ColumnRef>) -> super::Field {
+                super::Field::from(self.into(), field)
+            }
+        }
+
+        impl From<$field> for super::Field {
+            fn from(field: $field) -> Self {
+                Self::new(super::Codec::$field(field))
+            }
+        }
+    };
+}
+pub(super) use of_options;
