@@ -13,13 +13,13 @@ use ringfeed::images::PixelOrder;
 use ringfeed::stats::MetricsAddress;
 use ringfeed::workspace::Amount;
 
-/// Look into training data, and measure how fast it can be fed to a trainer.
+/// Inspect training data, and measure how fast it can be loaded for a trainer.
 #[derive(Debug, Parser)]
 #[command(name = "ringfeed", version, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say on standard error what the library does meanwhile, such as giving a slot larger memory
+    /// Log to standard error what the library does, such as giving a slot more memory
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
@@ -38,34 +38,34 @@ Examples:
   ringfeed pack photos/ shards/
   ringfeed help bench
 
-Formats: {}. A file, a folder of such files, or a pattern such as 'train-*.parquet' or 'train-{{000..146}}.tar'; folders of \
-images or sounds with one subfolder a class, of CSV files that are a sequence each, or of IDX files. They are told apart by \
-content first, then by name. Of numbers and tokens without a header, --stored says what they are.
+Formats: {}. Give a file, a folder of such files, or a pattern such as 'train-*.parquet' or 'train-{{000..146}}.tar'; a folder \
+of images or sounds with one subfolder per class, of CSV files that are one sequence each, or of IDX files. The format is detected \
+from the content first, then from the name. For files of numbers or tokens without a header, --stored gives the type.
 
-Exit status: 0 if all went well, 1 for errors of the data (also those that verify lists) or at run time, 2 for wrong usage, 130 \
-where Ctrl-C ended it. With --json, standard output holds one JSON object: the report, or {{\"error\": {{kind, path, record, \
-line, member, column, byte, message}}}}; after wrong usage or Ctrl-C, which are told on standard error, it may be empty.",
+Exit status: 0 for success, 1 for errors in the data (including those that verify lists) or at run time, 2 for wrong usage, 130 \
+after Ctrl-C. With --json, standard output holds one JSON object: the report, or {{\"error\": {{kind, path, record, \
+line, member, column, byte, message}}}}. After wrong usage or Ctrl-C, which are reported on standard error, it may be empty.",
         titles.join(", ")
     )
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say what a file or folder holds: format, records, fields with their figures, first and last record
+    /// Show what a file or folder contains: format, records, fields with statistics, first and last record
     Inspect(InspectArgs),
-    /// Read and decode every sample, and list all that are bad
+    /// Read and decode every sample, and list all bad ones
     Verify(VerifyArgs),
-    /// Say what a run will do, without decoding the data: samples, batches, memory
+    /// Show what a run will do, without decoding the data: samples, batches, memory
     Plan(PlanArgs),
-    /// Fit the recipe of a file of settings to its training data, and save it where they say
+    /// Fit the recipe of a settings file to its training data, and save it as the settings say
     Fit(FitArgs),
-    /// Read a data set as a trainer would, and name what limits the speed
+    /// Read a data set as a trainer would, and report what limits the speed
     Bench(Box<BenchArgs>),
     /// Pack many small files, or rows of text, into few large files
     Pack(PackArgs),
-    /// Show two measurements side by side, and which differences are more than chance
+    /// Show two measurements side by side, and mark the differences that are more than chance
     Compare(CompareArgs),
-    /// Print a script that completes this command's words in a shell
+    /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -89,15 +89,15 @@ Examples:
   ringfeed inspect photos/
   zcat old.csv.Z | ringfeed inspect -
 
-Whether the first record of a CSV file is its header is decided, unless --header says so, from the first 1001 records: \
-it is if some column has text there and numbers alone below. If no column tells, it is if its fields are all there, \
-distinct, not numbers, and none occurs again below in its own column. A single record is one if it holds no number. The \
-report shows the decision and what decided.";
+Unless --header is given, the first 1001 records decide whether the first record of a CSV file is its header. It is, if some \
+column has text in the first record and only numbers below. If no column is like that, it is, if its fields are all present, \
+distinct, not numbers, and none occurs again below in its own column. A single record is a header if it holds no number. The \
+report shows the decision and its reason.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
+    /// File or folder; `-` reads standard input by way of a temporary file
     pub(crate) path: PathBuf,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -105,10 +105,10 @@ pub(crate) struct InspectArgs {
     /// Whether the first record of a CSV file holds the names of its columns
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     header: HeaderArg,
-    /// What separates the fields of a CSV file: one character, `\t` or `tab` [default: detected]
+    /// Delimiter of a CSV file: one character, `\t` or `tab` [default: detected]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     delimiter: Option<char>,
-    /// Encoding of a CSV file, by its name on the web, such as latin1 or utf-16le [default: utf-8]
+    /// Encoding of a CSV file, by its web name, such as latin1 or utf-16le [default: utf-8]
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
     #[command(flatten)]
@@ -121,13 +121,13 @@ pub(crate) struct RawArgs {
     /// Read a file without a header, of numbers of this type: u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64
     #[arg(long, value_name = "TYPE")]
     stored: Option<StoredType>,
-    /// Shape of a record in it, such as 3,32,32 [default: one number]
+    /// Shape of a record in such a file, such as 3,32,32 [default: one number]
     #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "stored")]
     shape: Vec<usize>,
-    /// Bytes before its first record [default: 0]
+    /// Number of bytes before the first record of such a file [default: 0]
     #[arg(long, value_name = "N", requires = "stored")]
     header_bytes: Option<u64>,
-    /// Its numbers have their most significant byte first
+    /// The numbers of such a file are big endian
     #[arg(long, requires = "stored")]
     big_endian: bool,
 }
@@ -193,41 +193,41 @@ Examples:
   ringfeed verify train.csv --config loader.toml    # do all fields fit the columns' types?
 
 What is bad, by format:
-  CSV        a record with another number of fields than the first, or that is not UTF-8
-  sequences  a file that can't be read, has another header, or a record with another number of fields
-  IDX        what can't be read; of a folder, each file that is damaged
-  NPY, raw   what can't be read, or does not fit the type in the batch
-  images     what does not decode to its last pixel, at full size
-  tar        a sample whose image is missing or does not decode, or whose `cls` is no class
-  sound      what does not decode to its last sample
+  CSV        a record that has not as many fields as the first, or is not UTF-8
+  sequences  a file that can't be read, has a different header, or a record with a different number of fields
+  IDX        records that can't be read; in a folder, each damaged file
+  NPY, raw   records that can't be read, or do not fit the type in the batch
+  images     files that can't be decoded to the last pixel, at full size
+  tar        a sample whose image is missing or can't be decoded, or whose `cls` is not a class
+  sound      files that can't be decoded to the last sample
   others     a record that can't be read, is not what the format allows, or fails its checksum, where there is one (Parquet,
              Arrow, JSON Lines, TFRecord, NPZ, safetensors, libsvm, MDS, LitData, text)
 
 Without --config a CSV file has no schema, so no field is bad by itself: text among numbers makes a column of text. With \
-it, every sample is decoded as the file says (without its order, shard, policies and augmentation), and PATH means what \
-it means to bench. Files with `access = \"map\"` are mapped: do not change or truncate them meanwhile.
+--config, every sample is decoded as the settings say (without their order, shard, policies and augmentation), and PATH has the \
+same meaning as for bench. Files with `access = \"map\"` are mapped: do not change or truncate them while this runs.
 
-The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record beyond the \
-limit or damaged gzip data make the rest of a CSV file unreadable: that is the report's `ended_by`, beside the bad \
-samples before it. What can't be opened at all, or is damaged in its first 64 KiB, is an error; with --config, so is whatever a loader \
-of these settings objects to before its first batch.
+The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record above the \
+size limit or damaged gzip data make the rest of a CSV file unreadable: the report has this as `ended_by`, in addition to the bad \
+samples before it. A file that can't be opened, or is damaged in its first 64 KiB, is an error; with --config, so is everything that \
+a loader with these settings refuses before its first batch.
 
-Exit status: 0 if nothing is bad, 130 where Ctrl-C stopped it, 1 otherwise. With --json, standard output holds {path, format, \
-checked (`values`, or of a table without --config `form`), samples, bad_samples, \
-bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}, whatever the status.";
+Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output always holds {path, format, \
+checked (`values`, or `form` for a table without --config), samples, bad_samples, \
+bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
 pub(crate) struct VerifyArgs {
-    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
+    /// File or folder; `-` reads standard input by way of a temporary file
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
-    /// Settings of a loader, as TOML or JSON: check against them
+    /// Settings file of a loader (TOML or JSON): check with these settings
     #[arg(long, value_name = "FILE", conflicts_with = "stored")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) raw: RawArgs,
-    /// Threads that decode [default: one for each core]
+    /// Number of threads that decode [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
     /// Print one JSON object instead of lines
@@ -242,14 +242,14 @@ Examples:
   ringfeed pack measures.csv tables/ --parquet
   ringfeed pack corpus/ shards/ --config source.toml
 
-Tar archives are samples as WebDataset has them: files of bytes with the extension of what they hold, a class by its index \
-(cls), arrays (npy), and everything else in one json. The records keep their order. Which record is in which shard, and every byte \
-of it, depends on the data and the options alone.
+Tar archives have the layout of WebDataset: files with the extension of their content, a class as its index \
+(cls), arrays (npy), and everything else in one json. The records keep their order. The bytes of every shard depend only on the data \
+and the options.
 
-A run that was stopped or killed goes on when it is typed again: finished shards stay as they are, and each appears whole. At the \
-end manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
+If a run was stopped or killed, give the same command again to resume it. Finished shards are kept, and a shard only appears when it \
+is complete. At the end, manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
 
-Exit status: 0 if all was packed, 1 for errors (the first bad record is one, unless --skip-bad), 130 where Ctrl-C stopped it. With --json, \
+Exit status: 0 if everything was packed, 1 for errors (including the first bad record, unless --skip-bad), 130 after Ctrl-C. With --json, \
 standard output holds {path, out, manifest, ok, seconds}.";
 
 #[derive(Debug, clap::Args)]
@@ -257,34 +257,34 @@ standard output holds {path, out, manifest, ok, seconds}.";
 pub(crate) struct PackArgs {
     /// File, folder or pattern of any format
     pub(crate) path: PathBuf,
-    /// Folder for the shards, which is made if it is not there
+    /// Folder for the shards; it is created if it does not exist
     pub(crate) out: PathBuf,
-    /// Write Parquet files in place of tar archives
+    /// Write Parquet files instead of tar archives
     #[arg(long)]
     pub(crate) parquet: bool,
-    /// Most MiB of a shard, before it is compressed [default: 256]
+    /// Maximum size of a shard in MiB, before compression [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) shard_mib: Option<u64>,
-    /// Pack these fields alone [default: all]
+    /// Pack only these fields [default: all]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
-    /// Leave these fields out: what can't be packed is an error otherwise
+    /// Leave these fields out; without this option, a field that can't be packed is an error
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', conflicts_with = "fields")]
     pub(crate) skip_fields: Vec<String>,
-    /// Columns of a CSV file that stay text, though numbers stand there
+    /// Columns of a CSV file to keep as text, even if they hold numbers
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) text: Vec<String>,
-    /// Leave records out that can't be read, and count them. Images are packed as they are: `verify` says which can't be decoded
+    /// Leave out records that can't be read, and count them. Images are packed without decoding them: use `verify` to find bad ones
     #[arg(long)]
     pub(crate) skip_bad: bool,
-    /// Remove the shards that were packed into OUT before, finished or not, and begin anew
+    /// Remove the shards that were packed into OUT before, finished or not, and start over
     #[arg(long)]
     pub(crate) restart: bool,
-    /// Settings whose one source says the format and options of PATH, and nothing else, as .toml or .json. What stands for a missing
-    /// value in CSV (NA, None and so on) is its option `missing_tokens`
+    /// Settings file (.toml or .json) with one source, which gives the format and options of PATH, and nothing else. Its option
+    /// `missing_tokens` lists the texts that mean a missing value in CSV (NA, None and so on)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Threads that read and encode [default: one for each core]
+    /// Number of threads that read and encode [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) workers: Option<usize>,
     /// Print one JSON object instead of lines
@@ -298,17 +298,17 @@ Examples:
   ringfeed plan loader.json --shards 8 --json
   ringfeed plan iris.csv
 
-It lists folders, reads headers, and finds the records of CSV files, which reads each of these once; nothing is decoded. \
-What that does not tell is called unknown (null with --json), with the reason: the number of records of a CSV file that \
-would have to be unpacked, the ring of samples that differ in size.";
+This lists folders, reads headers, and reads each CSV file once to find its records. Nothing is decoded. Figures that this does \
+not tell are shown as unknown (null with --json), with the reason: for example the number of records of a compressed CSV file, or the \
+size of the ring where samples have different sizes.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Settings of a loader, as .toml or .json; or a file or folder of data, with every setting at its default
+    /// Settings file of a loader (.toml or .json), or a file or folder of data, with default settings
     #[arg(value_name = "CONFIG or PATH")]
     pub(crate) config: PathBuf,
-    /// Plan for N shards, whatever the settings say
+    /// Plan for N shards, instead of the number in the settings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) shards: Option<u32>,
     /// Print one JSON object instead of a table
@@ -330,13 +330,13 @@ with a loader.toml such as
   age = { number = { impute = \"median\", mask = true, scale = \"standardise\" } }
   city = { category = { unknown = true } }
 
-reads the part of the data that the settings choose once, in whatever order, and writes prepared.json, by which loaders of the \
-same settings then make their tensors.";
+reads the part of the data that the settings select once, and writes prepared.json. Loaders with the same settings then use it to \
+make their tensors.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = FIT_EXAMPLES)]
 pub(crate) struct FitArgs {
-    /// Settings of a loader, as .toml or .json
+    /// Settings file of a loader (.toml or .json)
     pub(crate) config: PathBuf,
     /// Print one JSON object instead of lines
     #[arg(long)]
@@ -349,15 +349,15 @@ Examples:
   ringfeed bench photos/ --epochs 5 --workers 4 --json > after.json
   ringfeed compare before.json after.json
 
-Samples a second differ beyond the spread if no epoch of one run is as fast or as slow as any of the other; measure \
-several epochs for that.";
+The number of samples per second differs by more than chance if every epoch of one run is faster than every epoch of the other. \
+Measure several epochs for that.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// What `bench --json` printed, or `bench --report FILE.json` wrote
+    /// Output of `bench --json` or of `bench --report FILE.json`
     pub(crate) first: PathBuf,
-    /// The same of another run
+    /// The output of another run
     pub(crate) second: PathBuf,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -377,19 +377,19 @@ Examples:
   ringfeed bench --config loader.toml --workers auto --prefetch auto --epochs 20 --write-settings tuned.toml
   ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
-With --config, the file's settings hold where no flag says otherwise. If it names one source, PATH replaces its path; \
-if it names several, PATH is the folder where those are that do not lie beside it; if it names none, PATH is read as \
-without it. PATH may be left out if the file names a source. Without a source in a file, missing values of CSV files \
+With --config, the settings of the file are used unless a flag changes them. If the file names one source, PATH replaces its path. \
+If it names several, PATH is the folder of those that are not in the folder of the settings file. If it names none, PATH is read as \
+without --config. PATH can be left out if the file names a source. Without a source in a settings file, missing values of CSV files \
 become NaN, images are resized to 224 x 224, and a folder of IDX files means the largest one and its labels. Files with \
-`access = \"map\"` are mapped: do not change or truncate them meanwhile, which could end the command by a signal.";
+`access = \"map\"` are mapped: do not change or truncate them while this runs, because that could end the command by a signal.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// File or folder; `-` for standard input, which is kept in a temporary file meanwhile
+    /// File or folder; `-` reads standard input by way of a temporary file
     #[arg(required_unless_present = "config")]
     pub(crate) path: Option<PathBuf>,
-    /// Settings of a loader, as TOML or JSON
+    /// Settings file of a loader (TOML or JSON)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stored", "window"])]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -400,28 +400,28 @@ pub(crate) struct BenchArgs {
     /// Number of samples per batch [default: 32]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub(crate) batch_size: Option<usize>,
-    /// Threads that fill batches, or `auto`: found meanwhile [default: one for each core]
+    /// Number of threads that fill batches, or `auto` to tune it during the run [default: one per core]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 1))]
     pub(crate) workers: Option<Amount>,
-    /// Finished batches that may wait for the trainer, or `auto` [default: 2, or two samples for each worker]
+    /// Number of batches to load ahead of the trainer, or `auto` [default: 2, or two samples per worker]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 0))]
     pub(crate) prefetch: Option<Amount>,
-    /// Write the settings to FILE, as TOML or JSON, with the numbers that were found in place of `auto`
+    /// Write the settings to FILE (TOML or JSON), with the tuned numbers instead of `auto`
     #[arg(long, value_name = "FILE")]
     pub(crate) write_settings: Option<PathBuf>,
-    /// Passes over the data that count
+    /// Number of epochs to measure
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) epochs: u64,
-    /// Passes before those, which do not count
+    /// Number of epochs to run first without measuring them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) warmup_epochs: u64,
     /// Make batches without prefetch, on the trainer's own thread
     #[arg(long)]
     pub(crate) shield: bool,
-    /// Leave bad records out and count them, instead of ending with the first
+    /// Leave bad records out and count them, instead of stopping at the first one
     #[arg(long)]
     pub(crate) skip_bad: bool,
-    /// Shuffle by this seed
+    /// Shuffle with this seed
     #[arg(long, value_name = "SEED")]
     pub(crate) shuffle: Option<u64>,
     /// Resize images to N x N pixels [default: 224]
@@ -433,29 +433,29 @@ pub(crate) struct BenchArgs {
     /// Order of the dimensions of images [default: nchw]
     #[arg(long, value_name = "ORDER")]
     layout: Option<LayoutArg>,
-    /// The trainer's step: hold each batch for X milliseconds
+    /// Simulate the trainer's step: hold each batch for X milliseconds
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) step_ms: f64,
-    /// Then give batches that are loaded already, as an infinitely fast loader would: how fast would the trainer go?
+    /// Afterwards repeat batches that are already loaded, to measure how fast the trainer would be with an infinitely fast loader
     #[arg(long, conflicts_with = "device")]
     pub(crate) headspace: bool,
-    /// Upload batches to this device, as a trainer there would have them: `host`, or `cuda:0` and so on
+    /// Upload batches to this device: `host`, or `cuda:0` and so on
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<DeviceName>,
-    /// Convert images of bytes on the device to this type, 0 to 1
+    /// Convert images of bytes on the device to this type, with values from 0 to 1
     #[arg(long, value_name = "TYPE", requires = "device")]
     convert: Option<ConvertArg>,
-    /// Write a report of the run: a page that needs nothing else (.html), or data (.json)
+    /// Write a report of the run: a page without external files (.html), or data (.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Serve the figures of the run at http://ADDR/metrics for Prometheus: a port of this machine alone, or host:port
+    /// Serve statistics of the run at http://ADDR/metrics for Prometheus: a port (this machine only), or host:port
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDR", value_parser = metrics_address)]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Show a dashboard meanwhile: stages, ring, waits, verdict; a line a second where standard error is no terminal
+    /// Show a dashboard during the run: stages, ring, waits, verdict; one line per second if standard error is not a terminal
     #[arg(long)]
     pub(crate) live: bool,
-    /// Write what every thread did when, as a trace for ui.perfetto.dev or Chrome: the last 131,072 events
+    /// Write a trace of all threads for ui.perfetto.dev or Chrome: the last 131,072 events
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object instead of a table
