@@ -82,16 +82,18 @@ fn only_the_libraries_allocate_after_warm_up() {
 }
 
 fn assert_allocates_nothing_after_warm_up(reader: &impl RecordReader) {
-    let schema = Schema::new(reader.tensors().to_vec()).unwrap();
+    let schema = Schema::new(reader.tensors().to_vec()).expect("the tensors go together");
     let mut layout = Layout::default();
-    layout.compute(&schema, 1, Extents::default()).unwrap();
+    layout.compute(&schema, 1, Extents::default()).expect("the sizes are small");
     let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
     let mut scratch = Scratch::default();
     for round in 0..3 {
         let counted = allocations(|| {
-            reader.fetch(&[0], 0, &mut scratch).unwrap();
+            reader.fetch(&[0], 0, &mut scratch).expect("the file is there");
             let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
-            reader.decode(Sample { id: 0, key: RandomKey::new(0) }, 0, &mut scratch, &mut row).unwrap();
+            reader
+                .decode(Sample { id: 0, key: RandomKey::new(0) }, 0, &mut scratch, &mut row)
+                .expect("the picture is whole");
         });
         assert!(round == 0 || counted == (0, 0), "round {round}: {} allocations", counted.0);
     }
