@@ -91,3 +91,24 @@ fn allowed_cores() -> Vec<usize> {
     #[cfg(not(target_os = "linux"))]
     Vec::new()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn workers_may_be_as_nice_as_the_system_knows() {
+        let faults = |nice| Manners { nice, ..Manners::default() }.faults();
+        assert!(faults(0).is_empty() && faults(NICEST).is_empty());
+        assert!(faults(NICEST + 1)[0].starts_with("worker_nice: 20; it is 0 "));
+    }
+
+    #[test]
+    fn there_are_as_many_workers_as_they_may_keep_cores_busy() {
+        let workers = |cores: &[usize], share| Manners { cores: cores.to_vec(), nice: 0, share }.workers();
+        assert_eq!(workers(&[], None), cores());
+        assert_eq!((workers(&[0], None), workers(&[0, 1], None)), (1, cores().min(2)));
+        assert_eq!((workers(&[], Some(1.0)), workers(&[], Some(1e-3))), (cores(), 1));
+    }
+}

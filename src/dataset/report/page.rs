@@ -237,3 +237,32 @@ fn milliseconds(seconds: f64) -> String {
         s => format!("{:.1} us", 1e6 * s),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let moment = |seconds, samples_per_second, waited| Moment { seconds, samples_per_second, waited, ready: 0.0 };
+        let timeline = vec![moment(1.0, 50.0, 0.25), moment(2.0, 100.0, 0.0), moment(4.0, 0.0, 0.5)];
+        let mut report = Report::new(Stats::default(), timeline, Vec::new());
+        report.stats.trainer.wait_seconds = 1.0;
+        report.stats.trainer.busy_seconds = 3.0;
+        report
+    }
+
+    #[test]
+    fn a_line_is_as_wide_as_the_time_and_as_high_as_the_highest_value() {
+        let page = report().to_html();
+        assert!(page.contains("points=\"180.0,51.0 360.0,2.0 720.0,100.0 \""), "{page}");
+        assert!(page.contains("<span class=\"top\">100</span><span class=\"end\">4.00 s</span>"), "{page}");
+        // Shares are drawn below one.
+        assert!(page.contains("points=\"180.0,75.5 360.0,100.0 720.0,51.0 \""), "{page}");
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        let page = report().to_html();
+        assert!(page.contains("<b>25 %</b><span>of the time the trainer waited</span>"), "{page}");
+    }
+}
