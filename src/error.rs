@@ -353,10 +353,22 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
             left = steps.unwrap_or(0);
             steps.is_some()
         })
-        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance <= (wanted.len().max(name.len()) / 3).max(1))
+        .filter_map(|name| Some((distance_of_near(&lower, &name.to_lowercase())?, name)))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+}
+
+/// How many letters two names differ by; `None` if it is more than a third of the longer one. One letter alone is not near another.
+fn distance_of_near(one: &str, other: &str) -> Option<usize> {
+    let longer = one.chars().count().max(other.chars().count());
+    let most = if longer < 2 { 0 } else { (longer / 3).max(1) };
+    Some(strsim::damerau_levenshtein(one, other)).filter(|distance| *distance <= most)
+}
+
+/// Whether two names of files are near without their extensions, too: `a.csv` is not what was meant by `b.csv`.
+fn is_near_file(wanted: &str, name: &str) -> bool {
+    let stem = |name: &str| Path::new(name).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+    distance_of_near(&stem(wanted), &stem(name)).is_some()
 }
 
 /// The error for a path that does not exist, with the nearest entry of its nearest existing parent.
@@ -377,7 +389,9 @@ pub(crate) fn missing_path(path: &Path) -> Error {
         if let Ok(entries) = std::fs::read_dir(folder) {
             let names: Vec<String> =
                 entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
-            let hint = match nearest(&name.to_string_lossy(), names.iter().map(String::as_str)) {
+            let wanted = name.to_string_lossy();
+            let like = names.iter().map(String::as_str).filter(|name| is_near_file(&wanted, name));
+            let hint = match nearest(&wanted, like) {
                 Some(near) => format!("no such file or folder; did you mean {:?}?", folder.join(near)),
                 None => format!("no such file or folder ({} entries in {:?}, none similar)", names.len(), folder),
             };
@@ -426,7 +440,41 @@ mod tests {
         std::fs::write(folder.path().join("home"), "").unwrap();
         let error = missing_path(&folder.path().join("nope"));
         assert!(error.to_string().contains("none similar"), "{error}");
-        let error = missing_path(&folder.path().join("zzzzzzzzzzzz/deeper/file"));
-        assert!(error.to_string().contains("none similar"), "{error}");
+        for (wanted, is_near) in [
+            ("zzzzzzzzzzzz/deeper/file", false),
+            ("train.tsv", true),
+            ("Train.CSV", true),
+            ("t.csv", false),
+            ("brain.csv", true),
+            ("grams.csv", false),
+        ] {
+            let error = missing_path(&folder.path().join(wanted)).to_string();
+            assert_eq!(error.contains("did you mean"), is_near, "{error}");
+            assert_eq!(error.contains("none similar"), !is_near, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_near_if_few_of_its_letters_differ() {
+        for (wanted, name, is_near) in [
+            ("delimeter", "delimiter", true),
+            ("heigth", "height", true),
+            ("lable", "label", true),
+            ("xx", "x", true),
+            ("x1", "x2", true),
+            ("x", "y", false),
+            ("X", "x", true),
+            ("on", "id", false),
+            ("size", "side", true),
+            ("size", "name", false),
+            // Of two letters each, in six bytes each.
+            ("高度", "宽窄", false),
+            ("高度", "宽度", true),
+            ("grösse", "größe", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(nearest(wanted, [name]), is_near.then_some(name), "{wanted} {name}");
+        }
+        assert_eq!(nearest("widht", ["weight", "width", "wide"]), Some("width"));
     }
 }

@@ -28,7 +28,7 @@ def test_inspect_says_what_is_in_a_file() -> None:
 def test_exit_statuses_are_those_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
     assert command("verify", tmp_path / "bad.csv").returncode == 1
-    missing = command("inspect", tmp_path / "dab.csv")
+    missing = command("inspect", tmp_path / "bda.csv")
     assert missing.returncode == 1 and "did you mean" in missing.stderr
     wrong = command("inspekt", "x")
     assert wrong.returncode == 2 and "Usage: ringfeed" in wrong.stderr
