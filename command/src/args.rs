@@ -103,13 +103,13 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Whether the first record of a CSV file holds the names of its columns
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, value_name = "WHEN", default_value = "auto", conflicts_with = "stored")]
     header: HeaderArg,
     /// Delimiter of a CSV file: one character, `\t` or `tab` [default: detected]
-    #[arg(long, value_name = "C", value_parser = delimiter)]
+    #[arg(long, value_name = "C", value_parser = delimiter, conflicts_with = "stored")]
     delimiter: Option<char>,
     /// Encoding of a CSV file, by its web name, such as latin1 or utf-16le [default: utf-8]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "stored")]
     encoding: Option<String>,
     #[command(flatten)]
     pub(crate) raw: RawArgs,
@@ -416,7 +416,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) warmup_epochs: u64,
     /// Make batches without prefetch, on the trainer's own thread
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["workers", "prefetch"])]
     pub(crate) shield: bool,
     /// Leave bad records out and count them, instead of stopping at the first one
     #[arg(long)]

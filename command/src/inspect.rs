@@ -1,6 +1,5 @@
 use std::path::Path;
 
-use ringfeed::Result;
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::CsvOptions;
 use ringfeed::formats::{Csv, CsvSequences, Formats, Raw};
@@ -8,6 +7,7 @@ use ringfeed::inspect::{Details, Inspection, NamedCount};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
+use ringfeed::{Error, ErrorKind, Result};
 
 use super::entry::text_of;
 use super::output::{Report, lossy};
@@ -30,9 +30,12 @@ pub(crate) fn inspect(
     };
     if let Some(options) = source.options_mut::<Csv>() {
         options.clone_from(csv);
-    }
-    if let Some(options) = source.options_mut::<CsvSequences>() {
+    } else if let Some(options) = source.options_mut::<CsvSequences>() {
         options.csv.clone_from(csv);
+    } else if *csv != CsvOptions::default() {
+        let message =
+            format!("--header, --delimiter and --encoding are for CSV files, but this is {}", source.format());
+        return Err(Error::new(ErrorKind::Config, message).at_path(path));
     }
     source.inspect(&Files::local(), &MemoryBudget::unlimited())
 }

@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+#[cfg(unix)]
+#[path = "common/pseudo.rs"]
+mod pseudo;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -400,6 +403,11 @@ fn wrong_usage_is_status_2_with_or_without_json() {
         &["bench", &iris, "--step-ms", "-1"],
         &["bench", &iris, "--step-ms", "nan"],
         &["look", &iris],
+        &["inspect", &iris, "--stored", "u8", "--header", "no"],
+        &["inspect", &iris, "--stored", "u8", "--delimiter", ";"],
+        &["inspect", &iris, "--stored", "u8", "--encoding", "latin1"],
+        &["bench", &iris, "--shield", "--workers", "2"],
+        &["bench", &iris, "--shield", "--prefetch", "2"],
         &[],
     ] {
         for args in [args.to_vec(), [args, &["--json"]].concat()] {
@@ -408,6 +416,21 @@ fn wrong_usage_is_status_2_with_or_without_json() {
             assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
         }
     }
+}
+
+#[test]
+fn flags_for_tables_are_refused_where_there_is_none() {
+    let image = fixture("photos/china.jpg");
+    for flags in [["--header", "no"], ["--delimiter", ";"], ["--encoding", "latin1"]] {
+        for path in [fixture("photos"), fixture("mnist")] {
+            let refused = error(&[&["inspect", &path], &flags[..]].concat());
+            assert_eq!(refused["kind"], json!("config"));
+            assert!(refused["message"].as_str().unwrap().contains("are for CSV files"), "{refused}");
+        }
+    }
+    let refused = error(&["inspect", &image, "--header", "yes"]);
+    assert_eq!((&refused["kind"], &refused["path"]), (&json!("config"), &json!(image)));
+    assert_eq!(object(&["inspect", &image, "--header", "auto", "--json"], 0)["records"], json!(1));
 }
 
 #[test]
@@ -824,6 +847,23 @@ fn standard_input_is_read_as_a_file_is() {
     let nothing = error(&["inspect", "-"]);
     assert!(nothing["path"].as_str().unwrap().ends_with("standard input"), "{nothing}");
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
+}
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_inspect_says_that_it_goes_on() {
+    let (terminal, _keys) = pseudo::Pseudo::open();
+    // It reads for as long as standard input has no end.
+    let mut child = terminal.shown(command(&["inspect", "-", "--json"]));
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    terminal.wait_for("reading, ");
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"a,b\n1,2\n").unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["records"], json!(1));
+    terminal.wait_until("an empty line in its place", |text| text.rfind("\u{1b}[2K") > text.rfind("reading"));
 }
 
 #[test]

@@ -2,92 +2,44 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/pseudo.rs"]
+mod pseudo;
+
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pseudo::{PATIENCE, Pseudo};
+
 const IRIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/iris.csv");
 
-/// Longest wait for something that comes at once on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A terminal of 110 columns and 30 lines, and what was written to it.
-struct Pseudo {
-    master: File,
-    slave: OwnedFd,
-    seen: Arc<Mutex<Vec<u8>>>,
+/// Runs the command with this terminal as its standard input and error; its report goes to a pipe.
+fn bench(terminal: &Pseudo, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
+    command.args(["bench", IRIS, "--batch-size", "10", "--workers", "2"]).args(args);
+    command.stdin(terminal.slave.try_clone().unwrap()).stdout(Stdio::piped());
+    terminal.shown(command).spawn().unwrap()
 }
 
-impl Pseudo {
-    fn open() -> Self {
-        let (mut master, mut slave) = (0, 0);
-        let size = libc::winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both places are there to be written to, and there is no name and no setting but the size.
-        let opened = unsafe { libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size) };
-        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: a new descriptor, which nobody else has.
-        let master = unsafe { File::from_raw_fd(master) };
-        // SAFETY: the same.
-        let slave = unsafe { OwnedFd::from_raw_fd(slave) };
-        let seen = Arc::<Mutex<Vec<u8>>>::default();
-        let (mut reader, into) = (master.try_clone().unwrap(), seen.clone());
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // Behind the last writer, reading is an error.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                into.lock().unwrap().extend_from_slice(&bytes[..count]);
-            }
-        });
-        Self { master, slave, seen }
+/// Waits until a person would read this.
+fn wait_to_read(terminal: &Pseudo, what: &str) {
+    let given_up = Instant::now() + PATIENCE;
+    while !screen(&terminal.text()).contains(what) {
+        assert!(Instant::now() < given_up, "no {what:?} on\n{}", screen(&terminal.text()));
+        thread::sleep(Duration::from_millis(10));
     }
+}
 
-    /// Runs the command with this terminal as its standard input and error; its report goes to a pipe.
-    fn bench(&self, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_ringfeed"))
-            .args(["bench", IRIS, "--batch-size", "10", "--workers", "2"])
-            .args(args)
-            .env("TERM", "xterm-256color")
-            .stdin(self.slave.try_clone().unwrap())
-            .stderr(self.slave.try_clone().unwrap())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
-    }
-
-    fn wait_for(&self, what: &str) {
-        let given_up = Instant::now() + PATIENCE;
-        while !self.text().contains(what) {
-            assert!(Instant::now() < given_up, "no {what:?} in {:?}", self.text());
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Waits until a person would read this.
-    fn wait_to_read(&self, what: &str) {
-        let given_up = Instant::now() + PATIENCE;
-        while !screen(&self.text()).contains(what) {
-            assert!(Instant::now() < given_up, "no {what:?} on\n{}", screen(&self.text()));
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Whether lines are edited and echoed, as a shell leaves them.
-    fn is_cooked(&self) -> bool {
-        use std::os::fd::AsRawFd;
-        // SAFETY: zeros are settings of a terminal.
-        let mut settings: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is open, and the place is there to be written to.
-        assert_eq!(unsafe { libc::tcgetattr(self.slave.as_raw_fd(), &mut settings) }, 0);
-        settings.c_lflag & (libc::ICANON | libc::ECHO | libc::ISIG) == libc::ICANON | libc::ECHO | libc::ISIG
-    }
+/// Whether lines are edited and echoed, as a shell leaves them.
+fn is_cooked(terminal: &Pseudo) -> bool {
+    // SAFETY: zeros are settings of a terminal.
+    let mut settings: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open, and the place is there to be written to.
+    assert_eq!(unsafe { libc::tcgetattr(terminal.slave.as_raw_fd(), &mut settings) }, 0);
+    settings.c_lflag & (libc::ICANON | libc::ECHO | libc::ISIG) == libc::ICANON | libc::ECHO | libc::ISIG
 }
 
 /// What stands on a screen after all of this was written to it: letters, and where the cursor was moved. Colours are left out.
@@ -141,9 +93,9 @@ fn a_dashboard_is_drawn_in_place_and_ends_with_q_ctrl_c_or_a_signal() {
         },
     ];
     for end in ends {
-        let mut terminal = Pseudo::open();
-        assert!(terminal.is_cooked());
-        let child = terminal.bench(&[&ENDLESS[..], &["--live"]].concat());
+        let (terminal, mut keys) = Pseudo::open();
+        assert!(is_cooked(&terminal));
+        let child = bench(&terminal, &[&ENDLESS[..], &["--live"]].concat());
         terminal.wait_for("\u{1b}[?1049h");
         for part in [
             "ringfeed: ",
@@ -155,22 +107,22 @@ fn a_dashboard_is_drawn_in_place_and_ends_with_q_ctrl_c_or_a_signal() {
             "samples a second, now ",
             "q or Ctrl-C: end the run",
         ] {
-            terminal.wait_to_read(part);
+            wait_to_read(&terminal, part);
         }
         println!("{}", screen(&terminal.text()));
-        assert!(!terminal.is_cooked());
-        end(&mut terminal.master, child.id());
+        assert!(!is_cooked(&terminal));
+        end(&mut keys, child.id());
         let report = report(child);
         assert!(report["samples"].as_u64().unwrap() > 0 && report["verdict"]["limit"].is_string(), "{report}");
         terminal.wait_for("\u{1b}[?1049l");
-        assert!(terminal.is_cooked());
+        assert!(is_cooked(&terminal));
     }
 }
 
 #[test]
 fn a_bar_says_how_fast_and_what_limits() {
-    let terminal = Pseudo::open();
-    let mut child = terminal.bench(&ENDLESS);
+    let (terminal, _keys) = Pseudo::open();
+    let mut child = bench(&terminal, &ENDLESS);
     for part in ["batches", "samples/s", "% of the batches were ready", "bound"] {
         terminal.wait_for(part);
     }
