@@ -249,6 +249,43 @@ fn holding_every_device_slot_is_a_named_error_that_takes_no_place() {
 }
 
 #[test]
+fn detached_batches_keep_their_places_and_the_upload_gets_others() {
+    let device = HostDevice::new();
+    let upload = Upload::to(device.clone()).lease_wait(Duration::ZERO).close_wait(Duration::from_secs(20));
+    let mut uploaded = upload.start(loaded(numbers(200), &workspace(2, 2))).unwrap();
+    let mut held = Vec::new();
+    for batch in uploaded.by_ref() {
+        let mut batch = batch.unwrap();
+        assert!(batch.bytes() >= 80);
+        batch.detach().unwrap();
+        batch.detach().unwrap();
+        held.push(batch);
+    }
+    assert_eq!(held.iter().flat_map(xs_of).collect::<Vec<_>>(), range(0, 200));
+    let addresses: std::collections::BTreeSet<u64> =
+        held.iter().flat_map(|batch| batch.places().next()).map(|place| place.1).collect();
+    assert_eq!(addresses.len(), 20);
+    // Three places there are again, all of which may be held.
+    uploaded.reset().unwrap();
+    let again: Vec<_> = uploaded.by_ref().take(3).map(Result::unwrap).collect();
+    assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Exhausted);
+    drop(again);
+    assert_eq!(uploaded.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 170);
+    // They stay as they are without an upload, and are freed after what streams still do with them.
+    drop(uploaded);
+    let (step, gate, (send, read)) = (device.stream().unwrap(), Gate::default(), mpsc::channel());
+    gate.close_on(&step);
+    for batch in held {
+        let send = send.clone();
+        let on = batch.on(&step).unwrap();
+        on.run(move |tensors| send.send(bytemuck_i64(tensors[0])).unwrap()).unwrap();
+    }
+    gate.open();
+    step.synchronize().unwrap();
+    assert_eq!(read.try_iter().flatten().collect::<Vec<_>>(), range(0, 200));
+}
+
+#[test]
 fn a_forgotten_batch_only_shrinks_the_number_of_slots() {
     let mut uploaded = upload().start(loaded(numbers(100), &workspace(2, 2))).unwrap();
     std::mem::forget(uploaded.next().unwrap().unwrap());

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::images::PixelOrder;
 use ringfeed::source::Transformed;
-use ringfeed::tensor::Element;
+use ringfeed::tensor::{Dim, Element};
 use ringfeed::transform::{Operation, Transforms, cast, clip, dense, flip, layout, normalise, one_hot};
 use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 
@@ -36,10 +36,16 @@ fn upload(list: &[Operation]) -> (HostDevice, Upload<HostDevice>) {
 /// Type, shape and bytes of the tensor called `x`, after the device did `list`.
 fn on_device(given: &Given, list: &[Operation]) -> (DType, Vec<usize>, Vec<u8>) {
     let (device, upload) = upload(list);
-    let batch = start(given, &upload).unwrap().next().unwrap().unwrap();
+    let mut batches = start(given, &upload).unwrap();
+    let batch = batches.next().unwrap().unwrap();
     let stream = device.stream().unwrap();
     let on = batch.on(&stream).unwrap();
     let x = on.tensor("x").unwrap();
+    let schema = batches.device_schema();
+    let spec = &schema.tensors()[schema.index_of("x").unwrap()];
+    let dims =
+        spec.shape.iter().zip(&x.shape()[1..]).all(|(dim, len)| !matches!(dim, Dim::Fixed(fixed) if fixed != len));
+    assert!(dims && (spec.dtype, spec.shape.len() + 1) == (x.dtype(), x.shape().len()), "the schema says {spec:?}");
     (x.dtype(), x.shape().to_vec(), x.to_host().unwrap())
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::dataset::State;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::schema::Role;
+use crate::schema::{Role, TensorSpec};
 use crate::sync::Mutex;
 
 use super::Device;
@@ -13,7 +13,7 @@ use super::aboard::HostBatch;
 use super::engine::Engine;
 use super::exchange::Exchange;
 use super::place::Place;
-use super::plan::{Plan, PlannedTensor};
+use super::plan::Plan;
 use super::slot::{Slot, Traces};
 
 /// What a lane's thread, the loader's side and the trainer hand one another.
@@ -32,12 +32,14 @@ pub struct DeviceDataSet<D: Device> {
     /// Streams that were ordered after the copy; the slot's own while the batch lives.
     traces: Mutex<Traces<D::Engine>>,
     is_held: bool,
+    /// Its place is its own.
+    is_detached: bool,
 }
 
 impl<D: Device> DeviceDataSet<D> {
     pub(super) fn new(device: D, mut slot: Slot<D::Engine>, home: Arc<Hands<D>>, plan: Arc<Plan>) -> Self {
         let traces = Mutex::new(std::mem::take(&mut slot.traces));
-        Self { device, slot: Some(slot), home, plan, traces, is_held: false }
+        Self { device, slot: Some(slot), home, plan, traces, is_held: false, is_detached: false }
     }
 
     /// It goes into the caller's hands.
@@ -136,6 +138,44 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.after.unwrap_or(State::new(0))
     }
 
+    /// Bytes of its place on the device.
+    pub fn bytes(&self) -> usize {
+        self.slot().bytes()
+    }
+
+    /// Gives the batch the place that it has, and the upload another one, so that it may be kept for as long as you like. Nothing is
+    /// copied, and nothing waited for. The memory is freed when the batch drops, after everything that your streams had been given
+    /// until then.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    /// use ringfeed::device::HostDevice;
+    ///
+    /// let loader = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(10);
+    /// let mut kept = Vec::new();
+    /// for batch in loader.upload(HostDevice::new())? {
+    ///     let mut batch = batch?;
+    ///     batch.detach()?;
+    ///     kept.push(batch);
+    /// }
+    /// assert_eq!(kept.len(), 15); // and there are three places
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Device`] if the device is broken; the batch stays as it is.
+    pub fn detach(&mut self) -> Result<()> {
+        if self.is_detached {
+            return Ok(());
+        }
+        let slot = self.slot();
+        let other = Slot::new(&slot.device, &slot.copies, &slot.converts)?;
+        self.is_detached = true;
+        self.home.give_back(other, std::mem::take(&mut self.is_held));
+        Ok(())
+    }
+
     /// Address of the slot's first byte.
     fn address(&self) -> u64 {
         self.slot().device.address(self.slot().memory())
@@ -150,8 +190,8 @@ impl<D: Device> DeviceDataSet<D> {
         })
     }
 
-    fn planned(&self) -> impl ExactSizeIterator<Item = (&PlannedTensor, &Place)> {
-        self.plan.tensors.iter().zip(&self.slot().about.places)
+    fn planned(&self) -> impl ExactSizeIterator<Item = (&TensorSpec, &Place)> {
+        self.plan.given.tensors().iter().zip(&self.slot().about.places)
     }
 }
 
@@ -163,7 +203,9 @@ impl<D: Device> Drop for DeviceDataSet<D> {
         for used in &slot.traces.uses {
             slot.untraced |= slot.device.record(&used.end, &used.stream).is_err();
         }
-        self.home.give_back(slot, self.is_held);
+        if !self.is_detached {
+            self.home.give_back(slot, self.is_held);
+        }
     }
 }
 
@@ -212,7 +254,7 @@ impl<'a, D: Device> OnStream<'a, D> {
     /// [`ErrorKind::NotFound`] with the nearest name.
     pub fn tensor(&self, name: &str) -> Result<DeviceTensor<'_, D>> {
         self.tensors().find(|tensor| tensor.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = self.batch.plan.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let names: Vec<&str> = self.batch.plan.given.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
             let hint = nearest(name, names.iter().copied()).map(|near| format!("; did you mean {near:?}?"));
             Error::new(ErrorKind::NotFound, format!("no tensor {name:?} among {names:?}{}", hint.unwrap_or_default()))
         })
@@ -248,7 +290,7 @@ impl<'a, D: Device> OnStream<'a, D> {
 /// One tensor of a batch on a device. Row-major, without gaps.
 pub struct DeviceTensor<'a, D: Device> {
     on: &'a OnStream<'a, D>,
-    planned: &'a PlannedTensor,
+    planned: &'a TensorSpec,
     place: &'a Place,
 }
 

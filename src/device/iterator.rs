@@ -196,6 +196,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
         &self.schema
     }
 
+    /// What a sample is made of on the device, after conversions.
+    pub fn device_schema(&self) -> &Arc<Schema> {
+        self.lanes[0].schema()
+    }
+
     /// Where the iterator stands: after the last batch that `next` returned.
     pub fn state(&self) -> State {
         self.state

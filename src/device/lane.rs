@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
+use crate::schema::Schema;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::Device;
@@ -49,6 +50,7 @@ pub(super) struct LaneCounters {
 pub(super) struct Lane<D: Device> {
     pub(super) device: D,
     exchange: Arc<Hands<D>>,
+    plan: Arc<Plan>,
     counters: Arc<LaneCounters>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -69,7 +71,7 @@ impl<D: Device> Lane<D> {
         let thread = Thread {
             device: device.clone(),
             exchange: exchange.clone(),
-            plan,
+            plan: plan.clone(),
             counters: counters.clone(),
             flights: VecDeque::with_capacity(config.queued),
             events,
@@ -92,12 +94,17 @@ impl<D: Device> Lane<D> {
                 drop(alive);
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;
-        Ok(Self { device, exchange, counters, ended, close_wait: config.close_wait })
+        Ok(Self { device, exchange, plan, counters, ended, close_wait: config.close_wait })
     }
 
     /// What the lane's threads and its users hand one another.
     pub(super) fn exchange(&self) -> &Arc<Hands<D>> {
         &self.exchange
+    }
+
+    /// What its batches are made of.
+    pub(super) fn schema(&self) -> &Arc<Schema> {
+        &self.plan.given
     }
 
     pub(super) fn counters(&self) -> &Arc<LaneCounters> {

@@ -2,10 +2,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dataset::{DataSet, State};
-use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
-use crate::schema::{Role, Schema, TensorSpec};
+use crate::schema::{Schema, TensorSpec};
 use crate::transform::Operation;
 use crate::tree::{no_faults, under};
 
@@ -17,16 +16,9 @@ use super::place::Place;
 pub(super) struct Plan {
     /// What every batch must be made of.
     schema: Schema,
-    pub(super) tensors: Vec<PlannedTensor>,
+    /// What it is made of on the device.
+    pub(super) given: Arc<Schema>,
     conversions: Vec<Prepared>,
-}
-
-#[derive(Debug)]
-pub(super) struct PlannedTensor {
-    pub(super) name: String,
-    pub(super) role: Role,
-    pub(super) classes: Option<Arc<[String]>>,
-    pub(super) dtype: DType,
 }
 
 /// What a batch on the device says of itself; kept in its slot, and recycled with it.
@@ -39,7 +31,7 @@ pub(super) struct About {
     pub(super) padding: usize,
     pub(super) bad_records: usize,
     pub(super) after: Option<State>,
-    /// Where each tensor lies, in the plan's order.
+    /// Where each tensor lies, in the schema's order.
     pub(super) places: Vec<Place>,
     outputs: Vec<Place>,
     /// What is computed there.
@@ -55,16 +47,7 @@ impl Plan {
     ///
     /// What of `operations` is at fault, or can't be done on a device.
     pub(super) fn new(schema: &Schema, operations: &[Operation]) -> Result<Self> {
-        let mut tensors: Vec<PlannedTensor> = schema
-            .tensors()
-            .iter()
-            .map(|spec| PlannedTensor {
-                name: spec.name.clone(),
-                role: spec.role,
-                classes: spec.classes.clone(),
-                dtype: spec.dtype,
-            })
-            .collect();
+        let mut tensors = schema.tensors().to_vec();
         let mut prepared: Vec<Prepared> = Vec::with_capacity(operations.len());
         for (at, operation) in operations.iter().enumerate() {
             no_faults(under(format_args!("transforms[{at}]"), operation.faults()).collect())?;
@@ -84,10 +67,10 @@ impl Plan {
             }
             let all = operations.iter().filter(|other| other.tensor() == Some(name));
             let conversion = Prepared::new(schema, &schema.tensors()[index], all)?;
-            tensors[index].dtype = conversion.dtype();
+            tensors[index] = conversion.spec().clone();
             prepared.push(conversion);
         }
-        Ok(Self { schema: schema.clone(), tensors, conversions: prepared })
+        Ok(Self { schema: schema.clone(), given: Arc::new(Schema::new(tensors)?), conversions: prepared })
     }
 
     /// Whether anything is computed on the way.

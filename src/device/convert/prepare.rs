@@ -11,6 +11,8 @@ use super::{CONVERTS, DenseWork, FloatType, ImageWork, MAX_CHANNELS, ON_HOST, On
 #[derive(Clone, Debug)]
 pub(in super::super) struct Prepared {
     tensor: usize,
+    /// What becomes of the tensor.
+    spec: TensorSpec,
     to: FloatType,
     kind: Kind,
     /// Whether a number may be beyond its type where the host's cast refuses it: here it becomes infinite.
@@ -63,7 +65,7 @@ impl Prepared {
         let Some(to) = joined.to else {
             return Err(fault(input, "a device gives f32, f16 or bf16; cast it to one of them"));
         };
-        Ok(Self { tensor, to, may_overflow: joined.may_overflow, kind: joined.kind()? })
+        Ok(Self { tensor, spec: joined.spec.clone(), to, may_overflow: joined.may_overflow, kind: joined.kind()? })
     }
 
     /// Index of the tensor that is converted.
@@ -71,9 +73,9 @@ impl Prepared {
         self.tensor
     }
 
-    /// Element type of the result.
-    pub(in super::super) fn dtype(&self) -> DType {
-        self.to.into()
+    /// What the result is.
+    pub(in super::super) fn spec(&self) -> &TensorSpec {
+        &self.spec
     }
 
     /// Where the result lies, if it begins at `output`, and how it comes there; `host` holds the tensors as they are copied.
@@ -136,7 +138,7 @@ impl Prepared {
                 (Shape::new(&[rows, *columns]), work)
             }
         };
-        let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype().bytes()));
+        let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.spec.dtype.bytes()));
         let bytes = bytes.filter(|bytes| *bytes <= isize::MAX as usize - output);
         let Some(bytes) = bytes else {
             return Err(Error::new(
