@@ -7,6 +7,7 @@ import json
 import operator
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -31,6 +32,25 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     _ringfeed.finish(list(_open))
+    # A thread that runs Python when the interpreter ends is stopped in the middle of it, and the process may crash.
+    deadline = time.monotonic() + 1
+    while (threads := _in_functions()) and time.monotonic() < deadline:
+        import ctypes
+
+        for thread in threads:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        time.sleep(0.01)
+
+
+def _in_functions() -> list[int]:
+    """The loaders' threads that are in functions of the user's."""
+    found = []
+    for thread, frame in sys._current_frames().items():
+        while frame.f_back is not None:
+            frame = frame.f_back
+        if frame.f_globals.get("__name__") in (Map.__module__, Source.__module__):
+            found.append(thread)
+    return found
 
 
 def _plain(value: object) -> object:
@@ -83,11 +103,9 @@ class Loader:
     something is asked for, so that a loader may be made before a process forks.
 
     ``shard``: ``"auto"`` takes this process's part from its launcher (torchrun, MPI, SLURM) and, inside a worker of
-    PyTorch's
-    ``DataLoader``, that worker's part of it; or ``(index, count)``.
+    PyTorch's ``DataLoader``, that worker's part of it; or ``(index, count)``.
     ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of
-    further ones:
-    ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
+    further ones: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
     :class:`ExhaustedError`.
     ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a
     function what that makes of a batch.
@@ -95,8 +113,9 @@ class Loader:
     :class:`Map`, and :meth:`map` for new tensors.
     ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors there. PyTorch's current
     stream goes on after their copy, and their memory is used again after what that stream was given until the last of
-    them died; if you use one in another stream, let the current one wait for that. Batches beyond ``hold`` are not
-    copied there, but an error. ``"host"`` does the same in memory of the host, to try it without a GPU.
+    them died; if you use one in another stream, let the current one wait for that. Batches beyond ``hold`` keep
+    memory of their own there, within the budget. ``"host"`` does the same in memory of the host, to try it without a
+    GPU. Of ``transforms`` as much of the end as the device can do is done there.
     ``convert``: what is computed on the device, by tensor. ``{"image": "f16"}`` makes numbers of images of bytes
     (fields with ``dtype="u8"``), and so does ``{"image": {"image": "f16", "normalise": "imagenet"}}``; other tables are
     ``{"scale": 0.001, "bias": 0}`` for small integers, ``{"one_hot": 10}`` for classes, and ``{"dense": 2000,
@@ -250,7 +269,8 @@ class Loader:
 
     @property
     def tensors(self) -> list[dict[str, Any]]:
-        """What a sample is made of: name, role, dtype, shape (``None`` where it varies) and classes of each tensor."""
+        """What a sample is made of: name, role, dtype, shape (``None`` where it varies) and classes of each tensor, as
+        it is on the device if batches go to one."""
         return self._engine.tensors()
 
     @property

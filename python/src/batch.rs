@@ -77,21 +77,20 @@ impl Drop for Count {
 }
 
 impl Shared {
-    pub(crate) fn leased(data: DataSet, count: Count) -> Self {
-        Self::on_host(data, Some(count), None)
-    }
-
-    pub(crate) fn copied(data: DataSet, reservation: Option<Reservation>) -> Self {
-        Self::on_host(data, None, reservation)
-    }
-
-    fn on_host(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
+    /// `count` if it lies in one of the places that there are few of, `reservation` if it has memory of its own.
+    pub(crate) fn on_host(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
         let (start, schema) = (data.start(), data.schema().clone());
         Self::new(Memory::Host { data: Mutex::new(data), start }, schema, count, reservation)
     }
 
-    pub(crate) fn on_device(batch: Box<dyn OnDevice>, schema: Arc<Schema>, count: Count) -> Self {
-        Self::new(Memory::Device(batch), schema, Some(count), None)
+    /// As [`on_host`](Self::on_host), on a device.
+    pub(crate) fn on_device(
+        batch: Box<dyn OnDevice>,
+        schema: Arc<Schema>,
+        count: Option<Count>,
+        reservation: Option<Reservation>,
+    ) -> Self {
+        Self::new(Memory::Device(batch), schema, count, reservation)
     }
 
     fn new(memory: Memory, schema: Arc<Schema>, count: Option<Count>, reservation: Option<Reservation>) -> Self {
@@ -322,7 +321,7 @@ impl Batch {
     /// A copy in ordinary memory, which may be kept for as long as you like.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<Batch>> {
         let copy = py.detach(|| self.shared.data()?.copy()).map_err(|error| exception(py, &error))?;
-        to_batch(py, Arc::new(Shared::copied(copy, None)))
+        to_batch(py, Arc::new(Shared::on_host(copy, None, None)))
     }
 
     /// NumPy arrays by name, on the same memory.

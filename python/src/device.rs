@@ -26,6 +26,12 @@ pub(crate) trait OnDevice: Send + Sync {
 
     /// Copies a tensor to the host, and waits for it.
     fn to_host(&self, nth: usize) -> Result<Vec<u8>>;
+
+    /// Bytes of its place.
+    fn bytes(&self) -> usize;
+
+    /// Lets the upload have another place for this one's, which is the batch's alone from now on.
+    fn detach(&mut self) -> Result<()>;
 }
 
 /// Who takes a tensor over.
@@ -136,5 +142,13 @@ impl<D: Lends> OnDevice for DeviceDataSet<D> {
         let on = self.on(&self.device().stream()?)?;
         let missing = || Error::new(ErrorKind::Schema, format!("no tensor {nth}"));
         on.tensors().nth(nth).ok_or_else(missing)?.to_host()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn detach(&mut self) -> Result<()> {
+        self.detach()
     }
 }

@@ -1,31 +1,28 @@
-//! One loader's iterator: taken out by whoever works with it, brought home afterwards, and waited for with an eye on signals.
+//! The part of a loader that is not Python: settings, its iterator, and what is asked of both.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
-use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::device::Conversion;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
+use ringfeed::tensor::Dim;
 use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State};
 use serde::Serialize;
 
-use crate::batch::{Batch, Count, Shared};
+use crate::batch::{Batch, Shared};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
+use crate::hold::Hold;
 use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::table::Table;
+use crate::turn::{Course, Place, Turn, check_generation};
+use crate::wait::{LOOK_UP, closed, drop_in_time, ends, patiently};
 use crate::{fork, loads, prepare, reader, samples, transform, verify};
-
-/// How long a wait lasts before signals are looked at.
-const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
@@ -34,202 +31,6 @@ pub(crate) struct Engine {
     target: Option<Target>,
     hold: Hold,
     place: Arc<Place>,
-    /// Batches in the user's hands that lie in the ring.
-    held: Arc<AtomicUsize>,
-    copied: AtomicU64,
-    warned: AtomicBool,
-}
-
-/// What happens to batches that the user keeps.
-#[derive(Clone, Copy)]
-struct Hold {
-    /// How many may be kept beside the one in hand.
-    batches: usize,
-    /// Whether a further one is copied; otherwise it is an error.
-    copies: bool,
-    /// Whether every batch is copied: page-locked memory may be read by a device long after the tensor on it is gone, as
-    /// PyTorch's copies that are not waited for do.
-    always: bool,
-}
-
-/// Where the iterator lies while nobody works with it.
-#[derive(Default)]
-struct Place {
-    here: Mutex<Here>,
-    came_home: Condvar,
-}
-
-#[derive(Default)]
-struct Here {
-    running: Option<Running>,
-    /// The process whose thread has the iterator.
-    out: Option<u64>,
-    is_closed: bool,
-    course: Course,
-}
-
-/// How loops over the loader stand to each other.
-#[derive(Clone, Copy, Default)]
-struct Course {
-    /// The number of the loop that batches are for.
-    serial: u64,
-    /// Something was delivered to it, so that another loop begins another epoch.
-    begun: bool,
-    /// Nothing is left of its epoch.
-    over: bool,
-    /// It goes on from a state, which may have been that of an epoch's end.
-    resumed: bool,
-}
-
-/// The iterator in one hand, whichever thread that is on; dropping it brings it home.
-struct Turn {
-    running: Option<Running>,
-    place: Arc<Place>,
-}
-
-impl Place {
-    /// Held for moments only, and never while Python code may run.
-    fn here(&self) -> MutexGuard<'_, Here> {
-        self.here.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Place {
-    /// Takes whatever is there, as soon as no other thread has it.
-    fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
-        loop {
-            let mut here = self.here();
-            let Some(generation) = here.out else {
-                here.out = Some(fork::generation());
-                return Ok(Turn { running: here.running.take(), place: self.clone() });
-            };
-            drop(here);
-            check_generation(py, generation)?;
-            py.detach(|| {
-                let here = self.here();
-                if here.out.is_some() {
-                    drop(self.came_home.wait_timeout(here, LOOK_UP));
-                }
-            });
-            py.check_signals()?;
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut here = self.place.here();
-        here.running = self.running.take();
-        here.out = None;
-        drop(here);
-        self.place.came_home.notify_one();
-    }
-}
-
-impl Turn {
-    fn running(&mut self) -> Result<&mut Running> {
-        self.running.as_mut().ok_or_else(|| Error::new(ErrorKind::Ended, "the loader is closed"))
-    }
-}
-
-/// Runs `work` on a thread of its own, and looks at signals until it ends. If one of them raises, `work` goes on without
-/// being waited for.
-pub(crate) fn patiently<R: Send + 'static>(
-    py: Python<'_>,
-    work: impl FnOnce() -> Result<R> + Send + 'static,
-) -> PyResult<R> {
-    patiently_with(py, |_| Ok(()), work)
-}
-
-/// As [`patiently`]; `meanwhile` is called each time that signals are looked at, and once at the end.
-pub(crate) fn patiently_with<R: Send + 'static>(
-    py: Python<'_>,
-    mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
-    work: impl FnOnce() -> Result<R> + Send + 'static,
-) -> PyResult<R> {
-    let (send, receive) = mpsc::sync_channel(1);
-    let receive = Mutex::new(receive);
-    let ended = |_| Error::new(ErrorKind::Panicked, "a thread ended early");
-    thread::Builder::new()
-        .name("ringfeed-call".to_owned())
-        .spawn(move || {
-            let _at_work = AtWork::begin();
-            drop(send.send(caught(work)));
-        })
-        .map_err(|error| exception(py, &Error::new(ErrorKind::Io, format!("no thread: {error}"))))?;
-    loop {
-        let received =
-            py.detach(|| match receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_UP) {
-                Ok(result) => Some(result),
-                Err(mpsc::RecvTimeoutError::Timeout) => None,
-                Err(error) => Some(Err(ended(error))),
-            });
-        meanwhile(py)?;
-        match received {
-            Some(result) => return result.map_err(|error| exception(py, &error)),
-            None => py.check_signals()?,
-        }
-    }
-}
-
-/// Threads of [`patiently`] that are at work.
-static AT_WORK: AtomicUsize = AtomicUsize::new(0);
-
-struct AtWork;
-
-impl AtWork {
-    fn begin() -> Self {
-        AT_WORK.fetch_add(1, Ordering::AcqRel);
-        Self
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        AT_WORK.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The interpreter is about to end.
-static ENDS: AtomicBool = AtomicBool::new(false);
-
-/// What asking a closed loader raises. Where the interpreter's end has closed it under a daemon thread, that is what ends
-/// such a thread without a word: Python would stop it a moment later anyway, perhaps in the middle of a traceback.
-fn closed(py: Python<'_>) -> PyErr {
-    let is_main = || -> PyResult<bool> {
-        let threading = py.import("threading")?;
-        Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
-    };
-    if ENDS.load(Ordering::Acquire) && matches!(is_main(), Ok(false)) {
-        return PySystemExit::new_err(());
-    }
-    raise(py, ErrorKind::Ended, "the loader is closed")
-}
-
-/// Closes all loaders before the interpreter ends, and waits until nothing is at work that somebody has not waited for:
-/// it must not end under it.
-#[pyfunction]
-pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
-    ENDS.store(true, Ordering::Release);
-    for engine in open {
-        engine.get().close(py)?;
-    }
-    // A forked child has no such thread, whatever is counted.
-    while AT_WORK.load(Ordering::Acquire) > 0 && fork::generation() == 0 {
-        py.detach(|| thread::sleep(Duration::from_millis(1)));
-        py.check_signals()?;
-    }
-    Ok(())
-}
-
-/// An error in a process that another one made by forking, after that one had opened the loader.
-fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
-    if generation == fork::generation() {
-        return Ok(());
-    }
-    let message = "the loader was opened before this process was forked, and its threads stayed behind: make the loader in \
-                   the child (one that nothing was asked of yet may be made before)";
-    Err(raise(py, ErrorKind::Unsupported, message))
 }
 
 impl Engine {
@@ -237,7 +38,7 @@ impl Engine {
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
         let mut turn = self.place.take(py)?;
         // Asked only now: whoever closed it may have had the iterator until then.
-        if self.place.here().is_closed || ENDS.load(Ordering::Acquire) {
+        if self.place.here().is_closed || ends() {
             return Err(closed(py));
         }
         if let Some(running) = &turn.running {
@@ -259,8 +60,7 @@ impl Engine {
         py: Python<'_>,
         work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
     ) -> PyResult<R> {
-        let turn = self.turn(py)?;
-        Ok(with(py, turn, work)?.1)
+        Ok(self.turn(py)?.with(py, work)?.1)
     }
 
     /// The next batch for loop `serial`; `None` at the end of its epoch.
@@ -272,19 +72,17 @@ impl Engine {
             return Err(raise(py, ErrorKind::Ended, message));
         }
         if serial > course.serial {
-            turn = with(py, turn, Running::reset)?.0;
+            turn = turn.with(py, Running::reset)?.0;
             self.place.here().course = Course { serial, ..Course::default() };
         } else if course.over {
             return Ok(None);
         }
-        if !(self.hold.copies && self.target.is_none()) && self.held.load(Ordering::Acquire) > self.hold.batches {
-            return Err(raise(py, ErrorKind::Exhausted, self.held_text("let one go, or raise `hold`")));
-        }
+        self.hold.check(py)?;
         loop {
             match self.wait(py, &mut turn)? {
                 Some(Ok(batch)) => {
                     self.place.here().course.begun = true;
-                    return self.admit(py, turn, batch).map(Some);
+                    return self.hold.admit(py, turn, batch).map(Some);
                 }
                 Some(Err(error)) => {
                     let mut here = self.place.here();
@@ -298,7 +96,7 @@ impl Engine {
                     if course.resumed && !course.begun {
                         // The state was that of an epoch's end: what comes behind it is the next epoch.
                         self.place.here().course.resumed = false;
-                        turn = with(py, turn, Running::reset)?.0;
+                        turn = turn.with(py, Running::reset)?.0;
                         continue;
                     }
                     let mut here = self.place.here();
@@ -322,84 +120,22 @@ impl Engine {
             });
             match answer {
                 Some(answer) => return Ok(answer),
+                // A thread that outlives the interpreter would wait for what does not come any more.
+                None if ends() => return Err(closed(py)),
                 None => py.check_signals()?,
             }
         }
     }
 
-    /// Hands a batch out, copied if the user holds more than there are places for.
-    fn admit(&self, py: Python<'_>, mut turn: Turn, batch: Made) -> PyResult<Arc<Shared>> {
-        let running = turn.running().map_err(|error| exception(py, &error))?;
-        let batch = match batch {
-            Made::Host(batch) => batch,
-            Made::Device(batch) => {
-                running.state = batch.facts().after;
-                let schema = running.batches.schema().clone();
-                return Ok(Arc::new(Shared::on_device(batch, schema, Count::new(&self.held))));
-            }
-        };
-        let held = self.held.load(Ordering::Acquire);
-        let copied = self.hold.always || held > self.hold.batches;
-        if copied
-            && !self.warned.swap(true, Ordering::Relaxed)
-            && let Err(raised) = self.warn(py)
-        {
-            running.spare = Some(Made::Host(batch));
-            return Err(raised);
-        }
-        let state = batch.state_after();
-        let shared = if copied {
-            let bytes = batch.layout().bytes() as u64;
-            let reserved = running.budget.reserve(bytes, "a copy of a batch, because others are held,");
-            let reservation = match reserved {
-                Ok(reservation) => reservation,
-                Err(error) => {
-                    running.spare = Some(Made::Host(batch));
-                    return Err(exception(py, &error));
-                }
-            };
-            self.copied.fetch_add(1, Ordering::Relaxed);
-            let batch = py.detach(|| batch.detach()).map_err(|error| exception(py, &error))?;
-            Shared::copied(batch, Some(reservation))
-        } else {
-            Shared::leased(batch, Count::new(&self.held))
-        };
-        running.state = state;
-        Ok(Arc::new(shared))
+    /// Closes it, and waits for nobody.
+    pub(crate) fn leave(&self) {
+        self.place.leave();
     }
 
-    fn held_text(&self, advice: &str) -> String {
-        let held = self.held.load(Ordering::Acquire);
-        let on = self.target.as_ref().map(|target| format!(" on {}", target.device)).unwrap_or_default();
-        format!("{held} batches are held, and there are places for {}{on}: {advice}", self.hold.batches + 1)
+    /// Whether a thread of this process works with the iterator.
+    pub(crate) fn is_out(&self) -> bool {
+        self.place.here().is_out()
     }
-
-    fn warn(&self, py: Python<'_>) -> PyResult<()> {
-        let text = if self.hold.always {
-            "every batch is copied out of page-locked memory, which only an upload to a device makes use of: leave the memory \
-             at its default"
-                .to_owned()
-        } else {
-            self.held_text(
-                "further ones are copied, until some are let go (this is said once; stats()[\"copied\"] counts). If that is \
-                 what you want, raise `hold`; on_hold=\"error\" makes it an error",
-            )
-        };
-        let text = transform::c_text(&text);
-        let category = py.import("ringfeed._errors")?.getattr("HoldWarning")?;
-        PyErr::warn(py, &category, &text, 1)
-    }
-}
-
-fn with<R: Send + 'static>(
-    py: Python<'_>,
-    mut turn: Turn,
-    work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
-) -> PyResult<(Turn, R)> {
-    patiently(py, move || {
-        let result = work(turn.running()?)?;
-        Ok((turn, result))
-    })
 }
 
 /// Where batches go, by a device's name and a text of JSON with a conversion for each tensor that has one.
@@ -477,12 +213,9 @@ impl Engine {
         }
         Ok(Self {
             loader: transform::add(py, loader, &transforms)?,
+            hold: Hold::new(hold, copies, always, target.as_ref().map(|target| target.device)),
             target,
-            hold: Hold { batches: hold, copies, always },
             place: Arc::default(),
-            held: Arc::default(),
-            copied: AtomicU64::new(0),
-            warned: AtomicBool::new(false),
         })
     }
 
@@ -531,7 +264,7 @@ impl Engine {
             return Ok(());
         }
         let state = State { epoch, position: 0, bad: 0, run: 0, ..now };
-        turn = with(py, turn, move |running| running.seek(&state))?.0;
+        turn = turn.with(py, move |running| running.seek(&state))?.0;
         self.place.here().course.go_on(false);
         drop(turn);
         Ok(())
@@ -550,8 +283,8 @@ impl Engine {
                     .shape
                     .iter()
                     .map(|dim| match dim {
-                        ringfeed::tensor::Dim::Fixed(len) => Some(*len),
-                        ringfeed::tensor::Dim::Extent(_) => None,
+                        Dim::Fixed(len) => Some(*len),
+                        Dim::Extent(_) => None,
                     })
                     .collect();
                 serde_json::json!({
@@ -577,8 +310,8 @@ impl Engine {
         let verdict = stats.verdict();
         let stats = json(py, &stats)?;
         stats.bind(py).set_item("verdict", json(py, &verdict)?)?;
-        stats.bind(py).set_item("held", self.held.load(Ordering::Acquire))?;
-        stats.bind(py).set_item("copied", self.copied.load(Ordering::Relaxed))?;
+        stats.bind(py).set_item("held", self.hold.held())?;
+        stats.bind(py).set_item("copied", self.hold.copied())?;
         Ok(stats)
     }
 
@@ -637,13 +370,6 @@ impl Engine {
     }
 }
 
-impl Course {
-    /// The iterator was set to another place: loops that have begun are over, those that have not go on there.
-    fn go_on(&mut self, resumed: bool) {
-        *self = Self { serial: self.serial + u64::from(self.begun), resumed, ..Self::default() };
-    }
-}
-
 impl Drop for Engine {
     fn drop(&mut self) {
         let Some(running) = self.place.here().running.take() else { return };
@@ -652,13 +378,15 @@ impl Drop for Engine {
             std::mem::forget(running);
             return;
         }
-        // Its threads may be about to attach, to run code of the user's.
         let mut running = Some(running);
         let _ = Python::try_attach(|py| {
             let running = running.take();
-            py.detach(|| drop(running));
+            py.detach(|| drop_in_time(running));
         });
-        drop(running);
+        // Nothing can be attached while the interpreter ends.
+        if let Some(running) = running {
+            drop_in_time(running);
+        }
     }
 }
 

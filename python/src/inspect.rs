@@ -8,8 +8,9 @@ use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::storage::Files;
 
-use crate::engine::{json, patiently};
+use crate::engine::json;
 use crate::errors::exception;
+use crate::wait::patiently;
 
 /// What lies at `path`; `settings`, a text of JSON, say what it is, if its format is not to be detected.
 #[pyfunction]

@@ -8,6 +8,7 @@ mod engine;
 mod epoch;
 mod errors;
 mod fork;
+mod hold;
 mod inspect;
 mod prepare;
 mod reader;
@@ -18,7 +19,9 @@ mod settings;
 mod table;
 mod tensor;
 mod transform;
+mod turn;
 mod verify;
+mod wait;
 
 use std::ffi::OsString;
 
@@ -64,6 +67,6 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(prepare::recipe_faults, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::finish, module)?)?;
+    module.add_function(wrap_pyfunction!(wait::finish, module)?)?;
     Ok(())
 }

@@ -8,8 +8,9 @@ use pyo3::types::PyBytes;
 use ringfeed::prepare::{PreparedRow, Recipe};
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 
-use crate::engine::{json, patiently};
+use crate::engine::json;
 use crate::errors::{caught, exception, raise};
+use crate::wait::patiently;
 
 /// A fitted recipe, and rows to be used again by whichever threads apply it.
 #[pyclass(frozen, module = "ringfeed._ringfeed")]

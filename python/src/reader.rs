@@ -7,9 +7,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Value, Visit};
 use ringfeed::tensor::Numbers;
-use ringfeed::{DType, Error, ErrorKind, Location, Result};
+use ringfeed::{DType, Location, Result};
 
 use crate::transform::raised_by_user;
+use crate::wait::{attach, ends, interrupted};
 
 /// An object with a length, whose records are read by their index.
 pub(crate) struct Reader {
@@ -155,8 +156,8 @@ impl Reader {
 
 /// Opens an object of `ringfeed._reader.Source`.
 pub(crate) fn open(source: &Py<PyAny>) -> Result<Reader> {
-    let opened = Python::try_attach(|py| Reader::new(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
-    opened.unwrap_or_else(|| Err(Error::new(ErrorKind::Interrupted, "the interpreter ends")))
+    let opened = attach(|py| Reader::new(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
+    opened.unwrap_or_else(|| Err(interrupted()))
 }
 
 impl Container for Reader {
@@ -172,10 +173,12 @@ impl Container for Reader {
         let Fetched(fetched) = scratch.of();
         if nth == 0 {
             fetched.clear();
-            let read =
-                |py: Python<'_>, record: &u64| self.read_one(py, *record).map_err(|raised| raised_by_user(py, raised));
-            let all = Python::try_attach(|py| fetched.extend(records.iter().map(|record| read(py, record))));
-            all.ok_or_else(|| Error::new(ErrorKind::Interrupted, "the interpreter ends"))?;
+            let read = |py: Python<'_>, record: &u64| match ends() {
+                true => Err(interrupted()),
+                false => self.read_one(py, *record).map_err(|raised| raised_by_user(py, raised)),
+            };
+            let all = attach(|py| fetched.extend(records.iter().map(|record| read(py, record))));
+            all.ok_or_else(interrupted)?;
         }
         match fetched.get_mut(nth) {
             Some(record @ Err(_)) => std::mem::replace(record, Ok(Vec::new())).map(drop),

@@ -43,12 +43,31 @@ pub(crate) enum Made {
     Device(Box<dyn OnDevice>),
 }
 
+impl Made {
+    /// Where the loader stood after it.
+    pub(crate) fn state_after(&self) -> State {
+        match self {
+            Self::Host(batch) => batch.state_after(),
+            Self::Device(batch) => batch.facts().after,
+        }
+    }
+
+    /// Bytes of its memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Host(batch) => batch.layout().bytes() as u64,
+            Self::Device(batch) => batch.bytes() as u64,
+        }
+    }
+}
+
 /// An iterator, wherever its batches lie.
 pub(crate) trait Batches: Send {
     fn ready_within(&mut self, time: Duration) -> bool;
     fn next(&mut self) -> Option<Result<Made>>;
     fn reset(&mut self) -> Result<()>;
     fn seek(&mut self, state: &State) -> Result<()>;
+    /// What a batch is made of, where it lies.
     fn schema(&self) -> &Arc<Schema>;
     fn state(&self) -> State;
     fn batches_per_epoch(&self) -> Option<u64>;
@@ -73,10 +92,6 @@ macro_rules! batches {
 
         fn seek(&mut self, state: &State) -> Result<()> {
             self.0.seek(state)
-        }
-
-        fn schema(&self) -> &Arc<Schema> {
-            self.0.schema()
         }
 
         fn state(&self) -> State {
@@ -105,12 +120,20 @@ struct OfHost(Box<dyn DataSetIterator>);
 
 impl Batches for OfHost {
     batches!(Made::Host);
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.0.schema()
+    }
 }
 
 struct OfDevice<D: Lends>(DeviceDataSetIterator<D>);
 
 impl<D: Lends> Batches for OfDevice<D> {
     batches!(|batch| Made::Device(Box::new(batch)));
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.0.device_schema()
+    }
 }
 
 impl Running {
@@ -138,7 +161,7 @@ impl Running {
         let convert =
             |upload: Upload<D>, (name, conversion): &(String, Conversion)| upload.convert(name, conversion.clone());
         let upload = target.conversions.iter().fold(upload, convert);
-        Ok(Self::new(Box::new(OfDevice(upload.start(loader.build_in(&workspace)?)?)), workspace.budget()))
+        Ok(Self::new(Box::new(OfDevice(loader.upload_in(upload, &workspace)?)), workspace.budget()))
     }
 
     fn new(batches: Box<dyn Batches>, budget: &MemoryBudget) -> Self {

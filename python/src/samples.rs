@@ -8,17 +8,17 @@ use ringfeed::tensor::{Element, f16};
 use ringfeed::{DType, Error, ErrorKind, Result, Role, TensorSpec};
 
 use crate::transform::raised_by_user;
+use crate::wait::{attach, interrupted};
 
 /// Opens an object of `ringfeed._reader.Samples`.
 pub(crate) fn open(source: &Py<PyAny>) -> Result<SampleStream> {
-    let ends = || Error::new(ErrorKind::Interrupted, "the interpreter ends");
-    let opened = Python::try_attach(|py| described(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
-    let (source, tensors, is_repeatable) = opened.ok_or_else(ends)??;
+    let opened = attach(|py| described(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
+    let (source, tensors, is_repeatable) = opened.ok_or_else(interrupted)??;
     if is_repeatable {
-        let again = move || Python::try_attach(|py| Iterator::new(py, source.bind(py))).into_iter().flatten();
+        let again = move || attach(|py| Iterator::new(py, source.bind(py))).into_iter().flatten();
         return SampleStream::repeatable(&tensors, again);
     }
-    let once = Python::try_attach(|py| Iterator::new(py, source.bind(py))).ok_or_else(ends)?;
+    let once = attach(|py| Iterator::new(py, source.bind(py))).ok_or_else(interrupted)?;
     SampleStream::once(&tensors, once)
 }
 
@@ -60,7 +60,7 @@ impl std::iter::Iterator for Iterator {
             State::Goes(iterator) => iterator,
             State::Fails(error) => return error.take().map(Err),
         };
-        let next = Python::try_attach(|py| {
+        let next = attach(|py| {
             let next = iterator.bind(py).call_method0("__next__");
             match next {
                 Ok(sample) => Some(arrays(&sample).map_err(|raised| raised_by_user(py, raised))),

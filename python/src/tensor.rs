@@ -159,6 +159,12 @@ impl Framework {
                 tensor.get().on_host(py)?;
                 NUMPY.import(py, "numpy", "asarray")?.call1((tensor,))
             }
+            // PyTorch takes a capsule, too, and asks the tensor for one in some ten steps of Python.
+            Self::Torch if tensor.get().dlpack() == HOST => {
+                tensor.get().on_host(py)?;
+                let capsule = export(py, tensor.get(), false, false)?;
+                TORCH.import(py, "torch", "from_dlpack")?.call1((capsule,))
+            }
             Self::Torch => TORCH.import(py, "torch", "from_dlpack")?.call1((tensor,)),
             Self::Jax => JAX.import(py, "jax.dlpack", "from_dlpack")?.call1((tensor,)),
         }

@@ -9,6 +9,8 @@ use pyo3::types::{PyByteArray, PyDict, PyList};
 use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
 use ringfeed::{Error, ErrorKind, Loader, Result, Role, TensorSpec};
 
+use crate::wait::{attach, interrupted};
+
 /// Adds the functions of `list` (objects of `ringfeed._transform.Map`) to a loader.
 pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyResult<Loader> {
     for item in list {
@@ -117,12 +119,12 @@ impl Transform for Function {
 
     fn around(&self, work: &mut dyn FnMut()) {
         // Not while the interpreter ends: the samples are then bad records that nobody asks for.
-        let _ = Python::try_attach(|_| work());
+        let _ = attach(|_| work());
     }
 
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
-        let called = Python::try_attach(|py| self.call(py, row, out).map_err(|raised| raised_by_user(py, raised)));
-        called.unwrap_or_else(|| Err(Error::new(ErrorKind::Interrupted, "the interpreter ends")))
+        let called = attach(|py| self.call(py, row, out).map_err(|raised| raised_by_user(py, raised)));
+        called.unwrap_or_else(|| Err(interrupted()))
     }
 }
 

@@ -10,8 +10,9 @@ use pyo3::types::{PyDict, PyList};
 use ringfeed::inspect::{VerifyProgress, VerifyReport};
 use ringfeed::{Loader, Result};
 
-use crate::engine::{json, patiently_with};
+use crate::engine::json;
 use crate::errors::exception;
+use crate::wait::patiently_with;
 
 /// What is said between the threads that read and the one that waits.
 #[derive(Default)]

@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,17 +52,58 @@ def test_its_places_are_few_and_never_overwritten_while_they_are_seen(numbers: M
         assert before is None or before[1].tolist()[0] + 10 == y.tolist()[0]
         places.add(x.__array_interface__["data"][0])
         before = x, y
-    assert len(places) <= 5
-    del x, y, before
-    kept = [next(loop) for loop in [iter(loader)] for _ in range(3)]
+    assert len(places) <= 5 and loader.stats()["copied"] == 0
+
+
+def test_holding_more_may_be_an_error_on_a_device_too(numbers: Make) -> None:
+    loop = iter(numbers(1000, device="host", on_hold="error"))
+    kept = [next(loop) for _ in range(3)]
     with pytest.raises(ringfeed.ExhaustedError, match="3 batches are held, and there are places for 3 on host"):
-        next(iter(loader))
+        next(loop)
     assert [batch["y"].tolist()[0] for batch in kept] == [0, 10, 20]
     tensor = kept.pop(0)["x"].numpy()
     with pytest.raises(ringfeed.ExhaustedError):
-        next(iter(loader))
+        next(loop)
     del tensor
-    assert next(iter(loader))["y"].tolist()[0] == 0
+    assert next(loop)["y"].tolist()[0] == 30
+
+
+def test_batches_beyond_those_places_get_memory_of_their_own_with_one_warning(numbers: Make) -> None:
+    loader = numbers(1000, device="host")
+    with pytest.warns(ringfeed.HoldWarning, match="places for 3 on host: further ones get memory of their own") as said:
+        batches = list(loader)
+    assert len(said) == 1 and loader.stats()["copied"] == 97 and loader.stats()["held"] == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batches += list(loader)
+    for number, batch in enumerate(batches):
+        epoch, index = divmod(number, 100)
+        assert (batch.epoch, batch.index, batch.state["position"]) == (epoch, index, 10 * index + 10)
+        assert batch["y"].tolist() == list(range(10 * index, 10 * index + 10))
+    assert len({batch["x"].data_ptr for batch in batches}) == 200
+    array = batches[150]["y"].numpy()
+    loader.close()
+    del batches, batch, loader
+    assert array.tolist() == list(range(500, 510))
+
+
+def test_they_are_within_the_budget_and_none_is_lost(numbers: Make) -> None:
+    loader = numbers(5000, device="host", memory={"budget_bytes": 100_000})
+    loop, kept = iter(loader), []
+    with pytest.warns(ringfeed.HoldWarning), pytest.raises(ringfeed.BudgetError, match="held"):
+        for _ in range(500):
+            kept.append(next(loop))
+    here = len(kept)
+    assert loader.stats()["memory_bytes"] <= 100_000
+    kept.clear()
+    assert next(loop).index == here, "what was refused is not lost"
+    strict = numbers(100, device="host", hold=0)
+    first = next(loop := iter(strict))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ringfeed.HoldWarning):
+            next(loop)
+    assert (first.index, next(loop).index, strict.state_dict()["position"]) == (0, 1, 20)
 
 
 def test_tensors_of_the_host_device_go_to_every_library(numbers: Make) -> None:
@@ -89,6 +131,9 @@ def test_tensors_are_converted_on_the_way(tmp_path: Path) -> None:
         loader = ringfeed.open(tmp_path, fields=fields, device="host", convert=convert)
         return {name: array.copy() for name, array in next(iter(loader)).numpy().items()}
 
+    kinds = ringfeed.open(tmp_path, fields=fields, device="host", convert={"image": "f16", "label": {"one_hot": 2}})
+    said = [(tensor["name"], tensor["dtype"], tensor["shape"]) for tensor in kinds.tensors]
+    assert said == [("image", "f16", [3, 16, 24]), ("label", "f32", [2])] and kinds.tensors[1]["classes"] == ["a", "b"]
     found = converted(image="f16", label={"one_hot": 2})
     assert found["image"].dtype == np.float16 and found["image"].shape == (2, 3, 16, 24)
     np.testing.assert_array_equal(found["image"], pixels.astype(np.float16))
@@ -97,6 +142,23 @@ def test_tensors_are_converted_on_the_way(tmp_path: Path) -> None:
     mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
     expected = (pixels.transpose(0, 2, 3, 1) / 255 - mean) / deviation
     np.testing.assert_allclose(found["image"], expected, atol=1e-5)
+
+
+def test_the_end_of_the_list_of_transforms_is_done_on_the_device() -> None:
+    fields = {"image": Image(16, 24, dtype="u8")}
+    cast = [{"kind": "cast", "tensor": "image", "dtype": "f16"}]
+
+    def pictures(**settings: Any) -> tuple[ringfeed.Loader, list[Any]]:
+        loader = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2, transforms=cast, **settings)
+        return loader, [batch["image"].numpy().copy() for batch in loader]
+
+    (_, expected), (loader, found) = pictures(), pictures(device="host")
+    assert all(a.dtype == np.float16 and (a == b).all() for a, b in zip(found, expected)) and len(found) > 1
+    assert loader.tensors[0]["dtype"] == "f16"
+    samples = sum(len(images) for images in found)
+    uploaded = loader.stats()["upload"]
+    # Bytes travelled, and numbers of two bytes were made of them there.
+    assert uploaded["bytes"] / uploaded["samples"] < 1.5 * 3 * 16 * 24 and uploaded["samples"] >= samples
 
 
 def test_what_makes_no_sense_is_said_where_it_is_written(numbers: Make) -> None:

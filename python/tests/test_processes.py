@@ -177,6 +177,60 @@ def test_the_interpreter_ends_with_loaders_alive(left: str) -> None:
     assert run(MAKE + left + "\n").stderr == ""
 
 
+STUCK = """
+called = threading.Event()
+def sleeps(*_):
+    called.set()
+    threading.Event().wait()
+def spins(*_):
+    called.set()
+    while True: pass
+class Reads:
+    def __init__(self, stuck): self.stuck, self.first = stuck, True
+    def __len__(self): return 100
+    def read(self, i):
+        if self.first: self.first = False
+        else: self.stuck()
+        return {"y": i}
+def gives(stuck):
+    yield {"y": 0}
+    stuck()
+settings = {"workers": 2, "memory": {"close_wait_ms": 3_600_000}}  # As long would be waited for what is stuck.
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "left"),
+    [
+        ("make(transform={stuck}, **settings)", ""),
+        ("make(transform={stuck}, **settings)", "del loader; gc.collect()"),
+        ("make(transform={stuck}, **settings)", "waiting()"),
+        ("make(transform={stuck}, **settings)", "interrupted(loader.close)"),
+        ("make(transform={stuck}, device='host', **settings)", ""),
+        ("ringfeed.from_reader(Reads({stuck}), **settings)", ""),
+        ("ringfeed.from_iterable(lambda: gives({stuck}), batch_size=1, memory=settings['memory'])", ""),
+    ],
+)
+@pytest.mark.parametrize("stuck", ["sleeps", "spins"])
+def test_code_that_never_returns_keeps_no_process(made: str, stuck: str, left: str) -> None:
+    done = run(
+        MAKE
+        + STUCK
+        + f"""
+loader = {made.format(stuck=stuck)}
+def waiting():
+    loop = iter(loader)
+    threading.Thread(target=lambda: next(loop), daemon=True).start()
+    time.sleep(0.2)
+loader.state_dict()
+called.wait()
+{left}
+""",
+        timeout=300,
+    )
+    assert done.stderr == ""
+
+
 def test_an_exception_in_the_loop_leaves_nothing_behind() -> None:
     done = run(
         MAKE

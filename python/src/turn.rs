@@ -1,0 +1,149 @@
+//! One loader's iterator: taken out by whoever works with it, and brought home afterwards.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use ringfeed::{Error, ErrorKind, Result};
+
+use crate::errors::raise;
+use crate::fork;
+use crate::running::Running;
+use crate::wait::{LOOK_UP, drop_aside, ends, patiently};
+
+/// Where the iterator lies while nobody works with it.
+#[derive(Default)]
+pub(crate) struct Place {
+    here: Mutex<Here>,
+    came_home: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct Here {
+    pub(crate) running: Option<Running>,
+    /// The process whose thread has the iterator.
+    out: Option<u64>,
+    /// Threads that wait for it.
+    waiting: usize,
+    pub(crate) is_closed: bool,
+    pub(crate) course: Course,
+}
+
+impl Here {
+    /// Whether a thread of this process has the iterator.
+    pub(crate) fn is_out(&self) -> bool {
+        self.out == Some(fork::generation())
+    }
+}
+
+/// How loops over the loader stand to each other.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Course {
+    /// The number of the loop that batches are for.
+    pub(crate) serial: u64,
+    /// Something was delivered to it, so that another loop begins another epoch.
+    pub(crate) begun: bool,
+    /// Nothing is left of its epoch.
+    pub(crate) over: bool,
+    /// It goes on from a state, which may have been that of an epoch's end.
+    pub(crate) resumed: bool,
+}
+
+impl Course {
+    /// The iterator was set to another place: loops that have begun are over, those that have not go on there.
+    pub(crate) fn go_on(&mut self, resumed: bool) {
+        *self = Self { serial: self.serial + u64::from(self.begun), resumed, ..Self::default() };
+    }
+}
+
+/// The iterator in one hand, whichever thread that is on; dropping it brings it home.
+pub(crate) struct Turn {
+    pub(crate) running: Option<Running>,
+    place: Arc<Place>,
+}
+
+impl Place {
+    /// Held for moments only, and never while Python code may run.
+    pub(crate) fn here(&self) -> MutexGuard<'_, Here> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes whatever is there, as soon as no other thread has it.
+    pub(crate) fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
+        loop {
+            let mut here = self.here();
+            let Some(generation) = here.out else {
+                here.out = Some(fork::generation());
+                return Ok(Turn { running: here.running.take(), place: self.clone() });
+            };
+            drop(here);
+            check_generation(py, generation)?;
+            py.detach(|| {
+                let mut here = self.here();
+                if here.out.is_some() {
+                    here.waiting += 1;
+                    let waited = self.came_home.wait_timeout(here, LOOK_UP);
+                    waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+                }
+            });
+            py.check_signals()?;
+        }
+    }
+
+    /// Closes it, and waits for nobody: the iterator ends aside, now or when whoever has it brings it home.
+    pub(crate) fn leave(&self) {
+        let mut here = self.here();
+        here.is_closed = true;
+        // What a forked process has of its parent's stays where it is, untouched.
+        let is_ours = here.running.as_ref().is_some_and(|running| running.generation == fork::generation());
+        let running = if is_ours { here.running.take() } else { None };
+        drop(here);
+        if let Some(running) = running {
+            drop_aside(running);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut here = self.place.here();
+        here.running = self.running.take();
+        here.out = None;
+        let (is_left, is_awaited) = (here.is_closed && ends(), here.waiting > 0);
+        drop(here);
+        // Asked first: waking is a call of the kernel, whoever waits.
+        if is_awaited {
+            self.place.came_home.notify_one();
+        }
+        if is_left {
+            self.place.leave();
+        }
+    }
+}
+
+impl Turn {
+    pub(crate) fn running(&mut self) -> Result<&mut Running> {
+        self.running.as_mut().ok_or_else(|| Error::new(ErrorKind::Ended, "the loader is closed"))
+    }
+
+    /// Does what may take its time with the iterator; see [`patiently`].
+    pub(crate) fn with<R: Send + 'static>(
+        mut self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
+    ) -> PyResult<(Self, R)> {
+        patiently(py, move || {
+            let result = work(self.running()?)?;
+            Ok((self, result))
+        })
+    }
+}
+
+/// An error in a process that another one made by forking, after that one had opened the loader.
+pub(crate) fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
+    if generation == fork::generation() {
+        return Ok(());
+    }
+    let message = "the loader was opened before this process was forked, and its threads stayed behind: make the loader in \
+                   the child (one that nothing was asked of yet may be made before)";
+    Err(raise(py, ErrorKind::Unsupported, message))
+}

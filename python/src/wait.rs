@@ -1,0 +1,158 @@
+//! Waiting for what takes its time: work on threads of its own, and an eye on signals meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PySystemExit;
+use pyo3::prelude::*;
+use ringfeed::{Error, ErrorKind, Result};
+
+use crate::engine::Engine;
+use crate::errors::{caught, exception, raise};
+use crate::fork;
+
+/// How long a wait lasts before signals are looked at.
+pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// How long [`finish`] waits for what is at work.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// How long dropping a loader waits for what its threads are at, which goes on without it then.
+const DROP_WAIT: Duration = Duration::from_secs(1);
+
+/// Threads of our own, beside a loader's, that are at work.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// The interpreter is about to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+struct AtWork;
+
+impl AtWork {
+    fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Runs `work` on a thread of its own, and looks at signals until it ends. If one of them raises, `work` goes on without
+/// being waited for.
+pub(crate) fn patiently<R: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> PyResult<R> {
+    patiently_with(py, |_| Ok(()), work)
+}
+
+/// As [`patiently`]; `meanwhile` is called each time that signals are looked at, and once at the end.
+pub(crate) fn patiently_with<R: Send + 'static>(
+    py: Python<'_>,
+    mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> PyResult<R> {
+    let receive = begin(work).map_err(|error| exception(py, &error))?;
+    // A receiver alone is not to be shared, and so not to be had while the interpreter's lock is given up.
+    let receive = Mutex::new(receive);
+    let ended = |_| Error::new(ErrorKind::Panicked, "a thread ended early");
+    loop {
+        let received =
+            py.detach(|| match receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_UP) {
+                Ok(result) => Some(result),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(error) => Some(Err(ended(error))),
+            });
+        meanwhile(py)?;
+        match received {
+            Some(result) => return result.map_err(|error| exception(py, &error)),
+            None => py.check_signals()?,
+        }
+    }
+}
+
+/// Drops something on a thread of its own, and waits for that, but not for long: code of the user's may be stuck in it.
+/// Not attached to the interpreter, which that code may need.
+pub(crate) fn drop_in_time<T: Send + 'static>(value: T) {
+    let dropped = begin(move || {
+        drop(value);
+        Ok(())
+    });
+    // Without a thread it was dropped here.
+    if let Ok(dropped) = dropped {
+        let _ = dropped.recv_timeout(DROP_WAIT);
+    }
+}
+
+/// Drops something on a thread of its own, which only the interpreter's end waits for.
+pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
+    let _ = begin(move || {
+        drop(value);
+        Ok(())
+    });
+}
+
+/// Begins to work on a thread of its own.
+fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -> Result<mpsc::Receiver<Result<R>>> {
+    let (send, receive) = mpsc::sync_channel(1);
+    let at_work = AtWork::begin();
+    let spawned = thread::Builder::new().name("ringfeed-call".to_owned()).spawn(move || {
+        let _at_work = at_work;
+        drop(send.send(caught(work)));
+    });
+    spawned.map(|_| receive).map_err(|error| Error::new(ErrorKind::Io, format!("no thread: {error}")))
+}
+
+/// Does what runs code of the user's, attached to the interpreter. `None` where that ends: code that is called then could keep
+/// it from ending, or be stopped in the middle.
+pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    if ends() { None } else { Python::try_attach(work) }
+}
+
+/// The error of what was not done because the interpreter ends.
+pub(crate) fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "the interpreter ends")
+}
+
+/// Whether the interpreter is about to end.
+pub(crate) fn ends() -> bool {
+    ENDS.load(Ordering::Acquire)
+}
+
+/// What asking a closed loader raises. Where the interpreter's end has closed it under a daemon thread, that is what ends
+/// such a thread without a word: Python would stop it a moment later anyway, perhaps in the middle of a traceback.
+pub(crate) fn closed(py: Python<'_>) -> PyErr {
+    let is_main = || -> PyResult<bool> {
+        let threading = py.import("threading")?;
+        Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
+    };
+    if ends() && matches!(is_main(), Ok(false)) {
+        return PySystemExit::new_err(());
+    }
+    raise(py, ErrorKind::Ended, "the loader is closed")
+}
+
+/// Closes all loaders before the interpreter ends, and waits until nothing is at work that somebody has not waited for,
+/// lest it end under it; but not for ever, as code of the user's may be stuck.
+#[pyfunction]
+pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
+    ENDS.store(true, Ordering::Release);
+    open.iter().for_each(|engine| engine.get().leave());
+    let deadline = Instant::now() + LAST_WAIT;
+    let is_at_work = || {
+        // A forked child has no such thread, whatever is counted.
+        let is_counted = AT_WORK.load(Ordering::Acquire) > 0 && fork::generation() == 0;
+        is_counted || open.iter().any(|engine| engine.get().is_out())
+    };
+    while is_at_work() && Instant::now() < deadline {
+        py.detach(|| thread::sleep(Duration::from_millis(1)));
+        py.check_signals()?;
+    }
+    Ok(())
+}
