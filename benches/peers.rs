@@ -8,16 +8,23 @@
 //! A variant is a change of the settings, `--set KEY=VALUE`: of the loader, as `--set shuffle=7`, or of its sources'
 //! options, as `--set options.jpeg=libjpeg_turbo`. The value is JSON, or else text. `--tar` reads images from tar archives.
 //!
+//! `--settings` prints the settings instead, for the same workload in another language (`python/benches`), and `--make FOLDER`
+//! makes a small folder of data for images, `csv`, `fixed-f32` and `tokens`.
+//!
 //! It does three epochs: one to warm up, one that is measured (`--epochs` of them: the median counts), and one with a
 //! consumer that sleeps `--consumer-ms` after each batch. Nothing is read ahead across their borders.
 
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/made.rs"]
+mod made;
+#[path = "common/photos.rs"]
+mod photos;
 #[path = "common/workloads.rs"]
 mod workloads;
 
 use std::fs::read_to_string;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::exit;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -29,16 +36,22 @@ use serde_json::{Value, json};
 use workloads::Workload;
 
 const USAGE: &str = "usage: peers --data FOLDER --workload NAME [--batch N] [--workers N] [--consumer-ms MS] \
-                     [--epochs N] [--tar] [--set KEY=VALUE]..";
+                     [--epochs N] [--tar] [--set KEY=VALUE].. [--settings], or peers --make FOLDER";
 
 struct Args {
     workload: Workload,
     epochs: usize,
     consumer: Duration,
+    /// Whether to print the settings, and measure nothing.
+    prints: bool,
 }
 
 fn main() -> Result<()> {
     let Some(args) = args() else { return Ok(()) };
+    if args.prints {
+        println!("{}", args.workload.settings());
+        return Ok(());
+    }
     let line = measure(&args)?;
     println!("{line}");
     Ok(())
@@ -46,7 +59,7 @@ fn main() -> Result<()> {
 
 /// `None` where nothing is asked for, as when all benchmarks are run.
 fn args() -> Option<Args> {
-    let (mut data, mut name, mut tar) = (None, None, false);
+    let (mut data, mut name, mut tar, mut prints) = (None, None, false, false);
     let (mut batch, mut workers, mut epochs, mut consumer_ms) = (None, cores(), 1, 0.0);
     let mut settings = Vec::new();
     let mut words = std::env::args().skip(1);
@@ -55,11 +68,19 @@ fn args() -> Option<Args> {
             tar = true;
             continue;
         }
+        if word == "--settings" {
+            prints = true;
+            continue;
+        }
         if word == "--bench" || word == "--test" {
             continue;
         }
         let value = words.next().unwrap_or_else(|| usage(&format!("{word} needs a value")));
         match word.as_str() {
+            "--make" => {
+                made::make_data(Path::new(&value)).unwrap_or_else(|error| usage(&format!("{value}: {error}")));
+                return None;
+            }
             "--data" => data = Some(PathBuf::from(value)),
             "--workload" => name = Some(value),
             "--batch" => batch = Some(number(&word, &value) as usize),
@@ -83,7 +104,7 @@ fn args() -> Option<Args> {
         workload
     });
     let workload = made.unwrap_or_else(|fault| usage(&fault));
-    Some(Args { workload, epochs, consumer: Duration::from_secs_f64(consumer_ms / 1e3) })
+    Some(Args { workload, epochs, consumer: Duration::from_secs_f64(consumer_ms / 1e3), prints })
 }
 
 fn usage(problem: &str) -> ! {

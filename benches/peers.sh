@@ -10,11 +10,18 @@
 #     PEERS_OUT                 folder for runs.jsonl, table.txt and table.md (default: target/peers)
 #     PEERS_FEATURES            features of Ringfeed to build with, separated by commas
 #     PEERS_OURS                our variants to run, by name (default: all that the workload has)
+#     PEERS_PYTHON              a Python with ringfeed (built for release) and torch, for the variants through Python
 #
 # For example, three rounds against the three fastest, each waiting for a quiet machine:
 #
 #     PEERS_DATA=~/data PEERS_VENVS=~/venvs benches/peers.sh ~/peers image-train-u8 -- --rounds 3 --wait-quiet 60 \
 #         --peers tfdata threads-turbo-cv2-scaled grain-threads ringfeed
+#
+# The workload `train` is an epoch of training a small network on one core of the processor, over the time that its steps take
+# on batches in memory; ours takes part through Python there:
+#
+#     PEERS_PYTHON=~/venvs/ours/bin/python ... benches/peers.sh ~/peers train -- --rounds 3 \
+#         --peers torch-turbo-w1 torch-pil-w2 webdataset-w1 in-memory ringfeed-python-t1 ringfeed-python-t2
 #
 # A variant of ours takes part under a name of its own, as `variants` below lists them. Rounds of one workload are
 # interleaved; workloads come one after another. Runs are added to runs.jsonl, and the table is of all that it holds.
@@ -41,7 +48,7 @@ done
 
 # Name and settings of our variants: settings that the workload does not have would be an error.
 variants() {
-    echo "ringfeed"
+    [ "$1" = train ] || echo "ringfeed"
     case $1 in
     image-*)
         echo "ringfeed-turbo --set options.jpeg=libjpeg_turbo"
@@ -71,15 +78,36 @@ out=${PEERS_OUT:-$here/target/peers}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
+# Those through Python: name, and arguments of `python/benches/peers.py`.
+python_variants() {
+    [ -n "${PEERS_PYTHON:-}" ] || return 0
+    case $1 in
+    train)
+        echo "ringfeed-python-t1 --threads 1"
+        echo "ringfeed-python-t2 --threads 2"
+        ;;
+    *) echo "ringfeed-python --rust $program" ;;
+    esac
+}
+
 protocol='--data {data} --workload {workload} --batch {batch} --workers {workers} --consumer-ms {consumer_ms} --epochs {epochs}'
 for workload in $workloads; do
     (
         while read -r name settings; do
+            [ -n "$name" ] || continue
             case " ${PEERS_OURS:-$name} " in
             *" $name "*) set -- "$@" --cmd "$name=$program $protocol $settings" ;;
             esac
         done <<END
 $(variants "$workload")
+END
+        while read -r name arguments; do
+            [ -n "$name" ] || continue
+            case " ${PEERS_OURS:-$name} " in
+            *" $name "*) set -- "$@" --cmd "$name=$PEERS_PYTHON $here/python/benches/peers.py $arguments $protocol" ;;
+            esac
+        done <<END
+$(python_variants "$workload")
 END
         exec python3 "$harness/bench_peers.py" --workloads "$workload" --out "$out/runs.jsonl" "$@"
     )

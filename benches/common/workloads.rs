@@ -76,13 +76,18 @@ impl Workload {
         }
     }
 
-    /// The settings.
-    pub(crate) fn config(&self) -> Result<LoaderConfig> {
+    /// The settings, as plain data.
+    pub(crate) fn settings(&self) -> Value {
         let mut config = self.config.clone();
         if config["sources"][0]["format"] == "tokens" {
             config["samples_per_epoch"] = json!(TOKEN_BATCHES * config["batch_size"].as_u64().unwrap_or(0));
         }
-        LoaderConfig::deserialize(config).map_err(|error| {
+        config
+    }
+
+    /// The settings.
+    pub(crate) fn config(&self) -> Result<LoaderConfig> {
+        LoaderConfig::deserialize(self.settings()).map_err(|error| {
             let message = format!("no settings of a loader: {error}");
             Error::new(ErrorKind::Config, message).with_source(error)
         })
