@@ -1,12 +1,16 @@
 //! How fast CSV files become batches: in order and shuffled, mapped and by reads; and how fast their rows are found.
 
 mod common;
+#[path = "common/machine.rs"]
+#[expect(dead_code, reason = "the number of cores does not matter here")]
+mod machine;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{Case, Options, Table};
+use machine::cpu_seconds;
 use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{Category, Field, Numbers, Text};
 use ringfeed::memory::MemoryBudget;
@@ -57,6 +61,8 @@ fn main() -> Result<()> {
             ("shuffled", 2),
             ("ratio", 2),
             ("mapped MB/s", 0),
+            ("mapped CPU ns/row", 0),
+            ("read CPU ns/row", 0),
         ],
     );
     let mut cases = Vec::new();
@@ -71,10 +77,12 @@ fn main() -> Result<()> {
                 }
             }
             cases.push(Case::new(&[&file.name(), &workers], move || {
-                let took: Vec<(f64, f64)> = iterators.iter_mut().map(epoch).collect();
-                let speed = |at: usize| took[at].0 / took[at].1 / 1e6;
-                let ratio = |at: usize| took[at + 1].1 / took[at].1;
-                vec![speed(0), speed(1), ratio(0), speed(2), speed(3), ratio(2), bytes / took[0].1 / 1e6]
+                let took: Vec<Epoch> = iterators.iter_mut().map(epoch).collect();
+                let speed = |at: usize| took[at].rows / took[at].seconds / 1e6;
+                let ratio = |at: usize| took[at + 1].seconds / took[at].seconds;
+                let cpu = |at: usize| took[at].cpu_seconds * 1e9 / took[at].rows;
+                let mapped = bytes / took[0].seconds / 1e6;
+                vec![speed(0), speed(1), ratio(0), speed(2), speed(3), ratio(2), mapped, cpu(0), cpu(2)]
             }));
         }
     }
@@ -153,12 +161,17 @@ fn iterator(file: File, path: &Path, access: Access, workers: usize, shuffled: b
     AsyncDataSetIterator::new(source, &workspace)
 }
 
-/// Rows of an epoch and seconds that it took.
-fn epoch(iterator: &mut AsyncDataSetIterator) -> (f64, f64) {
-    let begin = Instant::now();
+struct Epoch {
+    rows: f64,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+fn epoch(iterator: &mut AsyncDataSetIterator) -> Epoch {
+    let (cpu, begin) = (cpu_seconds(), Instant::now());
     iterator.reset().expect("a file can be read again");
     let rows: usize = iterator.map(|batch| batch.expect("the file has no bad records").len()).sum();
-    (rows as f64, begin.elapsed().as_secs_f64())
+    Epoch { rows: rows as f64, seconds: begin.elapsed().as_secs_f64(), cpu_seconds: cpu_seconds() - cpu }
 }
 
 /// Gigabytes a second, and bytes of index a row.

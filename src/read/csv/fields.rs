@@ -1,7 +1,8 @@
 use memchr::{memchr, memchr_iter};
 
 use super::dialect::Dialect;
-use super::value::FieldNumber;
+use super::value::{FieldNumber, other_number};
+use super::vectors;
 
 /// The fields of one record, one after another.
 pub(crate) struct Fields<'a> {
@@ -38,6 +39,15 @@ impl<'a> Fields<'a> {
 
     /// Reads fields that are simply a number and no NaN, until one is not or `into` is full; returns how many.
     pub(crate) fn numbers<T: FieldNumber>(&mut self, into: &mut [T]) -> usize {
+        let Some((count, at)) = vectors::numbers(self.raw, self.at, self.dialect.delimiter, into) else {
+            return self.numbers_by_words(into);
+        };
+        (self.at, self.done) = (at, at > self.raw.len());
+        count
+    }
+
+    /// The same on every processor.
+    pub(super) fn numbers_by_words<T: FieldNumber>(&mut self, into: &mut [T]) -> usize {
         let delimiter = self.dialect.delimiter;
         let mut count = 0;
         while let (Some(target), Some(rest)) = (into.get_mut(count), self.rest()) {
@@ -111,12 +121,6 @@ impl<'a> Fields<'a> {
             at = close + 2;
         }
     }
-}
-
-/// A number that is not plain: with an exponent, many digits, a plus.
-#[inline(never)]
-fn other_number<T: FieldNumber>(rest: &[u8]) -> Option<(T, usize)> {
-    T::leading(rest).filter(|(number, _)| !number.is_nan())
 }
 
 /// How long a field is, quotes included.

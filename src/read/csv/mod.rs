@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
 //! Reading order: `options` and `choice` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `number`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
+//! to fields), `format` (delimiter and header), `number`, `vectors`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
 //! `columns` (what feeds what), `decode` (a record
 //! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
 //! `inspect`.
@@ -32,6 +32,7 @@ mod stream;
 mod summary;
 mod text;
 mod value;
+mod vectors;
 mod wanted;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ const INVERSE_POWERS: [f64; MAX_DIGITS + 1] = {
 
 /// A plain decimal number, such as `-12.5`: at most 18 digits, no exponent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     /// Its digits as an integer.
     mantissa: u64,
     /// How many of them stand behind the point.
@@ -54,6 +54,12 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
+    /// The digits of `mantissa`, at most 18, of which `scale` stand behind the point.
+    #[inline(always)]
+    pub(super) fn new(mantissa: u64, scale: usize, negative: bool, whole: bool, len: usize) -> Self {
+        Self { mantissa, scale, negative, whole, len }
+    }
+
     /// The number at the start of `bytes`, up to the first byte that can't belong to it.
     #[inline(always)]
     pub(super) fn leading(bytes: &[u8]) -> Option<Self> {

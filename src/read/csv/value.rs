@@ -96,8 +96,14 @@ fn is_same_number(token: &[u8], field: &[u8]) -> bool {
 pub(crate) trait FieldNumber: Copy + Default {
     /// The number at the start of `bytes` and how long it is: only what [`exact`](Self::exact) would read as the same.
     fn leading(bytes: &[u8]) -> Option<(Self, usize)>;
+    /// The same number in this type, where that is certain.
+    fn of_decimal(decimal: Decimal) -> Option<Self>;
     /// As [`leading`](Self::leading), but only a plain one, and fast.
-    fn plain(bytes: &[u8]) -> Option<(Self, usize)>;
+    #[inline(always)]
+    fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
+        let decimal = Decimal::leading(bytes)?;
+        Some((Self::of_decimal(decimal)?, decimal.len))
+    }
     /// The number that is all of `field`, correctly rounded.
     fn exact(field: &[u8]) -> Option<Self>;
     /// The same value in this type.
@@ -142,10 +148,9 @@ macro_rules! field_numbers {
             }
 
             #[inline(always)]
-            fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
-                let decimal = Decimal::leading(bytes)?;
+            fn of_decimal(decimal: Decimal) -> Option<Self> {
                 let number: fn(Decimal) -> Option<Self> = $plain;
-                Some((number(decimal)?, decimal.len))
+                number(decimal)
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
@@ -226,9 +231,8 @@ impl FieldNumber for BeforeHalf {
     }
 
     #[inline(always)]
-    fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
-        let decimal = Decimal::leading(bytes)?;
-        Some((Self(decimal.to_odd_f32()?), decimal.len))
+    fn of_decimal(decimal: Decimal) -> Option<Self> {
+        decimal.to_odd_f32().map(Self)
     }
 
     fn exact(field: &[u8]) -> Option<Self> {
@@ -251,8 +255,8 @@ macro_rules! field_halves {
                 BeforeHalf::leading(bytes).map(|(number, len)| (<$type>::from_f32(number.0), len))
             }
 
-            fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
-                BeforeHalf::plain(bytes).map(|(number, len)| (<$type>::from_f32(number.0), len))
+            fn of_decimal(decimal: Decimal) -> Option<Self> {
+                BeforeHalf::of_decimal(decimal).map(|number| <$type>::from_f32(number.0))
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
@@ -284,6 +288,12 @@ macro_rules! field_halves {
 }
 
 field_halves!(half::f16, half::bf16);
+
+/// A number that is not plain: with an exponent, many digits, a plus.
+#[inline(never)]
+pub(super) fn other_number<T: FieldNumber>(rest: &[u8]) -> Option<(T, usize)> {
+    T::leading(rest).filter(|(number, _)| !number.is_nan())
+}
 
 /// Runs `$body` with `$T` standing for the element type `$dtype`.
 macro_rules! with_element {
