@@ -16,6 +16,7 @@ pub mod order;
 pub mod pack;
 mod prefetch;
 pub mod prepare;
+mod processor;
 mod random;
 pub mod read;
 mod ring;

@@ -1,29 +1,10 @@
 //! Conversions and `fma(x, scale, bias)` over slices, compiled for the processor at hand.
 //!
 //! `f32::mul_add` rounds once everywhere, so every path gives the same bits; but without the FMA instruction it is a
-//! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, once with AVX2 and
-//! FMA, and the processor is asked at run time.
+//! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, and the processor is
+//! asked at run time.
 
-/// A loop that is to be compiled for more than one kind of processor. `run` must be `#[inline(always)]`, so that it is
-/// compiled inside of the function that has the features.
-trait Kernel {
-    fn run(self);
-}
-
-fn dispatch(kernel: impl Kernel) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma")]
-        fn with_avx2_and_fma(kernel: impl Kernel) {
-            kernel.run();
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the only condition is that the processor has AVX2 and FMA, which was just asked of it.
-            return unsafe { with_avx2_and_fma(kernel) };
-        }
-    }
-    kernel.run();
-}
+use crate::processor::{Kernel, dispatch};
 
 /// Writes `to(x)` for each value. Tokens of 16 bits to 64 take a sixth less time so than with the vectors that every
 /// processor has.

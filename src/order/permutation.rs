@@ -1,3 +1,4 @@
+use crate::processor::{Kernel, dispatch};
 use crate::random::RandomKey;
 
 /// A shuffle of `0..len` computed by index: the same memory for a billion samples as for ten.
@@ -89,14 +90,13 @@ impl Permutation {
         #[cfg(test)]
         CALLS.with(|calls| calls.set(calls.get() + positions.len() as u64));
         assert!(positions.iter().all(|position| *position < self.len), "a position of {} or more", self.len);
-        for some in positions.chunks_mut(AT_ONCE) {
-            network.walk(some, self.len);
-        }
+        dispatch(Walk { network, len: self.len, indices: positions });
     }
 }
 
-/// Indices that walk the network at the same time.
+/// Indices that walk the network at the same time, and those that make a vector or a few.
 const AT_ONCE: usize = 64;
+const VECTOR: usize = 8;
 
 fn table(len: u64, key: RandomKey) -> [u8; TABLE] {
     let mut table = std::array::from_fn(|index| index as u8);
@@ -121,13 +121,20 @@ impl Network {
 
     /// Walks each index until it is below `len`. Those that are not there yet go on together, so that no branch depends on
     /// a single one: half of such branches would be foretold wrongly.
+    #[inline(always)]
     fn walk(&self, indices: &mut [u64], len: u64) {
         let mut walking = [0; AT_ONCE];
         let mut left = indices.len();
         walking[..left].copy_from_slice(indices);
         let mut places: [usize; AT_ONCE] = std::array::from_fn(|place| place);
         while left > 0 {
-            walking[..left].iter_mut().for_each(|index| *index = self.step(*index));
+            // Whole vectors: what stands behind the last index does not matter.
+            for some in walking.as_chunks_mut::<VECTOR>().0.iter_mut().take(left.div_ceil(VECTOR)) {
+                // No closure: it would be compiled without the vectors.
+                for index in some {
+                    *index = self.step(*index);
+                }
+            }
             let mut further = 0;
             for nth in 0..left {
                 let (index, place) = (walking[nth], places[nth]);
@@ -151,6 +158,22 @@ impl Network {
     }
 }
 
+/// Walks each index until it is below `len`.
+struct Walk<'a> {
+    network: &'a Network,
+    len: u64,
+    indices: &'a mut [u64],
+}
+
+impl Kernel for Walk<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for some in self.indices.chunks_mut(AT_ONCE) {
+            self.network.walk(some, self.len);
+        }
+    }
+}
+
 /// One round's function: a single multiplication, by a number that the key draws. Its upper half depends on every bit
 /// below, and a stronger function would be half of what planning a sample costs. (With one number for all rounds, tests
 /// see a bias in small domains.)
@@ -167,7 +190,13 @@ impl Round {
 
     #[inline(always)]
     fn of(self, half: u64) -> u64 {
-        (half ^ self.flip).wrapping_mul(self.factor) >> 32
+        // Bits 32 to 63 of `(half ^ flip) * factor`, and others above them, by products of halves: of those there are vector
+        // instructions. A half of the network has 32 bits at most.
+        const LOW: u64 = 0xffff_ffff;
+        let low = (half ^ self.flip) & LOW;
+        let above = (self.flip >> 32).wrapping_mul(self.factor & LOW);
+        let carried = (low * (self.factor & LOW)) >> 32;
+        carried.wrapping_add(low * (self.factor >> 32)).wrapping_add(above)
     }
 }
 
