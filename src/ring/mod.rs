@@ -88,7 +88,7 @@ impl<M: Default> Ring<M> {
                 if stop.load(Ordering::Acquire) {
                     return Ok(None);
                 }
-                if let Some(slot) = state.free.pop_front() {
+                if let Some(slot) = state.take() {
                     break slot;
                 }
                 state = match deadline {
@@ -119,10 +119,10 @@ impl<M: Default> Ring<M> {
         let mut state = self.0.state.lock();
         while state.slots > slots {
             state.slots -= 1;
-            match state.free.back() {
+            match state.free.front() {
                 Some(slot) => {
                     blocks.push(slot::shrink_free(slot, &self.0, 0));
-                    state.free.pop_back();
+                    state.retire();
                 }
                 None => state.surplus += 1,
             }
@@ -138,8 +138,7 @@ impl<M: Default> Ring<M> {
             let reservation = self.0.config.budget.reserve(bytes, "a ring slot")?;
             self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
             let mut state = self.0.state.lock();
-            state.free.push_back(Arc::new(Slot::new(Body::new(reservation), true)));
-            state.slots += 1;
+            state.add(Slot::new(Body::new(reservation), true));
             drop(state);
             self.0.came_home.notify_all();
         }
@@ -307,6 +306,29 @@ mod tests {
         ring.shrink_to(4096);
         assert_eq!(ring.stats().bytes, 8192);
         assert_eq!(take(&ring, 4096).unwrap().bytes_mut().len(), 4096);
+    }
+
+    #[test]
+    fn each_slot_is_taken_once_and_then_the_one_that_came_home_last() {
+        let ring = ring(3, 100, u64::MAX, Overflow::Fail).unwrap();
+        let turn = |own: u8| {
+            let mut draft = take(&ring, 100).unwrap();
+            draft.payload_mut().push(own);
+            draft
+        };
+        let seen = |draft: &Draft<Vec<u8>>| draft.payload().clone();
+        for own in 0..3 {
+            assert_eq!(seen(&turn(own)), [own]);
+        }
+        assert_eq!(seen(&turn(3)), [2, 3]);
+        let (first, second) = (turn(4), turn(5));
+        assert_eq!((seen(&first), seen(&second)), (vec![2, 3, 4], vec![1, 5]));
+        drop(first);
+        drop(second);
+        assert_eq!(seen(&turn(6)), [1, 5, 6]);
+        ring.set_slots(4).unwrap();
+        assert_eq!(seen(&turn(7)), [7]);
+        assert_eq!(seen(&turn(8)), [7, 8]);
     }
 
     #[test]

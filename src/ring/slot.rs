@@ -26,7 +26,10 @@ pub(crate) struct Shared<M> {
 }
 
 pub(super) struct State<M> {
+    /// First those that were never taken, then the others, the one behind that came home last.
     pub(super) free: VecDeque<Arc<Slot<M>>>,
+    /// How many of them were never taken.
+    pub(super) fresh: usize,
     /// How many there are, those that are to go left out.
     pub(super) slots: usize,
     /// How many of those that are not free go instead of coming home.
@@ -39,7 +42,31 @@ pub(super) struct State<M> {
 
 impl<M> State<M> {
     pub(super) fn new(free: VecDeque<Arc<Slot<M>>>, slots: usize) -> Self {
-        Self { free, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Instant::now() }
+        let fresh = free.len();
+        Self { free, fresh, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Instant::now() }
+    }
+
+    /// The slot that came home last, whose memory is most likely still in a processor's cache. Before that each is taken
+    /// once, so that none gets its memory long after the others.
+    pub(super) fn take(&mut self) -> Option<Arc<Slot<M>>> {
+        if self.fresh == 0 {
+            return self.free.pop_back();
+        }
+        self.fresh -= 1;
+        self.free.pop_front()
+    }
+
+    /// Takes the slot out that was not used for longest.
+    pub(super) fn retire(&mut self) -> Option<Arc<Slot<M>>> {
+        self.fresh = self.fresh.saturating_sub(1);
+        self.free.pop_front()
+    }
+
+    /// Adds one that was never taken.
+    pub(super) fn add(&mut self, slot: Slot<M>) {
+        self.fresh += 1;
+        self.free.push_front(Arc::new(slot));
+        self.slots += 1;
     }
 
     /// Adds up what was held since the last change. Called before each.
