@@ -302,6 +302,24 @@ fn batches_are_the_same_however_records_are_read_and_by_whom() {
 }
 
 #[test]
+fn records_that_become_nothing_else_are_those_of_the_file() {
+    for (bytes, records) in [(1, 1000), (64, 700), (700, 300), (5000, 90)] {
+        let numbers: Vec<u8> =
+            (0..bytes * records).map(|at| (at as u64).wrapping_mul(0x9e37_79b9_7f4a) as u8).collect();
+        let file = bytes_of(numbers.clone());
+        for (access, workers) in [(Access::Read, 2), (MAPPED, 1), (MAPPED, 3)] {
+            let options = RawOptions { access, ..RawOptions::features(StoredType::U8, &[bytes]) };
+            let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap()).batch_size(61).shuffle(5);
+            let seen = see_all(&mut AsyncDataSetIterator::new(source, &workspace(workers, 2)).unwrap());
+            let samples: Vec<usize> = seen.iter().flat_map(|batch| &batch.samples).map(|id| *id as usize).collect();
+            let expected: Vec<u8> = samples.iter().flat_map(|id| &numbers[id * bytes..][..bytes]).copied().collect();
+            assert_eq!(samples.len(), records);
+            assert!(seen.iter().flat_map(|batch| &batch.tensors[0]).eq(&expected), "{bytes} bytes, {access:?}");
+        }
+    }
+}
+
+#[test]
 fn settings_name_raw_and_npy_files() {
     let (features, labels) = counting_files();
     let text = format!(

@@ -159,6 +159,17 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Whether nothing is said of single records: none is bad, and none is timed. They may then be gone through without
+    /// [`advance`](Self::advance).
+    pub(crate) fn is_one(&self) -> bool {
+        self.next == 0 && self.bad.is_empty() && self.watch.is_none()
+    }
+
+    /// All records went well.
+    pub(crate) fn pass_all(&mut self) {
+        self.next = self.samples.len();
+    }
+
     /// Begins again with the first record, to read it for another reader.
     pub(crate) fn read_again(&mut self) {
         self.begin_again(Phase::Read);

@@ -117,6 +117,22 @@ impl<'a> RowsMut<'a> {
         }
     }
 
+    /// The bytes of tensor `index` of all these rows, one after another; `None` where rows do not have as many each.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tensor.
+    pub(crate) fn tensor_bytes(&mut self, index: usize) -> Option<&mut [u8]> {
+        let tensor = &self.tensors[index];
+        if tensor.rows != Rows::Even || self.rows.is_empty() {
+            return None;
+        }
+        let start = self.base.start_of(tensor, self.rows.start);
+        // SAFETY: rows of an even tensor lie without gaps. These belong to these rows of this tensor alone (constructor's
+        // contract), and `&mut self` is borrowed for as long as the slice lives, so no second slice of them exists.
+        Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.rows.len() * tensor.row_bytes) })
+    }
+
     /// The part of these rows with the `count` tensors from `first` on: what one of several composed readers fills.
     ///
     /// # Panics

@@ -51,6 +51,9 @@ const WHOLE_BYTES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 const AHEAD_BYTES: usize = 512;
 
+/// How many records ahead of the one that is copied.
+const NEXT: usize = 4;
+
 /// How much of a record is looked at for that.
 const MAX_BYTES: usize = 64 << 10;
 
@@ -87,10 +90,7 @@ impl Fetched {
         self.late = false;
         if let Some(held) = input.slice() {
             if nth == 0 {
-                self.samples.clear();
-                self.samples.extend_from_slice(samples);
-                (self.near, self.group) = (0, group(largest));
-                self.bring_near(held, 0, place);
+                self.hold(held, largest, samples, place);
             }
             return Ok(());
         }
@@ -134,6 +134,15 @@ impl Fetched {
         Ok(())
     }
 
+    /// Begins a job of records that memory holds.
+    pub(super) fn hold(&mut self, held: &[u8], largest: usize, samples: &[u64], place: impl Fn(u64) -> Range<u64>) {
+        self.late = false;
+        self.samples.clear();
+        self.samples.extend_from_slice(samples);
+        (self.near, self.group) = (0, group(largest));
+        self.bring_near(held, 0, place);
+    }
+
     /// The bytes of record `sample`, the job's `nth`, which was fetched.
     pub(crate) fn bytes<'a>(
         &'a mut self,
@@ -168,6 +177,27 @@ impl Fetched {
             prefetch_record(held, &place(*sample));
         }
         self.near = end;
+    }
+}
+
+/// Copies pieces of `held`, of `len` bytes each, into `into` one after another, until `stopped`.
+pub(super) fn copy_records(
+    held: &[u8],
+    len: usize,
+    pieces: impl Iterator<Item = Range<u64>> + Clone,
+    into: &mut [u8],
+    stopped: impl Fn() -> bool,
+) {
+    let mut ahead = pieces.clone();
+    ahead.by_ref().take(NEXT).for_each(|piece| prefetch_record(held, &piece));
+    for (piece, into) in pieces.zip(into.chunks_exact_mut(len)) {
+        if let Some(piece) = ahead.next() {
+            prefetch_record(held, &piece);
+        }
+        if stopped() {
+            return;
+        }
+        into.copy_from_slice(&held[piece.start as usize..piece.end as usize]);
     }
 }
 

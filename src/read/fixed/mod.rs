@@ -21,6 +21,7 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{only_field, with_only_field};
 pub(crate) use fetched::Fetched;
+use fetched::copy_records;
 pub(crate) use fortran::{in_c_order, in_row};
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
@@ -171,10 +172,9 @@ impl FixedRecords {
         samples.iter().for_each(|sample| self.input.need(self.bytes_of(*sample), needs));
     }
 
-    /// Reads the records of a job; longer ones later, straight into their rows.
+    /// Reads the records of a job; longer ones later, straight into their rows. Those that memory holds are not read.
     pub(crate) fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
         if self.input.slice().is_some() && job.samples().iter().all(|sample| *sample < self.count) {
-            job.report(self.fetch(job.samples(), 0, scratch));
             return;
         }
         if !self.reads_late() {
@@ -191,14 +191,37 @@ impl FixedRecords {
     }
 
     pub(crate) fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        if self.copy_all(job, rows) {
+            return;
+        }
         let begin = job.lap();
         let fetched = scratch.of::<Fetched>();
+        if let Some(held) = self.input.slice() {
+            fetched.hold(held, self.record_bytes, job.samples(), |sample| self.bytes_of(sample));
+        }
         while let Some(nth) = job.advance() {
             job.report(self.write(fetched, job.samples()[nth], nth, &mut rows.row(nth).tensor(0)));
         }
         if fetched.is_late() {
             job.read_since(begin);
         }
+    }
+
+    /// Copies the records of a job from memory that holds the file, where that is all there is to do.
+    fn copy_all(&self, job: &mut Job<'_>, rows: &mut RowsMut<'_>) -> bool {
+        let Some(held) = self.input.slice().filter(|_| job.is_one() && !rows.is_empty()) else { return false };
+        if !self.stored.is_plain(&rows.row(0).tensor(0)) {
+            return false;
+        }
+        let samples = job.samples();
+        let Some(into) = rows.tensor_bytes(0).filter(|into| into.len() == samples.len() * self.record_bytes) else {
+            return false;
+        };
+        copy_records(held, self.record_bytes, samples.iter().map(|sample| self.bytes_of(*sample)), into, || {
+            job.is_stopped()
+        });
+        job.pass_all();
+        true
     }
 
     /// Whether a record is read when its row is written: one copy less. Smaller ones are gathered, many with one call.
