@@ -1,7 +1,8 @@
 //! One workload of the comparison with other loaders, in one process: `benches/peers.sh` has it called by the program
 //! that calls the others too, so that all meet the same machine. It prints one line of JSON.
 //!
-//! Workloads: `image-{train,eval}-{u8,f32}`, `csv`, `csv-mixed`, `fixed-{u8,f32}`, `tokens`, `wav`, over a folder of data made
+//! Workloads: `image-{train,eval}-{u8,f32}`, `csv`, `csv-mixed`, `fixed-{u8,f32}`, `tokens`, `wav`, `parquet`, `parquet-zstd`,
+//! `parquet-shuffled`, `jsonl`, `tfrecord-images`, `png`, `png-small`, `jpeg-large`, `jpeg-progressive`, over a folder of data made
 //! for all of them. What a workload gives is what the others give: the same tensors, element types and shapes, checked
 //! in the first batch.
 //!

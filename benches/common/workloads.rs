@@ -7,8 +7,9 @@ use ringfeed::{DType, DataSet, Error, ErrorKind, LoaderConfig, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Pixels a side.
+/// Pixels a side, and those of thumbnails.
 const SIDE: usize = 224;
+const SMALL_SIDE: usize = 32;
 
 /// Numbers of a record of fixed size.
 const NUMBERS: usize = 3072;
@@ -28,6 +29,15 @@ const CROPS: u64 = 10_000;
 /// Bytes that texts are padded to; none of those in the data is longer.
 const TEXT: usize = 80;
 
+/// Columns of numbers of a table.
+const COLUMNS: usize = 32;
+
+/// Row groups whose rows are shuffled among each other.
+const BLOCKS: u64 = 4;
+
+/// In a shape: as long as the longest in the batch.
+const LONGEST: usize = 0;
+
 /// What a workload reads, and what it must give.
 pub(crate) struct Workload {
     config: Value,
@@ -45,12 +55,26 @@ impl Workload {
             ["fixed", kind @ ("u8" | "f32")] => fixed(data, kind),
             ["tokens"] => tokens(data),
             ["wav"] => wav(data),
+            ["parquet"] | ["parquet", "shuffled"] => parquet(data, "snappy"),
+            ["parquet", "zstd"] => parquet(data, "zstd"),
+            ["jsonl"] => json_lines(data),
+            ["tfrecord", "images"] => example_images(data),
+            ["png"] | ["jpeg", "large" | "progressive"] => folder(data, name, SIDE),
+            ["png", "small"] => folder(data, name, SMALL_SIDE),
             _ => return Err(format!("there is no workload {name:?}")),
         };
-        let batch = if parts[0] == "image" { 64 } else { 256 };
+        let batch = match name {
+            "png-small" => 256,
+            "jpeg-large" => 16,
+            _ if matches!(parts[0], "image" | "png" | "jpeg" | "tfrecord") => 64,
+            _ => 256,
+        };
         let mut config = json!({ "batch_size": batch, "across_epochs": false, "sources": sources });
-        if parts[0] != "csv" {
+        if !matches!(name, "csv" | "csv-mixed" | "parquet" | "parquet-zstd" | "jsonl") {
             config["shuffle"] = json!(20);
+        }
+        if name == "parquet-shuffled" {
+            config["shuffle_blocks"] = json!(BLOCKS);
         }
         if parts[0] == "wav" {
             config["samples_per_epoch"] = json!(CROPS);
@@ -96,7 +120,11 @@ impl Workload {
     /// Whether a batch is what the workload asks for: the comparison is of equal work.
     pub(crate) fn check(&self, batch: &DataSet) -> Result<()> {
         let found: Tensors = batch.tensors().map(|tensor| (tensor.dtype(), tensor.shape()[1..].to_vec())).collect();
-        if found == self.tensors {
+        let fits = |(len, wanted): (&usize, &usize)| *wanted == LONGEST || len == wanted;
+        let is_same = |(found, wanted): (&Tensor, &Tensor)| {
+            found.0 == wanted.0 && found.1.len() == wanted.1.len() && found.1.iter().zip(&wanted.1).all(fits)
+        };
+        if found.len() == self.tensors.len() && found.iter().zip(&self.tensors).all(is_same) {
             return Ok(());
         }
         let message = format!("the workload wants {:?}, and the batch has {found:?}", self.tensors);
@@ -105,7 +133,67 @@ impl Workload {
 }
 
 /// Element type and shape of a sample of each tensor, in order.
-type Tensors = Vec<(DType, Vec<usize>)>;
+type Tensors = Vec<Tensor>;
+type Tensor = (DType, Vec<usize>);
+
+/// A random cut of this many pixels a side, half of them mirrored.
+fn random_cut(side: usize) -> Value {
+    json!({
+        "image": [side, side],
+        "dtype": "u8",
+        "augment": [{ "kind": "random_resized_crop" }, { "kind": "horizontal_flip" }],
+    })
+}
+
+/// Files in a folder for each class; thumbnails are not cut.
+fn folder(data: &Path, name: &str, side: usize) -> (Value, Tensors) {
+    let mut image = random_cut(side);
+    if side == SMALL_SIDE {
+        image["augment"] = json!([{ "kind": "horizontal_flip" }]);
+    }
+    let source = json!({ "format": "images", "path": data.join(name), "fields": { "image": image, "label": "class" } });
+    (json!([source]), vec![(DType::U8, vec![3, side, side]), (DType::I64, vec![])])
+}
+
+/// Pictures in examples of TensorFlow.
+fn example_images(data: &Path) -> (Value, Tensors) {
+    let mut image = random_cut(SIDE);
+    image["from"] = json!("image/encoded");
+    let label = json!({ "from": "image/class/label", "role": "label", "numbers": "i64" });
+    let path = data.join("tfrecord-images/*.tfrecord");
+    let source = json!({ "format": "tfrecord", "path": path, "fields": { "image": image, "label": label } });
+    (json!([source]), vec![(DType::U8, vec![3, SIDE, SIDE]), (DType::I64, vec![])])
+}
+
+/// Columns of a Parquet file that was written with this compression.
+fn parquet(data: &Path, compression: &str) -> (Value, Tensors) {
+    let path = data.join("parquet").join(compression).with_extension("parquet");
+    (
+        json!([{ "format": "parquet", "path": path, "fields": table_fields() }]),
+        vec![(DType::F32, vec![COLUMNS]), (DType::I64, vec![])],
+    )
+}
+
+fn table_fields() -> Value {
+    let features: Vec<String> = (0..COLUMNS).map(|column| format!("f{column}")).collect();
+    json!({
+        "features": { "from": features, "numbers": "f32" },
+        "label": { "role": "label", "numbers": "i64" },
+    })
+}
+
+/// Lists of tokens, padded to the longest of the batch.
+fn json_lines(data: &Path) -> (Value, Tensors) {
+    let fields = json!({
+        "label": { "role": "label", "numbers": "i64" },
+        "tokens": { "numbers": "i64" },
+    });
+    let path = data.join("jsonl/train.jsonl");
+    (
+        json!([{ "format": "jsonl", "path": path, "fields": fields }]),
+        vec![(DType::I64, vec![]), (DType::I64, vec![LONGEST]), (DType::U8, vec![LONGEST])],
+    )
+}
 
 fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
     let mut image = Map::new();
@@ -129,15 +217,10 @@ fn images(data: &Path, crop: &str, dtype: &str, tar: bool) -> (Value, Tensors) {
 
 /// Columns that are named, so that none has to be read to know what is in it.
 fn csv(data: &Path) -> (Value, Tensors) {
-    let features: Vec<String> = (0..32).map(|column| format!("f{column}")).collect();
-    let fields = json!({
-        "features": { "from": features, "numbers": "f32" },
-        "label": { "role": "label", "numbers": "i64" },
-    });
     let options = json!({ "header": "yes", "delimiter": "," });
     (
-        json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options, "fields": fields }]),
-        vec![(DType::F32, vec![32]), (DType::I64, vec![])],
+        json!([{ "format": "csv", "path": data.join("csv/numeric.csv"), "options": options, "fields": table_fields() }]),
+        vec![(DType::F32, vec![COLUMNS]), (DType::I64, vec![])],
     )
 }
 
