@@ -43,12 +43,12 @@ pub use schema::{Role, TensorSpec};
 pub use stats::Stats;
 pub use view::TensorView;
 
-/// CSV and TSV files: by record or as a stream.
+/// CSV and TSV files, read by record or as a stream.
 pub mod csv {
     pub use crate::read::csv::{ColumnRef, CsvDecoder, CsvOptions, CsvReader, CsvStream, Header, Longer, Missing};
 }
 
-/// Image files in folders and lists: how they are decoded, resized and augmented.
+/// Image files in folders and lists: how to decode, resize and augment them.
 pub mod images {
     pub use crate::decode::{
         AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
@@ -57,13 +57,13 @@ pub mod images {
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }
 
-/// Sound in files: which part of it is taken, and how it becomes numbers.
+/// Sound files: which part to take, and how to convert it to numbers.
 pub mod audio {
     pub use crate::decode::{AudioCrop, AudioOptions};
     pub use crate::read::audio::{AudioFiles, AudioFolderOptions};
 }
 
-/// Samples in tar archives, as WebDataset packs them.
+/// Samples in tar archives, in the layout of WebDataset.
 pub mod tar {
     pub use crate::read::tar::{TarOptions, TarReader};
 }
@@ -75,7 +75,7 @@ pub mod tokens {
     };
 }
 
-/// Tables in columns: Parquet files, Arrow files and streams, Feather, and tables of other libraries in memory.
+/// Columnar tables: Parquet files, Arrow files and streams, Feather, and tables of other libraries in memory.
 #[cfg(feature = "parquet")]
 pub mod columns {
     pub use crate::read::arrow::ArrowTable;
@@ -92,14 +92,14 @@ pub mod arrays {
     pub use crate::read::raw::{RawOptions, RawReader};
 }
 
-/// Sequences in CSV files: a file each, or rows grouped by a column; features and labels from two sources.
+/// Sequences in CSV files: one per file, or rows grouped by a column; features and labels from two sources.
 pub mod sequences {
     pub use crate::read::sequence::{
         Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired,
     };
 }
 
-/// What tensors are made of: fields of a source, and what becomes of each. See [`Loader::field`].
+/// Fields: which part of a source a tensor is made of, and how it is decoded. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{
         Array, Audio, BoxFormat, Boxes, Category, Class, Classes, Field, Image, Keypoints, Numbers, Origin, Text,
@@ -107,7 +107,7 @@ pub mod field {
     };
 }
 
-/// What a file or folder holds, what a run will do, and what is bad in the data.
+/// Inspection: the contents of a file or folder, the plan of a run, and the bad samples of a data set.
 pub mod inspect {
     pub use crate::dataset::{BadRecord, Proceed, VerifyProgress, VerifyReport, verify_source};
     pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify, verify_with};
@@ -120,7 +120,7 @@ pub mod inspect {
     pub use crate::read::tar::{MemberCount, TarRecord, TarSummary};
 }
 
-/// Formats: those that are known, and what one of your own implements.
+/// File formats: those of Ringfeed, and the trait for a format of your own.
 pub mod formats {
     pub use crate::read::TextLines;
     pub use crate::read::audio::AudioFolder;
@@ -146,7 +146,7 @@ pub mod formats {
     pub use crate::read::{arrow::Arrow, parquet::Parquet};
 }
 
-/// Pages that answer one question each; their examples are tests.
+/// Guides: each page answers one question. Their examples are tests.
 pub mod guide {
     #[doc = include_str!("guide/bottleneck.md")]
     pub mod bottleneck {}
@@ -173,7 +173,7 @@ pub mod guide {
     pub mod words {}
 }
 
-/// Settings as plain data, beside [`LoaderConfig`]: what stands in files of settings.
+/// Parts of [`LoaderConfig`], as plain data: the contents of settings files.
 pub mod settings {
     pub use crate::loader::{MemoryConfig, MemoryKind, OnlySource, SourcePath};
     pub use crate::normalise::NormaliserConfig;
@@ -183,8 +183,8 @@ pub mod settings {
     pub use crate::read::saved::SavedIndex;
 }
 
-/// What gives batches, for sources of your own: planning which samples come next, and filling batches with them. See
-/// [`ReaderSource`] for readers.
+/// Sources of batches of your own: plan which samples come next, and fill batches with them. For readers, use
+/// [`ReaderSource`].
 pub mod source {
     pub use crate::dataset::{
         AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Replay, Source, StreamSource, Transformed,
@@ -193,7 +193,7 @@ pub mod source {
     pub use crate::loader::Chosen;
 }
 
-/// What a run was like, as one page or as data.
+/// Reports of a run, as one page of HTML or as data.
 pub mod report {
     pub use crate::dataset::{Moment, Report};
 }
@@ -204,7 +204,7 @@ pub mod stream {
     pub use crate::prefetch::{DataSetStream, into_stream};
 }
 
-/// Tensors: their types, shapes and places in a batch.
+/// Tensors: their element types, shapes and positions in a batch.
 pub mod tensor {
     pub use half::{bf16, f16};
 
@@ -214,7 +214,7 @@ pub mod tensor {
     pub use crate::schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Rows, Schema, Shape};
 }
 
-/// How a [`Workspace`] is built.
+/// Settings of a [`Workspace`].
 pub mod workspace {
     pub use crate::prefetch::{Amount, Shielded, WorkspaceBuilder};
     pub use crate::ring::Overflow;

@@ -17,15 +17,15 @@ use super::Loader;
 use super::config::MemoryKind;
 
 impl Loader {
-    /// The formats among which that of a path in settings is looked for. Default: those of Ringfeed.
+    /// The formats that a path in settings can have. Default: the formats of Ringfeed.
     #[must_use]
     pub fn formats(mut self, formats: Formats) -> Self {
         self.formats = formats;
         self
     }
 
-    /// Adds a tensor of this name, made of a field of the source. Without any, samples have the tensors that the source gives
-    /// by itself.
+    /// Adds a tensor with this name, which is made of a field of the source. Without fields, samples have the tensors that are
+    /// usual for the source.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         let name = name.into();
@@ -36,16 +36,16 @@ impl Loader {
         self
     }
 
-    /// Adds the tensors of a further source to each sample.
+    /// Adds the tensors of another source to each sample.
     #[must_use]
     pub fn and(mut self, source: SourceConfig) -> Self {
         self.config.sources.push(source);
         self
     }
 
-    /// Adds a folder of segmentation maps to the folder of images before it, with its options so far (so say these
-    /// first): as the label tensor `map`, `u8` of `[height, width]`, resized, cropped and turned like the images. See
-    /// [`ImageOptions`](crate::images::ImageOptions). For another name or type, add the source with [`and`](Self::and).
+    /// Adds a folder of segmentation maps to the folder of images before it. The maps get the options that the images have so far,
+    /// so set these first. The label tensor `map` is `u8` of `[height, width]`, resized, cropped and rotated like the images. See
+    /// [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add the source with [`and`](Self::and).
     ///
     /// ```no_run
     /// use ringfeed::Loader;
@@ -77,8 +77,8 @@ impl Loader {
         self
     }
 
-    /// Short for two fields of a table: these columns, by name or position, as `labels`, and all other columns of numbers as
-    /// `features`. A single column tells a class; several hold numbers.
+    /// Short for two fields of a table: these columns, by name or position, become `labels`, and all other columns of numbers become
+    /// `features`. A single column is a class; several columns are numbers.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -100,7 +100,7 @@ impl Loader {
         self.field("features", Numbers::f32().from("*")).field("labels", labels)
     }
 
-    /// The size in pixels that images are resized to. For a folder of images without fields.
+    /// Resizes images to this size in pixels. For a folder of images without fields.
     #[must_use]
     pub fn size(mut self, height: u32, width: u32) -> Self {
         let advice = "only images in a folder; those of other sources say it in their field";
@@ -108,8 +108,8 @@ impl Loader {
         self
     }
 
-    /// Random operations on the images, in this order. For a folder of images without fields; leave it out for evaluation.
-    /// Default: none.
+    /// Applies these random operations to the images, in this order. For a folder of images without fields. Leave them out for
+    /// evaluation. Default: none.
     #[must_use]
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
         let advice =
@@ -118,8 +118,8 @@ impl Loader {
         self
     }
 
-    /// Where what opening finds out is kept for the next run: the rows of a CSV file, the listing of a folder of images, the
-    /// index of tar archives. Default: nowhere.
+    /// Where to save what opening found for the next run: the rows of a CSV file, the listing of a folder of images, the
+    /// index of tar archives. Default: nothing is saved.
     #[must_use]
     pub fn saved_index(mut self, saved: SavedIndex) -> Self {
         match self.config.sources.last_mut().and_then(SourceConfig::saved_index_mut) {
@@ -129,44 +129,44 @@ impl Loader {
         self
     }
 
-    /// Samples a batch. Default: 32.
+    /// Number of samples per batch. Default: 32.
     #[must_use]
     pub fn batch_size(mut self, samples: usize) -> Self {
         self.config.batch_size = samples;
         self
     }
 
-    /// Shuffles with this seed, anew in every epoch. Default: the source's own order.
+    /// Shuffles with this seed, in a different order in each epoch. Default: the order of the source.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.config.shuffle = Some(seed);
         self
     }
 
-    /// Shuffles chunks, and the samples of so many neighbouring ones among each other, instead of all samples; see
-    /// [`LoaderConfig::shuffle_blocks`]. With [`shuffle`](Self::shuffle).
+    /// Shuffles the order of chunks, and then the samples of this many neighbouring chunks together, instead of all samples; see
+    /// [`LoaderConfig::shuffle_blocks`](crate::LoaderConfig::shuffle_blocks). With [`shuffle`](Self::shuffle).
     #[must_use]
     pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
         self.config.shuffle_blocks = Some(chunks);
         self
     }
 
-    /// Takes one part of a split into train, validation and test data. Default: all samples.
+    /// Uses one part of a split into train, validation and test data. Default: all samples.
     #[must_use]
     pub fn split(mut self, split: Split) -> Self {
         self.config.split = Some(split);
         self
     }
 
-    /// Takes one of several folds, or all others; of the part, if there is a split. Default: all samples.
+    /// Uses one of several folds, or all others. With a split, the folds are folds of its part. Default: all samples.
     #[must_use]
     pub fn folds(mut self, folds: Folds) -> Self {
         self.config.folds = Some(folds);
         self
     }
 
-    /// Has batches of samples of about one length each, by that of this tensor, padded to these bounds; see
-    /// [`Buckets`](crate::Buckets). Default: any samples together, padded to the longest of their batch.
+    /// Groups samples of similar length into batches, by the length of this tensor, and pads them to these bounds; see
+    /// [`Buckets`](crate::Buckets). Default: samples of any length together, padded to the longest of their batch.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -186,7 +186,7 @@ impl Loader {
         self
     }
 
-    /// Has so many elements of the tensor in a batch, padding included, instead of a number of samples. For
+    /// Number of elements of the tensor per batch, padding included, instead of a number of samples. For
     /// [`bucket`](Self::bucket).
     #[must_use]
     pub fn tokens_per_batch(mut self, tokens: u64) -> Self {
@@ -197,10 +197,10 @@ impl Loader {
         self
     }
 
-    /// Takes only samples whose fields fulfil a condition; of these, splits and folds. Names are those of the first source's fields,
-    /// or of tensors that are made of one; values are numbers, texts in quotes, or `missing`, which is neither equal to anything nor
-    /// different. The fields that it names are read once, when the loader is opened; a bad one is an error whatever the policy.
-    /// Default: all samples. For a function of your own, there is [`filter_by`](Self::filter_by).
+    /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields of the first
+    /// source, or tensors that are made of one field. Values are numbers, texts in quotes, or `missing`, which is neither equal to nor
+    /// different from any value. The named fields are read once, when the loader is opened; a bad one is an error with every policy.
+    /// Default: all samples. To use a function of your own, call [`filter_by`](Self::filter_by).
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -215,7 +215,7 @@ impl Loader {
         self
     }
 
-    /// Has windows over the records as samples, in place of single ones: for forecasting. See [`Windows`](crate::read::Windows).
+    /// Makes each sample a window of consecutive records, for forecasting. See [`Windows`](crate::read::Windows).
     #[must_use]
     pub fn windows(mut self, windows: Windows) -> Self {
         self.config.windows = Some(windows);
@@ -223,59 +223,59 @@ impl Loader {
     }
 
     /// Gives each part of a split, and each fold, the same share of every value of this field; see [`Strata`](crate::Strata).
-    /// Default: parts go by the names of the samples alone.
+    /// Default: only the names of the samples decide.
     #[must_use]
     pub fn stratify(mut self, field: impl Into<String>) -> Self {
         self.config.stratify = Some(field.into());
         self
     }
 
-    /// Has all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::Strata).
-    /// Default: parts go by the names of the samples alone.
+    /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::Strata).
+    /// Default: only the names of the samples decide.
     #[must_use]
     pub fn group(mut self, field: impl Into<String>) -> Self {
         self.config.group = Some(field.into());
         self
     }
 
-    /// Draws samples with replacement, so that each class is drawn equally often; needs [`shuffle`](Self::shuffle) for its
-    /// seed. Default: each sample once.
+    /// Draws samples with replacement, so that each class is drawn equally often. Needs the seed of [`shuffle`](Self::shuffle).
+    /// Default: each sample once.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.config.class_balanced = true;
         self
     }
 
-    /// How many samples an epoch has. Default: as many as there are to choose from.
+    /// Number of samples per epoch. Default: the number of samples in the data.
     #[must_use]
     pub fn samples_per_epoch(mut self, samples: u64) -> Self {
         self.config.samples_per_epoch = Some(samples);
         self
     }
 
-    /// Takes only this process's part of the samples; every part has the same number of batches. Default: all.
+    /// Uses only this process's share of the samples. Every share has the same number of batches. Default: all samples.
     #[must_use]
     pub fn shard(mut self, shard: Shard) -> Self {
         self.config.shard = shard;
         self
     }
 
-    /// What becomes of a last batch that is not full. Default: it is kept.
+    /// What to do with an incomplete last batch. Default: keep it.
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
         self.config.last_batch = last_batch;
         self
     }
 
-    /// What becomes of bad records. Default: the first ends the epoch with its error.
+    /// What to do with bad records. Default: the first one ends the epoch with its error.
     #[must_use]
     pub fn bad_records(mut self, policy: BadRecords) -> Self {
         self.config.bad_records = policy;
         self
     }
 
-    /// Threads that fill batches, or [`Amount::Auto`], which finds their number while it runs. Default: one for each core that they
-    /// may use.
+    /// Number of threads that fill batches, or [`Amount::Auto`] to tune it during the run. Default: one for each core that they may
+    /// use.
     #[must_use]
     pub fn workers(mut self, threads: impl Into<Amount>) -> Self {
         self.config.workers = Some(threads.into());
@@ -298,59 +298,59 @@ impl Loader {
         self
     }
 
-    /// Most of the cores' time that workers take together, from 0 to 1; see
-    /// [`worker_share`](crate::workspace::WorkspaceBuilder::worker_share). Default: no bound.
+    /// Largest share of the cores' time that workers take together, from 0 to 1; see
+    /// [`worker_share`](crate::workspace::WorkspaceBuilder::worker_share). Default: no limit.
     #[must_use]
     pub fn worker_share(mut self, share: f64) -> Self {
         self.config.worker_share = Some(share);
         self
     }
 
-    /// How many finished batches may wait for the trainer, or [`Amount::Auto`], which finds that while it runs. Default: 2.
+    /// Number of finished batches that may wait for the trainer, or [`Amount::Auto`] to tune it during the run. Default: 2.
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
         self.config.prefetch = Some(batches.into());
         self
     }
 
-    /// Makes batches without prefetch, on the caller's thread.
+    /// Makes batches on the caller's thread, without prefetch.
     #[must_use]
     pub fn shield(mut self) -> Self {
         self.config.shield = true;
         self
     }
 
-    /// Writes a [`Trace`](crate::stats::Trace) of what every thread does when to this file, once iterator and workspace drop.
-    /// Default: no.
+    /// Writes a [`Trace`](crate::stats::Trace) of all threads to this file, when iterator and workspace are dropped.
+    /// Default: no trace.
     #[must_use]
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.config.trace = Some(path.into());
         self
     }
 
-    /// Serves the figures of the run over HTTP, in Prometheus' text format, while the iterator lives: at a port of this machine alone,
-    /// or at an address. With the feature `metrics`. Default: no.
+    /// Serves statistics of the run over HTTP, in Prometheus' text format, while the iterator lives: at a port that only this machine
+    /// can reach, or at an address. Needs the feature `metrics`. Default: no.
     #[must_use]
     pub fn metrics(mut self, address: impl Into<MetricsAddress>) -> Self {
         self.config.metrics = Some(address.into());
         self
     }
 
-    /// Most bytes of memory for the ring, row indexes and unpacked files together. Default: unlimited.
+    /// Maximum number of bytes of memory for the ring, row indexes and unpacked files together. Default: no limit.
     #[must_use]
     pub fn budget(mut self, bytes: u64) -> Self {
         self.config.memory.budget_bytes = Some(bytes);
         self
     }
 
-    /// What kind of memory slots are. Default: anonymous pages.
+    /// The kind of memory that slots use. Default: anonymous pages.
     #[must_use]
     pub fn memory(mut self, kind: MemoryKind) -> Self {
         self.config.memory.kind = kind;
         self
     }
 
-    /// The files that the sources are among. Default: those of this machine.
+    /// The storage that holds the files of the sources. Default: the files of this machine.
     ///
     /// ```
     /// # use std::{ops::Range, path::Path, sync::Arc};
@@ -383,8 +383,8 @@ impl Loader {
         self
     }
 
-    /// Maps the files for which settings ask for it by `access = "map"`, by a promise that only code can make. For the sources
-    /// that the loader has now.
+    /// Maps the files whose settings say `access = "map"`. That needs a promise that only code can make. For the sources that the
+    /// loader has now.
     ///
     /// ```
     /// use ringfeed::{Loader, LoaderConfig};

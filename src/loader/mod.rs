@@ -36,7 +36,7 @@ pub use keep::Chosen;
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use verify::{verify, verify_with};
 
-/// From a path to batches: checks every setting together, opens the readers, and makes the iterator.
+/// Makes batches from a path: checks all settings together, opens the readers, and makes the iterator.
 ///
 /// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. For readers or iterators of your
 /// own use [`ReaderSource`](crate::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
@@ -52,7 +52,7 @@ pub use verify::{verify, verify_with};
 ///         let (measures, species) = (batch.features()?.as_slice::<f32>()?, batch.labels()?.as_slice::<i64>()?);
 ///         assert_eq!(measures.len(), 4 * species.len());
 ///     }
-/// } // each epoch in another order
+/// } // each epoch has a different order
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -87,8 +87,8 @@ impl Loader {
         LoaderConfig::new(source).into()
     }
 
-    /// Whatever lies at `path`, whose format is detected; see [`LoaderConfig::for_path`]. [`field`](Self::field) says what
-    /// becomes of it.
+    /// Loads the file or folder at `path`, and detects its format; see [`LoaderConfig::for_path`]. [`field`](Self::field) says which
+    /// tensors to make.
     ///
     /// ```
     /// use ringfeed::field::{Class, Numbers};
@@ -111,7 +111,7 @@ impl Loader {
         Self::open_with(path, &Formats::new())
     }
 
-    /// As [`open`](Self::open), of one of these formats.
+    /// As [`open`](Self::open), with a choice of these formats.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Loader {
         Ok(Self::from(LoaderConfig::for_path_with(path, formats)?).formats(formats.clone()))
     }
 
-    /// A CSV file. Without [fields](Self::field), its number columns are `features`, and a column with a usual name is `labels`;
-    /// [`CsvOptions`] says which fields that is.
+    /// A CSV file. Without [fields](Self::field), its columns of numbers become `features`, and a column with a usual name becomes
+    /// `labels`; [`CsvOptions`] lists these names.
     pub fn csv(path: impl Into<PathBuf>) -> Self {
         Self::csv_with(path, CsvOptions::default())
     }
@@ -131,7 +131,7 @@ impl Loader {
         Self::new(SourceConfig::new(Csv, path, options))
     }
 
-    /// A folder of CSV files, each one a sequence.
+    /// A folder of CSV files, one sequence per file.
     pub fn csv_sequences(path: impl Into<PathBuf>, options: SequenceOptions) -> Self {
         Self::new(SourceConfig::new(CsvSequences, path, options))
     }
@@ -160,8 +160,8 @@ impl Loader {
         Self::new(SourceConfig::new(Tokens, path, options))
     }
 
-    /// A folder with one subfolder of images a class; without subfolders, images without labels. Without [fields](Self::field),
-    /// samples are these:
+    /// A folder with one subfolder of images per class; without subfolders, images without labels. Without [fields](Self::field),
+    /// it has these tensors:
     ///
     /// ```
     /// use ringfeed::field::{Class, Image};
@@ -176,8 +176,8 @@ impl Loader {
     }
 
     /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
-    /// [Fields](Self::field) say what becomes of their members; without any, a sample is its image as it is (`u8`), if it has a
-    /// single one, and if it has a `cls` its class:
+    /// [Fields](Self::field) say which tensors are made of their members. Without fields, a sample has its image as stored (`u8`), if
+    /// there is exactly one, and its class, if there is a `cls`:
     ///
     /// ```toml
     /// image = { image = [], dtype = "u8" }
