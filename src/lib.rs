@@ -102,8 +102,8 @@ pub mod sequences {
 /// Fields: which part of a source a tensor is made of, and how it is decoded. See [`Loader::field`].
 pub mod field {
     pub use crate::read::fields::{
-        Array, Audio, BoxFormat, Boxes, Category, Class, Classes, Field, Image, Keypoints, Numbers, Origin, Text,
-        Tokenizer, Tokens,
+        Array, Audio, BoxFormat, Boxes, Category, Class, Classes, Field, Image, Keypoints, Numbers, Origin,
+        PointFormat, Text, Tokenizer, Tokens,
     };
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use common::see_all;
-use ringfeed::field::{BoxFormat, Boxes, Image, Keypoints};
+use ringfeed::field::{BoxFormat, Boxes, Image, Keypoints, PointFormat};
 use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder};
 use ringfeed::{DType, Loader, LoaderConfig};
 
@@ -64,9 +64,10 @@ fn lines(folder: &Path, format: BoxFormat) {
             _ => [left, top, right, bottom].map(f64::from),
         };
         let points = [[left, top], [right, bottom]];
+        let shares = points.map(|[x, y]| [f64::from(x) / 100.0, f64::from(y) / 80.0]);
         lines += &format!(
             "{{\"path\": \"{nth:02}.bmp\", \"w\": 100, \"h\": 80, \"boxes\": [{numbers:?}, [200, 200, 210, 210]], \
-             \"points\": {points:?}}}\n"
+             \"points\": {points:?}, \"shares\": {shares:?}}}\n"
         );
     }
     fs::write(folder.join("scenes.jsonl"), lines).unwrap();
@@ -245,6 +246,48 @@ fn points_follow_too_and_nonsense_is_refused() {
         assert!(point.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{point:?} {expected:?}");
     }
     assert!(batch.tensors[mask].iter().all(|present| *present == 1));
+
+    // Relative ones are shares of the picture before and after, as settings say it, too.
+    let settings = format!(
+        r#"
+            batch_size = {COUNT}
+            source = {{ path = {:?} }}
+            [fields]
+            pixels = {{ from = "/points", keypoints = 2, size_from = ["/w", "/h"] }}
+            shares = {{ from = "/shares", keypoints = 2, point_format = "relative_xy", size_from = ["/w", "/h"] }}
+            to_shares = {{ from = "/points", keypoints = 2, result_format = "relative_xy", size_from = ["/w", "/h"] }}
+            [fields.image]
+            from = "/path"
+            [fields.image.file]
+            image = [64, 72]
+            dtype = "u8"
+            order = "nhwc"
+            augment = [{{ kind = "horizontal_flip", probability = 1.0 }}]
+        "#,
+        folder.path().join("scenes.jsonl")
+    );
+    let config: LoaderConfig = toml::from_str(&settings).unwrap();
+    let written: LoaderConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+    assert_eq!(written, config);
+    let to_pixels = Keypoints::new(2).format(PointFormat::RelativeXy).result_format(PointFormat::Xy);
+    let to_pixels = to_pixels.size_from("/w", "/h").from("/shares");
+    let batch = Loader::from(config).field("to_pixels", to_pixels).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.f32("pixels").unwrap(), found);
+    for (name, width, height) in [("to_pixels", 1.0, 1.0), ("shares", 72.0, 64.0), ("to_shares", 72.0, 64.0)] {
+        let points = batch.f32(name).unwrap().chunks_exact(2).flat_map(|point| [point[0] * width, point[1] * height]);
+        assert!(points.zip(&found).all(|(a, b)| (a - b).abs() < 1e-4), "{name}");
+    }
+    let refused = |codec: &str, key: &str| {
+        let file = folder.path().join("loader.toml");
+        let settings = format!("source = {{ path = \"x\" }}\n[fields]\nx = {{ {codec} = 2, {key} }}\n");
+        fs::write(&file, settings).unwrap();
+        LoaderConfig::load(&file).unwrap_err().to_string()
+    };
+    let message = refused("boxes", "result_format = \"relative_xy\"");
+    assert!(message.contains("fields.x") && message.contains("no format of boxes"), "{message}");
+    let message = refused("keypoints", "result_format = \"relative\"");
+    assert!(message.contains("fields.x.result_format: expected xyxy"), "{message}");
+    assert!(refused("boxes", "point_format = \"xy\"").contains("point_format does not belong to boxes"));
 
     let refused = |loader: Loader, words: &[&str]| {
         let error = match loader.build() {

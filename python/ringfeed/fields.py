@@ -182,12 +182,17 @@ class Boxes(Field):
 
 @dataclass(init=False)
 class Keypoints(Field):
-    """At most ``most`` points of the picture with the same ``geometry``, as :class:`Boxes`: f32 ``[most, 2]``."""
+    """At most ``most`` points of the picture with the same ``geometry``, as :class:`Boxes`: f32 ``[most, 2]``.
+    ``point_format`` is ``"xy"`` in pixels, or ``"relative_xy"`` for shares from 0 to 1; ``result_format`` is what they
+    become, by default the same.
+    """
 
     def __init__(
         self,
         most: int,
         *,
+        point_format: str | None = None,
+        result_format: str | None = None,
         geometry: str | None = None,
         size_from: Sequence[str | int] | None = None,
         longer: str | None = None,
@@ -195,8 +200,8 @@ class Keypoints(Field):
         role: str | None = None,
     ) -> None:
         sides = list(size_from) if size_from is not None else None
-        self.table = {"keypoints": most, "geometry": geometry, "size_from": sides, "longer": longer}
-        self.table |= {"from": from_, "role": role}
+        self.table = {"keypoints": most, "point_format": point_format, "result_format": result_format}
+        self.table |= {"geometry": geometry, "size_from": sides, "longer": longer, "from": from_, "role": role}
 
 
 @dataclass(init=False)

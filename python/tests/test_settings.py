@@ -153,6 +153,10 @@ def test_fields_are_short_for_tables() -> None:
             },
         ),
         (Keypoints(17, from_="points"), {"from": "points", "keypoints": 17}),
+        (
+            Keypoints(3, point_format="xy", result_format="relative_xy", size_from=("w", "h")),
+            {"keypoints": 3, "point_format": "xy", "result_format": "relative_xy", "size_from": ["w", "h"]},
+        ),
         (Class(), {"class": []}),
         (Class(["a", "b"], one_hot=True), {"class": ["a", "b"], "one_hot": True}),
         (Category(missing=-1), {"category": [], "missing": -1}),

@@ -6,7 +6,7 @@ use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
 use crate::read::container::Value;
-use crate::read::fields::{BoxFormat, Targets};
+use crate::read::fields::{BoxFormat, TargetFormat, Targets};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
@@ -15,8 +15,10 @@ use super::list::each;
 
 struct TargetsCodec {
     picture: ImageOptions,
-    /// Of the values and of the tensor; `None` for points.
-    formats: Option<(BoxFormat, BoxFormat)>,
+    /// Of the values.
+    format: TargetFormat,
+    /// Of the tensor.
+    result_format: TargetFormat,
     most: usize,
     longer: Longer,
     min_size: f64,
@@ -44,7 +46,8 @@ pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, va
     }
     let codec = TargetsCodec {
         picture: picture.clone(),
-        formats: targets.format.map(|format| (format, targets.result_format.unwrap_or(format))),
+        format: targets.format,
+        result_format: targets.result_format.unwrap_or(targets.format),
         most: targets.most,
         longer: targets.longer,
         min_size: targets.min_size,
@@ -52,7 +55,7 @@ pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, va
         of_numbers: sources == 3,
     };
     let tensors = vec![
-        TensorSpec::new(name, role, DType::F32, &[targets.most, codec.width()]),
+        TensorSpec::new(name, role, DType::F32, &[targets.most, targets.format.width()]),
         TensorSpec::new(format!("{name}_mask"), Role::Mask, DType::U8, &[targets.most]),
     ];
     Ok(Made { codec: Box::new(codec), tensors })
@@ -75,14 +78,13 @@ fn number_of(value: Value<'_>) -> Result<f64> {
 }
 
 impl TargetsCodec {
-    /// Numbers of one box or point.
-    fn width(&self) -> usize {
-        if self.formats.is_some() { 4 } else { 2 }
+    fn is_of_points(&self) -> bool {
+        matches!(self.format, TargetFormat::Points(_))
     }
 
     /// Writes the numbers as they are, and zeros behind them.
     fn write_all(&self, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
-        let (width, mut at) = (self.width(), 0);
+        let (width, mut at) = (self.format.width(), 0);
         let mut tensor = row.tensor(0);
         let numbers = tensor.as_mut_slice::<f32>()?;
         numbers.fill(0.0);
@@ -106,7 +108,7 @@ impl TargetsCodec {
             })?;
         }
         let count = at / width;
-        let what = if width == 4 { "boxes" } else { "points" };
+        let what = if self.is_of_points() { "points" } else { "boxes" };
         if at % width != 0 {
             let message = format!("{at} numbers are no whole {what}, which have {width} each");
             return Err(Error::new(ErrorKind::Data, message));
@@ -125,31 +127,34 @@ impl TargetsCodec {
 
     /// Corners of a box in pixels of a picture of this size, whatever its format; a point twice.
     fn corners(&self, numbers: &[f32], size: (f64, f64)) -> [f64; 4] {
-        let Some((format, _)) = self.formats else {
-            let [x, y] = [0, 1].map(|at| f64::from(numbers[at]));
-            return [x, y, x, y];
-        };
-        let (is_relative, format) = format.relative();
-        let (width, height) = if is_relative { size } else { (1.0, 1.0) };
-        let [a, b, c, d] = [0, 1, 2, 3].map(|at| f64::from(numbers[at]) * if at % 2 == 0 { width } else { height });
+        let (width, height) = if self.format.is_relative() { size } else { (1.0, 1.0) };
+        let pixels = |at: usize| f64::from(numbers[at]) * if at.is_multiple_of(2) { width } else { height };
+        let (a, b) = (pixels(0), pixels(1));
+        let TargetFormat::Boxes(format) = self.format else { return [a, b, a, b] };
+        let (c, d) = (pixels(2), pixels(3));
         match format {
-            BoxFormat::Xywh => [a, b, a + c, b + d],
-            BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
-            _ => [a, b, c, d],
+            BoxFormat::Xyxy | BoxFormat::RelativeXyxy => [a, b, c, d],
+            BoxFormat::Xywh | BoxFormat::RelativeXywh => [a, b, a + c, b + d],
+            BoxFormat::Cxcywh | BoxFormat::RelativeCxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
         }
     }
 
     /// What is written of a box or point in a picture of this size.
     fn formatted(&self, [left, top, right, bottom]: [f64; 4], size: (f64, f64)) -> [f64; 4] {
-        let Some((_, format)) = self.formats else { return [left, top, right, bottom] };
-        let (is_relative, format) = format.relative();
         let (width, height) = (right - left, bottom - top);
-        let [a, b, c, d] = match format {
-            BoxFormat::Xywh => [left, top, width, height],
-            BoxFormat::Cxcywh => [left + width / 2.0, top + height / 2.0, width, height],
-            _ => [left, top, right, bottom],
+        let [a, b, c, d] = match self.result_format {
+            TargetFormat::Boxes(BoxFormat::Xywh | BoxFormat::RelativeXywh) => [left, top, width, height],
+            TargetFormat::Boxes(BoxFormat::Cxcywh | BoxFormat::RelativeCxcywh) => {
+                [left + width / 2.0, top + height / 2.0, width, height]
+            }
+            TargetFormat::Boxes(BoxFormat::Xyxy | BoxFormat::RelativeXyxy) | TargetFormat::Points(_) => {
+                [left, top, right, bottom]
+            }
         };
-        if is_relative { [a / size.0, b / size.1, c / size.0, d / size.1] } else { [a, b, c, d] }
+        match self.result_format.is_relative() {
+            true => [a / size.0, b / size.1, c / size.0, d / size.1],
+            false => [a, b, c, d],
+        }
     }
 
     /// A box or point after a step; `None` if nothing is left of it.
@@ -161,7 +166,7 @@ impl TargetsCodec {
         let least = |values: [f64; 4]| values.into_iter().fold(f64::INFINITY, f64::min);
         let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
         let (left, top, right, bottom) = (least(xs), least(ys), most(xs), most(ys));
-        if self.formats.is_none() {
+        if self.is_of_points() {
             let inside = (0.0..=size.0).contains(&left) && (0.0..=size.1).contains(&top);
             return inside.then_some([left, top, left, top]);
         }
@@ -205,7 +210,7 @@ impl Decode for TargetsCodec {
 
     fn finish(&self, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let size = context.sizes[self.slot];
-        let width = self.width();
+        let width = self.format.width();
         for nth in 0..self.most {
             if row.tensor(1).bytes_mut()[nth] == 0 {
                 continue;
@@ -219,7 +224,7 @@ impl Decode for TargetsCodec {
                 result = step.size;
             });
             let is_large = |[left, top, right, bottom]: &[f64; 4]| {
-                self.formats.is_none() || (right - left >= self.min_size && bottom - top >= self.min_size)
+                self.is_of_points() || (right - left >= self.min_size && bottom - top >= self.min_size)
             };
             let left = left.filter(is_large);
             let numbers = left.map_or([0.0; 4], |corners| self.formatted(corners, result));

@@ -2,6 +2,7 @@ use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, JpegDecode
 use crate::dtype::DType;
 
 use super::of_options::of_options;
+use super::{Codec, Field};
 
 /// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,21 @@ impl Image {
 
     pub(super) fn make_plain(&mut self) {
         self.0.augment.clear();
+    }
+
+    /// A map that says nothing of its own goes the way of this picture, if that has the same geometry.
+    pub(super) fn go_with(&mut self, image: &Field) {
+        let Codec::Image(Self(picture)) = &image.codec else { return };
+        let map = &mut self.0;
+        if map.colour == ImageColour::Index
+            && picture.colour != ImageColour::Index
+            && map.geometry.is_some()
+            && map.geometry == picture.geometry
+            && (map.augment.is_empty(), map.fit) == (true, CropFit::default())
+        {
+            map.augment.clone_from(&picture.augment);
+            map.fit = picture.fit;
+        }
     }
 
     /// Random operations, in this order; leave them out for evaluation.
@@ -120,5 +136,6 @@ of_options!(
     Image,
     ImageOptions,
     "images",
-    "Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way."
+    "Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way. A map goes \
+     the way of the picture that has its geometry, and needs no operations and no fit of its own."
 );

@@ -24,8 +24,8 @@ pub use image::Image;
 pub use names::{Category, Class, Classes};
 pub(crate) use old::instead_of;
 pub(crate) use others::{ALL_OTHERS, taken, with_others};
-pub(crate) use targets::Targets;
-pub use targets::{BoxFormat, Boxes, Keypoints};
+pub use targets::{BoxFormat, Boxes, Keypoints, PointFormat};
+pub(crate) use targets::{TargetFormat, Targets};
 pub use tokenizer::Tokenizer;
 pub(crate) use written::{ByName, by_name};
 
@@ -448,6 +448,11 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field
         }
     }
     let images: Vec<_> = fields.iter().filter(is_image).cloned().collect();
+    for (_, field) in &mut fields {
+        if let Codec::Image(map) = &mut field.codec {
+            images.iter().for_each(|(_, image)| map.go_with(image));
+        }
+    }
     for (name, field) in &mut fields {
         let columns = field.columns(name);
         if let Codec::Targets(targets) = &mut field.codec

@@ -9,10 +9,9 @@ use super::{Codec, Field};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Targets {
     pub(crate) most: usize,
-    /// `None` for points.
-    pub(crate) format: Option<BoxFormat>,
+    pub(crate) format: TargetFormat,
     /// Of the tensor; `None` for that of the values.
-    pub(crate) result_format: Option<BoxFormat>,
+    pub(crate) result_format: Option<TargetFormat>,
     pub(crate) geometry: Option<String>,
     pub(crate) size_from: Option<[ColumnRef; 2]>,
     pub(crate) longer: Longer,
@@ -42,15 +41,45 @@ pub enum BoxFormat {
     RelativeCxcywh,
 }
 
-impl BoxFormat {
-    /// Whether the numbers are shares of the picture's width and height, and what they are in pixels.
-    pub(crate) fn relative(self) -> (bool, Self) {
+/// What the two numbers of a point are: in pixels of the upright picture, or relative to its width and height.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PointFormat {
+    /// From the left, from the top. The default.
+    #[default]
+    Xy,
+    /// The same, 0 to 1.
+    RelativeXy,
+}
+
+/// What the numbers of boxes or points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected xyxy, xywh or cxcywh for boxes, xy for key points, or one of them behind relative_"
+)]
+pub(crate) enum TargetFormat {
+    Boxes(BoxFormat),
+    Points(PointFormat),
+}
+
+impl TargetFormat {
+    /// How many numbers each has.
+    pub(crate) fn width(self) -> usize {
         match self {
-            Self::RelativeXyxy => (true, Self::Xyxy),
-            Self::RelativeXywh => (true, Self::Xywh),
-            Self::RelativeCxcywh => (true, Self::Cxcywh),
-            pixels => (false, pixels),
+            Self::Boxes(_) => 4,
+            Self::Points(_) => 2,
         }
+    }
+
+    /// Whether the numbers are shares of the picture's width and height.
+    pub(crate) fn is_relative(self) -> bool {
+        matches!(
+            self,
+            Self::Boxes(BoxFormat::RelativeXyxy | BoxFormat::RelativeXywh | BoxFormat::RelativeCxcywh)
+                | Self::Points(PointFormat::RelativeXy)
+        )
     }
 }
 
@@ -80,29 +109,15 @@ impl BoxFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boxes(Targets);
 
-/// Points that go the way of their picture, as [`Boxes`] do: `f32 [most, 2]`, x and y in pixels; one that leaves the picture is 0
-/// in the mask.
+/// Points that go the way of their picture, as [`Boxes`] do: `f32 [most, 2]`, x and y in pixels or [relative](PointFormat) to the
+/// picture; one that leaves the picture is 0 in the mask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keypoints(Targets);
 
 impl Boxes {
     /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
     pub fn new(most: usize) -> Self {
-        Self(Targets::new(most, Some(BoxFormat::Xyxy)))
-    }
-
-    /// What the numbers are, before and, without a [`result_format`](Self::result_format), after.
-    #[must_use]
-    pub fn format(mut self, format: BoxFormat) -> Self {
-        self.0.format = Some(format);
-        self
-    }
-
-    /// What the numbers of the tensor are: relative ones are shares of the resulting picture.
-    #[must_use]
-    pub fn result_format(mut self, format: BoxFormat) -> Self {
-        self.0.result_format = Some(format);
-        self
+        Self(Targets::new(most, TargetFormat::Boxes(BoxFormat::default())))
     }
 
     /// A box that is left with less than this width or height, in pixels of the result, has vanished. By default 1.
@@ -114,8 +129,22 @@ impl Boxes {
 }
 
 macro_rules! goes_with_a_picture {
-    ($what:ident) => {
+    ($what:ident, $format:ident, $formats:path) => {
         impl $what {
+            /// What the numbers are, before and, without a [`result_format`](Self::result_format), after.
+            #[must_use]
+            pub fn format(mut self, format: $format) -> Self {
+                self.0.format = $formats(format);
+                self
+            }
+
+            /// What the numbers of the tensor are: relative ones are shares of the resulting picture.
+            #[must_use]
+            pub fn result_format(mut self, format: $format) -> Self {
+                self.0.result_format = Some($formats(format));
+                self
+            }
+
             /// The geometry of the picture that they go with.
             #[must_use]
             pub fn geometry(mut self, name: impl Into<String>) -> Self {
@@ -152,18 +181,18 @@ macro_rules! goes_with_a_picture {
     };
 }
 
-goes_with_a_picture!(Boxes);
-goes_with_a_picture!(Keypoints);
+goes_with_a_picture!(Boxes, BoxFormat, TargetFormat::Boxes);
+goes_with_a_picture!(Keypoints, PointFormat, TargetFormat::Points);
 
 impl Keypoints {
     /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
     pub fn new(most: usize) -> Self {
-        Self(Targets::new(most, None))
+        Self(Targets::new(most, TargetFormat::Points(PointFormat::default())))
     }
 }
 
 impl Targets {
-    pub(crate) fn new(most: usize, format: Option<BoxFormat>) -> Self {
+    pub(crate) fn new(most: usize, format: TargetFormat) -> Self {
         let longer = Longer::Error;
         let result_format = None;
         Self { most, format, result_format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }

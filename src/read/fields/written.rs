@@ -13,7 +13,10 @@ use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{ALL_OTHERS, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, Targets, Tokenizer};
+use super::{
+    ALL_OTHERS, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, PointFormat, TargetFormat, Targets,
+    Tokenizer,
+};
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
@@ -62,7 +65,9 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     box_format: Option<BoxFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result_format: Option<BoxFormat>,
+    point_format: Option<PointFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_format: Option<TargetFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_size: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,8 +246,17 @@ impl Written {
                 ..Tokenizer::new(self.tokenizer.unwrap_or_default())
             }),
             "boxes" | "keypoints" => {
-                let format = self.boxes.map(|_| self.box_format.unwrap_or_default());
-                let targets = Targets::new(self.boxes.or(self.keypoints).unwrap_or_default(), format);
+                let (most, format) = match self.boxes {
+                    Some(most) => (most, TargetFormat::Boxes(self.box_format.unwrap_or_default())),
+                    None => {
+                        let format = TargetFormat::Points(self.point_format.unwrap_or_default());
+                        (self.keypoints.unwrap_or_default(), format)
+                    }
+                };
+                if self.result_format.is_some_and(|result| result.width() != format.width()) {
+                    return Err(format!("result_format: that is no format of {codec}"));
+                }
+                let targets = Targets::new(most, format);
                 Codec::Targets(Targets {
                     result_format: self.result_format,
                     geometry: self.geometry,
@@ -271,14 +285,15 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 28] = [
+        let keys: [(&str, bool, &[&str]); 29] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
             ("crop", self.crop.is_some(), &["audio"]),
             ("channels", self.channels.is_some(), &["audio"]),
             ("box_format", self.box_format.is_some(), &["boxes"]),
-            ("result_format", self.result_format.is_some(), &["boxes"]),
+            ("point_format", self.point_format.is_some(), &["keypoints"]),
+            ("result_format", self.result_format.is_some(), TARGETS),
             ("min_size", self.min_size.is_some(), &["boxes"]),
             ("size_from", self.size_from.is_some(), TARGETS),
             ("fit", self.fit.is_some(), IMAGES),
@@ -363,13 +378,16 @@ impl Written {
                 written.pad = Some(f64::from(*pad)).filter(|pad| *pad != 0.0);
             }
             Codec::Targets(targets) => {
-                let plain = Targets::new(0, None);
+                let plain = Targets::new(0, targets.format);
                 match targets.format {
-                    Some(format) => {
+                    TargetFormat::Boxes(format) => {
                         written.boxes = Some(targets.most);
                         written.box_format = Some(format).filter(|format| *format != BoxFormat::default());
                     }
-                    None => written.keypoints = Some(targets.most),
+                    TargetFormat::Points(format) => {
+                        written.keypoints = Some(targets.most);
+                        written.point_format = Some(format).filter(|format| *format != PointFormat::default());
+                    }
                 }
                 written.result_format = targets.result_format;
                 written.geometry.clone_from(&targets.geometry);
