@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfeed::field::{Numbers, Tokens};
+use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{Mean, Recipe, number};
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit, Windows};
 use ringfeed::{
     BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Location, Normaliser, Result, Role,
-    Shard, Split,
+    Shard, Split, Workspace,
 };
 
 /// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
@@ -161,6 +162,29 @@ fn windows_in_order_read_what_they_share_once() {
             assert_eq!(counted(each().batch_size(batch_size).workers(2)).0, expected);
         }
     }
+
+    // The records that they share count on the budget; where it has no room for them, each window reads its own.
+    let within = |wanted: Windows, budget: &MemoryBudget| {
+        read.store(0, Ordering::Relaxed);
+        let workspace = Workspace::builder().budget(budget.clone()).build().unwrap();
+        let mut batches = loader(wanted).batch_size(10).shield().build_in(&workspace).unwrap();
+        let first = batches.next().unwrap().map(drop);
+        let found = first.map(|()| windows(&mut *batches));
+        (found, read.load(Ordering::Relaxed), budget.used())
+    };
+    let (overlapping, apart) = (Windows::new(10, 2), Windows::new(10, 2).stride(12));
+    let (expected, _, with_window) = within(overlapping.clone(), &MemoryBudget::unlimited());
+    let (_, _, with_one) = within(apart, &MemoryBudget::unlimited());
+    let record = (with_window - with_one) / 11;
+    assert!(record >= 16 && (with_window - with_one) % 11 == 0, "{with_window} {with_one}");
+    let tight = MemoryBudget::new(with_window - 1);
+    let (found, once, used) = within(overlapping.clone(), &tight);
+    assert_eq!((found.unwrap(), once, used), (expected.unwrap(), (10 + 189) * 12, with_one));
+    assert_eq!(tight.used(), 0);
+    let (found, _, _) = within(overlapping, &MemoryBudget::new(with_window - 12 * record));
+    let error = found.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Budget);
+    assert!(error.to_string().contains("a record of a window needs"), "{error}");
 }
 
 #[test]

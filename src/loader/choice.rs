@@ -7,25 +7,21 @@ use crate::dataset::Strata;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Known};
-use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::order::Subset;
-use crate::random::{RandomKey, hash_bytes};
+use crate::random::hash_bytes;
 use crate::read::fields::{Field, Text};
-use crate::read::{FieldReader, RecordReader, Sample, Scratch, Windowed, parallel};
+use crate::read::{FieldReader, RecordReader, Windowed};
 use crate::row::RowMut;
-use crate::schema::{Extents, Schema};
 
 use super::Loader;
+use super::each::{each, only_numbers, or_number};
 use super::keep::{Chosen, Keep};
 use super::number::{self, Number};
 use super::own::Own;
 
 /// Longest text that is compared, in bytes.
 const MAX_TEXT: usize = 1024;
-
-/// Records that a thread looks at before it takes the next ones.
-const RECORDS_AT_ONCE: u64 = 512;
 
 /// A field's value in every record.
 enum Values {
@@ -156,7 +152,11 @@ impl Loader {
     }
 
     /// The windows over the records of `readers`, where samples are those.
-    pub(super) fn windowed(&self, readers: Vec<Arc<dyn RecordReader>>) -> Result<Vec<Arc<dyn RecordReader>>> {
+    pub(super) fn windowed(
+        &self,
+        readers: Vec<Arc<dyn RecordReader>>,
+        budget: &MemoryBudget,
+    ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
         if self.config.chosen_by().is_some() || !self.keeps.is_empty() {
             let message = "windows: they are of neighbouring records; with a filter there would be gaps";
@@ -172,7 +172,7 @@ impl Loader {
         let series = series.map(|field| self.values(first, field, None).map(|values| values.groups())).transpose()?;
         let series = series.map(|groups| groups[..groups.len().min(shortest as usize)].to_vec());
         let placed = Arc::new(windows.placed(shortest, series.as_deref())?);
-        let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone())?) as Arc<dyn RecordReader>);
+        let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         readers.into_iter().map(windowed).collect()
     }
 
@@ -206,7 +206,7 @@ impl Loader {
         let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))], None);
         let numbers =
             || self.read_values(&[(name.to_owned(), Field::outside(number::codec(name), [column.clone()]))], None);
-        match is_text {
+        let read = match is_text {
             Some(true) => text(),
             Some(false) => numbers(),
             // What is no text may be a number.
@@ -218,6 +218,13 @@ impl Loader {
                 }),
                 _ => Err(of_text),
             }),
+        };
+        match read {
+            // An array has no fields to be read by themselves.
+            Err(error) if error.kind() == ErrorKind::Config && is_text != Some(true) => {
+                only_numbers(first, name).map_or(Err(error), |numbers| numbers.map(Values::Numbers))
+            }
+            read => read,
         }
     }
 
@@ -240,53 +247,25 @@ impl Loader {
             let message = "the source has no such field to choose samples by";
             return Err(Error::new(ErrorKind::Config, message).at_column(&fields[0].0));
         };
-        let schema = Schema::new(reader.tensors().to_vec())?;
-        let mut layout = Layout::default();
-        layout.compute(&schema, 1, Extents::default())?;
-        let is_text = schema.tensors()[0].dtype == DType::U8;
-        let read = |(scratch, memory): &mut (Scratch, Vec<u64>), job: u64| {
-            memory.resize(layout.bytes().div_ceil(8), 0);
-            let ids: Vec<u64> = (job * RECORDS_AT_ONCE..reader.len().min((job + 1) * RECORDS_AT_ONCE)).collect();
-            let (mut texts, mut numbers) = (Vec::new(), Vec::new());
-            for (nth, id) in ids.iter().enumerate() {
-                let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), &layout, 0);
-                let decoded = reader
-                    .fetch(&ids, nth, scratch)
-                    .and_then(|()| reader.decode(Sample { id: *id, key: RandomKey::new(0) }, nth, scratch, &mut row));
-                if let (Err(error), Some(bad), false) = (&decoded, bad, is_text)
-                    && error.kind() == ErrorKind::Data
-                {
-                    numbers.push(Number::of(&[bad]));
-                    continue;
-                }
-                decoded.map_err(|error| match (error.path(), reader.place(*id).path) {
-                    (None, Some(path)) => error.at_path(path).at_record(*id),
-                    _ => error,
-                })?;
-                if is_text {
-                    let len = row.tensor(1).as_mut_slice::<i64>()?[0] as usize;
-                    let mut tensor = row.tensor(0);
-                    texts.push(String::from_utf8_lossy(&tensor.bytes_mut()[..len]).into_owned());
-                } else {
-                    numbers.push(Number::of(row.tensor(0).as_mut_slice()?));
-                }
-            }
-            Ok((texts, numbers))
+        if reader.tensors().first().is_none_or(|spec| spec.dtype != DType::U8) {
+            let mut numbers = Vec::new();
+            each(reader, |row| or_number(row, bad), |number| numbers.push(number))?;
+            return Ok(Values::Numbers(numbers));
+        }
+        let text = |row: Result<&mut RowMut<'_>>| {
+            let row = row?;
+            let len = row.tensor(1).as_mut_slice::<i64>()?[0] as usize;
+            Ok(String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned())
         };
-        let (mut codes, mut texts, mut known, mut all) = (Vec::new(), Vec::new(), HashMap::new(), Vec::new());
-        let jobs = reader.len().div_ceil(RECORDS_AT_ONCE);
-        parallel::in_order(parallel::thread_count(None), jobs, read, |(more, numbers)| {
-            for text in more {
-                let code = *known.entry(text).or_insert_with_key(|text| {
-                    texts.push(text.clone());
-                    texts.len() as u32 - 1
-                });
-                codes.push(code);
-            }
-            all.extend(numbers);
-            Ok(())
+        let (mut codes, mut texts, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        each(reader, text, |text| {
+            let code = *known.entry(text).or_insert_with_key(|text| {
+                texts.push(text.clone());
+                texts.len() as u32 - 1
+            });
+            codes.push(code);
         })?;
-        Ok(if is_text { Values::Texts { codes, texts } } else { Values::Numbers(all) })
+        Ok(Values::Texts { codes, texts })
     }
 }
 

@@ -4,6 +4,7 @@ mod builder;
 mod choice;
 mod config;
 mod container;
+mod each;
 mod keep;
 mod mix;
 mod number;

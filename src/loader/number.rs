@@ -22,6 +22,13 @@ impl Number {
         Self { near: written.first().copied().unwrap_or(f64::NAN), rest }
     }
 
+    /// # Errors
+    ///
+    /// As [`exact`].
+    pub(super) fn read(value: &Value<'_>) -> Result<Self> {
+        exact(value).map(|(near, rest)| Self { near, rest })
+    }
+
     fn integer(self) -> i128 {
         self.near as i128 + i128::from(self.rest)
     }

@@ -127,7 +127,7 @@ impl Loader {
             return Ok(Box::new(source.bad_records(config.bad_records)));
         }
         let opened = self.readers(budget)?;
-        let (readers, parts) = (self.windowed(opened.all)?, opened.parts);
+        let (readers, parts) = (self.windowed(opened.all, budget)?, opened.parts);
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;

@@ -127,7 +127,8 @@ impl Loader {
         let config = &self.config;
         let outlines = match &self.own {
             _ if config.windows.is_some() => {
-                let readers = self.windowed(self.readers(&MemoryBudget::unlimited())?.all)?;
+                let budget = MemoryBudget::unlimited();
+                let readers = self.windowed(self.readers(&budget)?.all, &budget)?;
                 readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
             }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,

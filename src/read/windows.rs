@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::decode::write_numbers;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
+use crate::memory::{MemoryBudget, Reservation};
 use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
@@ -30,7 +31,8 @@ const MAX_RECORDS: usize = 1 << 20;
 /// of the first has a record of the second. Where a window begins follows from its number alone.
 ///
 /// Where windows that overlap follow one another, as they do without a shuffle, a worker reads and decodes the records that they
-/// share once for all windows that it makes in one go, unless decoding them draws at random.
+/// share once for all windows that it makes in one go, unless decoding them draws at random. For that it keeps the records of one
+/// window, which count on the memory budget; where it has no room for them, each window reads its own.
 ///
 /// ```
 /// use ringfeed::field::Numbers;
@@ -206,6 +208,7 @@ pub(crate) struct Windowed {
     layout: Layout,
     /// Whether a record is another one in each window.
     is_random: bool,
+    budget: MemoryBudget,
 }
 
 /// What a worker keeps of a job.
@@ -219,8 +222,10 @@ struct Worker {
     unread: usize,
     /// The last records that were decoded, each at its place among all modulo how many are kept.
     rows: Vec<u64>,
-    /// The places of the records in `rows`; as many as a window has if windows overlap, and one if they do not.
+    /// The places of the records in `rows`; as many as a window has if windows share records, and one if they do not.
     held: Vec<usize>,
+    /// Of `rows`.
+    reservation: Option<Reservation>,
     scratch: Scratch,
 }
 
@@ -228,16 +233,17 @@ struct Worker {
 const NOWHERE: usize = usize::MAX;
 
 impl Worker {
-    /// Begins a job of these windows, of so many records each. Nothing is shared of records that are other ones in each window.
-    fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, span: usize, is_random: bool) {
+    /// Begins a job of these windows. Without `shares`, each reads its own records, also those that another has, too.
+    fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, shares: bool) {
         self.records.clear();
         self.starts.clear();
+        self.held.clear();
         self.unread = 0;
         let mut before: Option<(u64, usize)> = None;
         for window in windows {
             let shared = before.filter(|(first, place)| {
                 let end = first + (self.records.len() - place) as u64;
-                !is_random && (*first..end).contains(&window.start)
+                shares && (*first..end).contains(&window.start)
             });
             let place = match shared {
                 Some((first, place)) => place + (window.start - first) as usize,
@@ -248,9 +254,33 @@ impl Worker {
             self.records.extend(window.start + known..window.end);
             before = Some((window.start, place));
         }
-        let overlap = self.records.len() < self.starts.len() * span;
-        self.held.clear();
-        self.held.resize(if overlap { span } else { 1 }, NOWHERE);
+    }
+
+    /// Has room for so many records of this layout, if there is so much memory.
+    fn hold(&mut self, records: usize, one: &Layout, budget: &MemoryBudget) -> bool {
+        let Some(words) = one.bytes().div_ceil(8).checked_mul(records) else { return false };
+        if words > self.rows.len() {
+            let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
+            let is_there = reservation.grow_if_free((words as u64).saturating_mul(8))
+                && self.rows.try_reserve_exact(words - self.rows.len()).is_ok();
+            if !is_there {
+                reservation.shrink_to(8 * self.rows.len() as u64);
+                return false;
+            }
+            self.rows.resize(words, 0);
+        }
+        self.held.resize(records, NOWHERE);
+        true
+    }
+
+    /// Has room for one record of this layout, where it must wait until others give memory back.
+    fn hold_one(&mut self, one: &Layout, budget: &MemoryBudget) -> Result<()> {
+        let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
+        reservation.grow_to(one.bytes().next_multiple_of(8) as u64, "a record of a window")?;
+        match self.hold(1, one, budget) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Limit, "no memory for a record of a window")),
+        }
     }
 }
 
@@ -264,7 +294,7 @@ impl Windowed {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
-    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>) -> Result<Self> {
+    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
         let mut tensors = reader.tensors().to_vec();
         let parts: Vec<_> = tensors.iter().map(|spec| placed.of(spec, &tensors)).collect();
         for (spec, records) in tensors.iter_mut().zip(&parts) {
@@ -280,7 +310,7 @@ impl Windowed {
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default())?;
         let is_random = reader.is_random();
-        Ok(Self { reader, placed, tensors, parts, layout, is_random })
+        Ok(Self { reader, placed, tensors, parts, layout, is_random, budget: budget.clone() })
     }
 }
 
@@ -304,10 +334,17 @@ impl RecordReader for Windowed {
         let worker: &mut Worker = scratch.of();
         let span = self.placed.span();
         if nth == 0 {
-            let windows = samples.iter().map(|sample| self.placed.records(*sample));
-            worker.begin(windows, span, self.is_random);
+            let windows = || samples.iter().map(|sample| self.placed.records(*sample));
+            worker.begin(windows(), !self.is_random);
+            let overlap = worker.records.len() < samples.len() * span;
+            if overlap && !worker.hold(span, &self.layout, &self.budget) {
+                worker.begin(windows(), false);
+            }
         }
         check_record(samples[nth], self.len())?;
+        if worker.held.is_empty() {
+            worker.hold_one(&self.layout, &self.budget)?;
+        }
         let start = worker.starts[nth];
         for place in worker.unread.max(start)..start + span {
             worker.unread = place;
@@ -321,7 +358,6 @@ impl RecordReader for Windowed {
         let worker = scratch.of::<Worker>();
         let Worker { starts, rows, held, scratch: own, .. } = &mut *worker;
         let words = self.layout.bytes().div_ceil(8);
-        rows.resize(words * held.len(), 0);
         let decoded = self.placed.records(sample.id).enumerate().try_for_each(|(at, id)| {
             let specs = self.reader.tensors();
             let place = starts[nth] + at;

@@ -1,0 +1,68 @@
+//! Every record of a reader, looked at once by a thread for each core.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::random::RandomKey;
+use crate::read::{RecordReader, Sample, Scratch, Value, parallel};
+use crate::row::RowMut;
+use crate::schema::{Dim, Extents, Rows, Schema};
+
+use super::number::Number;
+
+/// Records that a thread looks at before it takes the next ones.
+const AT_ONCE: u64 = 512;
+
+/// Decodes every record of a reader whose records have one layout. `look` gets the record, or why it is bad, and `take` what it
+/// makes of each, in their order.
+pub(super) fn each<T: Send>(
+    reader: &(impl RecordReader + ?Sized),
+    look: impl Fn(Result<&mut RowMut<'_>>) -> Result<T> + Sync,
+    mut take: impl FnMut(T),
+) -> Result<()> {
+    let schema = Schema::new(reader.tensors().to_vec())?;
+    let mut layout = Layout::default();
+    layout.compute(&schema, 1, Extents::default())?;
+    let placed = |error: Error, id: u64| match (error.path(), reader.place(id).path) {
+        (None, Some(path)) => error.at_path(path).at_record(id),
+        _ => error,
+    };
+    let read = |(scratch, memory): &mut (Scratch, Vec<u64>), job: u64| {
+        memory.resize(layout.bytes().div_ceil(8), 0);
+        let ids: Vec<u64> = (job * AT_ONCE..reader.len().min((job + 1) * AT_ONCE)).collect();
+        let look_at = |(nth, id): (usize, &u64)| {
+            let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), &layout, 0);
+            let decoded = reader
+                .fetch(&ids, nth, scratch)
+                .and_then(|()| reader.decode(Sample { id: *id, key: RandomKey::new(0) }, nth, scratch, &mut row));
+            look(decoded.map(|()| &mut row)).map_err(|error| placed(error, *id))
+        };
+        ids.iter().enumerate().map(look_at).collect::<Result<Vec<T>>>()
+    };
+    let jobs = reader.len().div_ceil(AT_ONCE);
+    parallel::in_order(parallel::thread_count(None), jobs, read, |all| {
+        all.into_iter().for_each(&mut take);
+        Ok(())
+    })
+}
+
+/// The numbers of the only tensor of a reader, if it is called so and has one number for each record: what arrays hold, which have no
+/// fields.
+pub(super) fn only_numbers(reader: &impl RecordReader, name: &str) -> Option<Result<Vec<Number>>> {
+    let [spec] = reader.tensors() else { return None };
+    if spec.name != name || spec.rows != Rows::Even || spec.shape.iter().any(|dim| *dim != Dim::Fixed(1)) {
+        return None;
+    }
+    let mut numbers = Vec::new();
+    let number = |row: Result<&mut RowMut<'_>>| Number::read(&Value::Numbers(row?.tensor(0).numbers()));
+    let read = each(reader, number, |number| numbers.push(number));
+    Some(read.map(|()| numbers))
+}
+
+/// A bad record is as good as one with this number, if there is one.
+pub(super) fn or_number(row: Result<&mut RowMut<'_>>, bad: Option<f64>) -> Result<Number> {
+    match (row, bad) {
+        (Ok(row), _) => Ok(Number::of(row.tensor(0).as_mut_slice()?)),
+        (Err(error), Some(bad)) if error.kind() == ErrorKind::Data => Ok(Number::of(&[bad])),
+        (Err(error), _) => Err(error),
+    }
+}
