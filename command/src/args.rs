@@ -51,7 +51,7 @@ line, member, column, byte, message}}}}. After wrong usage or Ctrl-C, which are 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what a file or folder contains: format, records, fields with statistics, first and last record
+    /// Show what a file or folder contains: format, records, fields with statistics, first and last record; or what was fitted
     Inspect(InspectArgs),
     /// Read and decode every sample, and list all bad ones
     Verify(VerifyArgs),
@@ -86,6 +86,7 @@ Examples:
   ringfeed inspect --encoding latin1 --json kunden.csv
   ringfeed inspect train-images-idx3-ubyte.gz
   ringfeed inspect --stored f32 --shape 3,32,32 images.bin
+  ringfeed inspect prepared.json
   ringfeed inspect photos/
   zcat old.csv.Z | ringfeed inspect -
 

@@ -1,6 +1,9 @@
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use ringfeed::formats::Formats;
+use ringfeed::prepare::Prepared;
 use ringfeed::settings::PreparedConfig;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
@@ -14,7 +17,9 @@ use crate::written;
 /// What was fitted.
 #[derive(Serialize)]
 pub(crate) struct Fitted {
-    config: String,
+    /// The settings that it was fitted by just now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<String>,
     /// Where it is saved.
     prepared: String,
     records: u64,
@@ -46,20 +51,45 @@ pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
     config.fields.clear();
     let prepared = while_working("fitting", || recipe.fit(&loader(config, formats)))?;
     prepared.save(&path)?;
-    let codes = |(column, codes): &(String, u64)| Codes { column: column.clone(), codes: *codes };
-    Ok(Fitted {
-        config: lossy(&args.config),
-        prepared: lossy(&path),
-        records: prepared.records(),
-        quantile_error: prepared.quantile_error(),
-        features: prepared.feature_names().to_vec(),
-        categories: prepared.code_counts().iter().map(codes).collect(),
-    })
+    Ok(Fitted::new(Some(&args.config), &path, &prepared))
+}
+
+/// What the file at `path` holds, if it begins as one of a fitted recipe.
+pub(crate) fn inspect(path: &Path) -> Result<Option<Fitted>> {
+    const HEAD: u64 = 64;
+    let mut head = Vec::new();
+    if path.is_file() {
+        let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+        read.map_err(|error| Error::from(error).at_path(path))?;
+    }
+    let head = String::from_utf8_lossy(&head);
+    let words: Vec<&str> = head.split_whitespace().collect();
+    match words.as_slice() {
+        ["{", "\"version\":", _, "\"prepared\":", ..] => {
+            Prepared::load(path).map(|prepared| Some(Fitted::new(None, path, &prepared)))
+        }
+        _ => Ok(None),
+    }
+}
+
+impl Fitted {
+    fn new(config: Option<&Path>, path: &Path, prepared: &Prepared) -> Self {
+        let codes = |(column, codes): &(String, u64)| Codes { column: column.clone(), codes: *codes };
+        Self {
+            config: config.map(lossy),
+            prepared: lossy(path),
+            records: prepared.records(),
+            quantile_error: prepared.quantile_error(),
+            features: prepared.feature_names().to_vec(),
+            categories: prepared.code_counts().iter().map(codes).collect(),
+        }
+    }
 }
 
 impl Report for Fitted {
     fn text(&self, width: usize) -> String {
-        let mut text = format!("{}\n\n", one_line(&self.config));
+        let title = self.config.as_ref().map_or("a fitted recipe".to_owned(), |config| one_line(config));
+        let mut text = format!("{title}\n\n");
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
         line("fitted to", things(self.records, "record"));
         line("saved in", one_line(&self.prepared));

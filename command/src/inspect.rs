@@ -8,18 +8,37 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
 use ringfeed::{Error, ErrorKind, Result};
+use serde::Serialize;
 
 use super::entry::text_of;
+use super::fit::{self, Fitted};
 use super::output::{Report, lossy};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
+/// What lies somewhere.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Inspected {
+    Data(Box<Inspection>),
+    Fitted(Fitted),
+}
+
+impl Report for Inspected {
+    fn text(&self, width: usize) -> String {
+        match self {
+            Self::Data(data) => data.text(width),
+            Self::Fitted(fitted) => fitted.text(width),
+        }
+    }
+}
+
 /// Reads whatever lies at `path`; `csv` says how, if it is CSV, and `raw`, if it has no header.
-pub(crate) fn inspect(
-    path: &Path,
-    csv: &CsvOptions,
-    raw: Option<&RawOptions>,
-    formats: &Formats,
-) -> Result<Inspection> {
+pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>, formats: &Formats) -> Result<Inspected> {
+    if raw.is_none()
+        && let Some(fitted) = fit::inspect(path)?
+    {
+        return Ok(Inspected::Fitted(fitted));
+    }
     // Text in an encoding such as UTF-16 may look like anything: whoever names the encoding, or what separates fields, says
     // that it is a table.
     let is_told = (csv.encoding.is_some() || csv.delimiter.is_some()) && path.is_file();
@@ -37,7 +56,7 @@ pub(crate) fn inspect(
             format!("--header, --delimiter and --encoding are for CSV files, but this is {}", source.format());
         return Err(Error::new(ErrorKind::Config, message).at_path(path));
     }
-    source.inspect(&Files::local(), &MemoryBudget::unlimited())
+    source.inspect(&Files::local(), &MemoryBudget::unlimited()).map(|data| Inspected::Data(Box::new(data)))
 }
 
 /// The names of what is not read.

@@ -3,11 +3,29 @@ use ringfeed::inspect::RunPlan;
 use ringfeed::order::Remainder;
 use ringfeed::{LastBatch, LoaderConfig, Result, Shard};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::args::PlanArgs;
 use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
-use crate::table::{Column, Table, count, one_line, things};
+use crate::table::{Column, Table, count, one_line, shorten, things};
+
+/// Settings that choose samples, order them, or say what becomes of them, beyond those that the plan names.
+const STEPS: [&str; 13] = [
+    "mix",
+    "windows",
+    "split",
+    "folds",
+    "stratify",
+    "group",
+    "class_balanced",
+    "samples_per_epoch",
+    "bucket",
+    "prepared",
+    "normalise",
+    "augment",
+    "transforms",
+];
 
 /// What a run will do.
 #[derive(Serialize)]
@@ -15,6 +33,16 @@ pub(crate) struct Planned {
     config: String,
     #[serde(flatten)]
     plan: RunPlan,
+    /// Those of [`STEPS`] that are set, and to what.
+    steps: Map<String, Value>,
+}
+
+/// What the settings say of [`STEPS`].
+fn steps(config: &LoaderConfig) -> Map<String, Value> {
+    let value = |config: &LoaderConfig| serde_json::to_value(config).unwrap_or_default();
+    let (set, usual) = (value(config), value(&LoaderConfig::default()));
+    let changed = STEPS.into_iter().filter(|key| set.get(key) != usual.get(key));
+    changed.map(|key| (key.to_owned(), set[key].clone())).collect()
 }
 
 pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
@@ -28,8 +56,13 @@ pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    Ok(Planned { config: lossy(&args.config), plan: while_working("opening", || loader(config, formats).plan())? })
+    let steps = steps(&config);
+    let plan = while_working("opening", || loader(config, formats).plan())?;
+    Ok(Planned { config: lossy(&args.config), plan, steps })
 }
+
+/// Characters of a line before what it says.
+const KEYS: usize = 18;
 
 fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), show)
@@ -43,7 +76,7 @@ impl Report for Planned {
     fn text(&self, width: usize) -> String {
         let plan = &self.plan;
         let mut text = format!("{}\n\n", one_line(&self.config));
-        let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
+        let mut line = |name: &str, value: String| text += &format!("{name:<KEYS$}{value}\n");
         for source in &plan.sources {
             let (records, path) = (number(source.records), one_line(&lossy(&source.path)));
             let files = match (source.files, source.passed_over.len() as u64) {
@@ -78,6 +111,9 @@ impl Report for Planned {
         let blocks = plan.shuffle_blocks.map_or(String::new(), |chunks| format!(", {chunks} chunks together"));
         let shuffled = |seed| format!("shuffled with seed {seed}{blocks}");
         line("order", plan.seed.map_or("the source's own".to_owned(), shuffled));
+        for (key, value) in STEPS.into_iter().filter_map(|key| Some((key, self.steps.get(key)?))) {
+            line(key, shorten(&one_line(&value.to_string()), width.saturating_sub(KEYS)));
+        }
         line("bad records", serde_json::to_string(&plan.bad_records).unwrap_or_default().replace('"', ""));
         line(
             "workers",

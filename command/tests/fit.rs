@@ -39,6 +39,23 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     let shown = String::from_utf8(run(&["fit", path]).stdout).unwrap();
     assert!(shown.contains(&format!("fitted to       {samples} records")), "{shown}");
 
+    // A plan says what chooses and prepares samples, and inspecting the file what was fitted.
+    let plan = object(&["plan", path, "--json"], 0);
+    assert_eq!((&plan["steps"]["split"]["train"], &plan["steps"]["prepared"]), (&json!(0.8), &json!(saved)), "{plan}");
+    assert_eq!(plan["steps"].as_object().unwrap().len(), 2, "{plan}");
+    let shown = String::from_utf8(run(&["plan", path]).stdout).unwrap();
+    assert!(shown.contains("split             {") && shown.contains("prepared          \""), "{shown}");
+    let saved = saved.to_str().unwrap();
+    let inspected = object(&["inspect", saved, "--json"], 0);
+    assert_eq!((&inspected["records"], inspected.get("config")), (&json!(samples), None));
+    assert_eq!((&inspected["features"], &inspected["categories"]), (&report["features"], &report["categories"]));
+    let shown = String::from_utf8(run(&["inspect", saved]).stdout).unwrap();
+    assert!(shown.contains("a fitted recipe") && shown.contains("bill_length_mm_missing"), "{shown}");
+    let damaged = std::fs::read_to_string(saved).unwrap().replace("\"records\"", "\"recordz\"");
+    std::fs::write(folder.path().join("damaged.json"), damaged).unwrap();
+    let error = object(&["inspect", folder.path().join("damaged.json").to_str().unwrap(), "--json"], 1);
+    assert!(error["error"]["message"].as_str().unwrap().contains("recordz"), "{error}");
+
     std::fs::write(&settings, text.replace("[prepare.columns]", "[other]")).unwrap();
     let error = object(&["fit", path, "--json"], 1)["error"].clone();
     assert_eq!(error["kind"], json!("config"), "{error}");
