@@ -12,9 +12,6 @@ type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const SPECIES: [&str; 3] = ["Adelie", "Chinstrap", "Gentoo"];
 
-/// A row of weights for each species.
-type Model = [Vec<f32>; 3];
-
 fn main() -> Done<()> {
     match std::env::args().nth(1).as_deref() {
         Some("serve") => serve(&Server::http("127.0.0.1:8080")?, Path::new("."), usize::MAX),
@@ -31,7 +28,7 @@ fn train(folder: &Path) -> Done<f32> {
     let prepared = recipe.fit(&table)?; // one pass, over the training part alone
     prepared.save(folder.join("prepared.json"))?;
 
-    let mut model: Model = std::array::from_fn(|_| vec![0.0; prepared.feature_names().len()]);
+    let mut model = vec![vec![0.0; prepared.feature_names().len()]; SPECIES.len()]; // a row of weights for each species
     let rows = table.prepare(&prepared).field("species", ringfeed::field::Class::of(SPECIES)).batch_size(16);
     for epoch in rows.clone().shuffle(42).build()?.epochs(20) {
         see(&mut model, epoch?, 0.05)?;
@@ -41,7 +38,7 @@ fn train(folder: &Path) -> Done<f32> {
 }
 
 /// Shows the model these batches, where it learns from its mistakes at this rate (a perceptron). Gives the share that was right.
-fn see(model: &mut Model, batches: impl Iterator<Item = ringfeed::Result<DataSet>>, rate: f32) -> Done<f32> {
+fn see(model: &mut [Vec<f32>], batches: impl Iterator<Item = ringfeed::Result<DataSet>>, rate: f32) -> Done<f32> {
     let mut right = Vec::new();
     for batch in batches {
         let batch = batch?;
@@ -58,7 +55,7 @@ fn see(model: &mut Model, batches: impl Iterator<Item = ringfeed::Result<DataSet
 }
 
 /// The species whose weights fit best.
-fn likeliest(model: &Model, features: &[f32]) -> usize {
+fn likeliest(model: &[Vec<f32>], features: &[f32]) -> usize {
     let score = |nth: &usize| model[*nth].iter().zip(features).map(|(weight, x)| weight * x).sum::<f32>();
     (0..SPECIES.len()).max_by(|one, other| score(one).total_cmp(&score(other))).unwrap_or(0)
 }
@@ -66,7 +63,7 @@ fn likeliest(model: &Model, features: &[f32]) -> usize {
 /// Answers so many requests, each a JSON object, with the bytes for a model that training saw.
 fn serve(server: &Server, folder: &Path, requests: usize) -> Done<()> {
     let prepared = Prepared::load(folder.join("prepared.json"))?;
-    let model: Model = serde_json::from_slice(&std::fs::read(folder.join("model.json"))?)?;
+    let model: Vec<Vec<f32>> = serde_json::from_slice(&std::fs::read(folder.join("model.json"))?)?;
     let mut row = prepared.row();
     for mut request in server.incoming_requests().take(requests) {
         let applied = prepared.apply_reader(request.as_reader(), &mut row);
@@ -93,6 +90,13 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("the server answers");
         answer
+    }
+
+    #[test]
+    fn sixty_lines_train_save_and_serve() {
+        let (program, _) = include_str!("penguins.rs").split_once("\n#[cfg(test)]").expect("tests come last");
+        let lines = program.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+        assert!(lines.count() <= 60);
     }
 
     #[test]

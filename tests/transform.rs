@@ -41,15 +41,11 @@ fn power(samples: &[f64], frequency: usize) -> f32 {
 fn a_spectrogram_by_a_closure_is_that_of_numpy() {
     let spectrograms = Loader::npy(fixture("transforms/audio.npy"))
         .map(TensorSpec::f32("spectrogram", [33, 24]), |row, out, scope| {
-            let (audio, windowed) = (row.f32("features")?, scope.zeros::<f64>([64]));
+            let (audio, part) = (row.f32("features")?, scope.zeros::<f64>([64]));
             for frame in 0..24 {
-                windowed
-                    .iter_mut()
-                    .zip(&audio[32 * frame..])
-                    .enumerate()
-                    .for_each(|(i, (w, x))| *w = hann(i) * f64::from(*x));
+                part.iter_mut().zip(&audio[32 * frame..]).zip(0..).for_each(|((w, x), i)| *w = hann(i) * f64::from(*x));
                 for bin in 0..33 {
-                    out.f32()?[24 * bin + frame] = power(windowed, bin);
+                    out.f32()?[24 * bin + frame] = power(part, bin);
                 }
             }
             Ok(())
