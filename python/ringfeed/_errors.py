@@ -106,6 +106,13 @@ _KINDS: dict[str, type[Error]] = {
 }
 
 
+def config(text: str) -> ConfigError:
+    """What is wrong with settings that the library does not see."""
+    error = ConfigError(text)
+    error.kind, error.message = "config", text
+    return error
+
+
 def make(
     kind: str,
     text: str,

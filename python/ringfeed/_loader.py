@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
-from ._html import verified
+from ._errors import config as config_error
 from ._progress import OnProgress, teller
 from ._reader import Samples, Source
 from ._ringfeed import Engine, Epoch, RunReport
@@ -24,6 +24,20 @@ from ._transform import Map
 Settings = Mapping[str, Any]
 Shard = Literal["auto"] | tuple[int, int] | Mapping[str, int] | None
 Yields = Literal["dict", "tuple"] | Callable[[_ringfeed.Batch], Any]
+
+# What PyTorch's `DataLoader` calls it.
+_ELSEWHERE = {
+    "num_workers": "workers, which are threads",
+    "drop_last": 'last_batch="drop"',
+    "pin_memory": 'device="cuda:0", which copies from page-locked memory ahead of the trainer',
+    "prefetch_factor": "prefetch, the number of batches ahead",
+    "persistent_workers": "always so",
+    "collate_fn": "yields, a function of a batch; samples are put into it by the loader",
+    "generator": "shuffle, the seed of the order",
+    "sampler": "shuffle, shard, class_balanced or filter",
+    "batch_sampler": "batch_size and bucket",
+    "timeout": "fetch_limit",
+}
 
 # Threads end before the interpreter does.
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
@@ -149,6 +163,13 @@ class Loader:
             config = _ringfeed.load_settings(config)
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
+        for name in settings:
+            if name in _ELSEWHERE:
+                raise config_error(f"{name}: there is no such setting; here it is {_ELSEWHERE[name]}")
+        if settings.get("shuffle") is True:
+            raise config_error(
+                "shuffle: it is the seed of the order, such as 42, so that a run can go on where it stopped"
+            )
         self._settings: dict[str, Any] = json.loads(_text({**(config or {}), **settings}))
         self._source: Source | Samples | Table | None = None
         if sum(given is not None for given in (reader, iterable, table)) > 1:
@@ -394,6 +415,8 @@ class Report(dict[str, Any]):
         return not self["bad_samples"] and self["ended_by"] is None
 
     def _repr_html_(self) -> str:
+        from ._html import verified
+
         return verified(self)
 
 
@@ -413,7 +436,13 @@ def open(
         if format is not None or options is not None:
             raise TypeError("a table in memory has no format, and no options of one")
         return from_table(path, **settings)
-    paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
+    try:
+        paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
+    except TypeError:
+        raise TypeError(
+            f"open takes a path, a list of paths or a table, and not a {type(path).__name__}: from_reader takes what "
+            "has a length and [i], and from_iterable what gives samples"
+        ) from None
     source: dict[str, Any] = {"path": paths}
     if format is not None:
         source["format"] = format

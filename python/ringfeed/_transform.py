@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +38,24 @@ class Map:
         self.shape = None if shape is None else [int(dim) for dim in shape]
         if remove is None and not callable(fn):
             raise TypeError(f"a transform is a function of a sample, and not {fn!r}")
-        self.takes_rng = fn is not None and _takes_two(fn)
+        self.takes_rng, self.rng_by_name = (False, False) if fn is None else _takes_rng(fn)
 
     def __repr__(self) -> str:
         return f"Map({self.name!r}, {self.fn!r})"
 
 
-def _takes_two(fn: Callable[..., Any]) -> bool:
+def _takes_rng(fn: Callable[..., Any]) -> tuple[bool, bool]:
+    """Whether a function takes a generator, and by the name ``rng``."""
+    import inspect
+
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
-        return False
+        return False, False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in positional and p.default is p.empty]
-    return len(required) >= 2 or any(p.name == "rng" for p in parameters)
+    by_name = any(p.name == "rng" and p.kind is not p.POSITIONAL_ONLY for p in parameters)
+    return len(required) >= 2 or by_name, by_name
 
 
 def _dtype(name: str) -> Any:
@@ -77,7 +80,7 @@ def call(
     arrays = {name: _array(*parts) for name, parts in sample.items()}
     assert item.fn is not None
     if item.takes_rng:
-        made = item.fn(arrays, rng=generator(key)) if _by_name(item.fn) else item.fn(arrays, generator(key))
+        made = item.fn(arrays, rng=generator(key)) if item.rng_by_name else item.fn(arrays, generator(key))
     else:
         made = item.fn(arrays)
     if item.name is not None:
@@ -88,13 +91,6 @@ def call(
             raise KeyError(f"there is no tensor {sorted(unknown)[0]!r} to be replaced among {sorted(arrays)}")
         arrays |= made
     return [_bytes(numpy.asarray(arrays[name]), name, _dtype(dtype), shape) for name, dtype, shape in wanted]
-
-
-def _by_name(fn: Callable[..., Any]) -> bool:
-    try:
-        return "rng" in inspect.signature(fn).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def generator(key: tuple[int, int]) -> numpy.random.Generator:

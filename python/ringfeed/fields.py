@@ -7,7 +7,6 @@ does as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
 
@@ -27,7 +26,6 @@ __all__ = [
 ]
 
 
-@dataclass
 class Field:
     """One tensor by the table that settings have for it; ``from_``, ``file`` and ``role`` are common to all.
 
@@ -36,11 +34,20 @@ class Field:
     ``file``: the field names a file, whose bytes are meant. ``role``: ``"feature"``, ``"label"`` or ``"mask"``.
     """
 
-    table: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+    def __init__(self) -> None:
+        self.table: dict[str, Any] = {}
 
     def settings(self) -> dict[str, Any]:
         """The table."""
         return _table(self.table)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.table == self.table
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings()!r})"
 
 
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +59,6 @@ def _table(table: Mapping[str, Any]) -> dict[str, Any]:
 _From = str | int | Sequence[str | int] | None
 
 
-@dataclass(init=False)
 class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
 
@@ -90,7 +96,6 @@ class Image(Field):
         self.table |= {"from": from_, "file": file, "role": role}
 
 
-@dataclass(init=False)
 class IndexMap(Field):
     """A segmentation map: the index that the file stores for each pixel, i64 ``[height, width]``, never mixed."""
 
@@ -111,7 +116,6 @@ class IndexMap(Field):
         self.table = {"index_map": [height, width], **options, "from": from_, "file": file, "role": role}
 
 
-@dataclass(init=False)
 class Audio(Field):
     """A sound at ``rate`` frames a second: f32 ``[length]`` from -1 to 1, the mean of its channels, or
     ``[channels, length]``; and a mask of those frames that are sound, called the same with ``_mask`` behind.
@@ -137,7 +141,6 @@ class Audio(Field):
         self.table |= {"geometry": geometry, "from": from_, "file": file, "role": role}
 
 
-@dataclass(init=False)
 class Class(Field):
     """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are
     listed. Of several fields, which share their names, ``[fields]``. ``dtype`` is another type that holds them."""
@@ -154,7 +157,6 @@ class Class(Field):
         self.table = {"class": list(names or []), "one_hot": one_hot, "dtype": dtype, "from": from_, "role": role}
 
 
-@dataclass(init=False)
 class Boxes(Field):
     """At most ``most`` boxes of the picture with the same ``geometry``, cut, resized, flipped and turned as it is: f32
     ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"`` in
@@ -180,7 +182,6 @@ class Boxes(Field):
         self.table |= {"geometry": geometry, "size_from": sides, "longer": longer, "from": from_, "role": role}
 
 
-@dataclass(init=False)
 class Keypoints(Field):
     """At most ``most`` points of the picture with the same ``geometry``, as :class:`Boxes`: f32 ``[most, 2]``.
     ``point_format`` is ``"xy"`` in pixels, or ``"relative_xy"`` for shares from 0 to 1; ``result_format`` is what they
@@ -204,7 +205,6 @@ class Keypoints(Field):
         self.table |= {"geometry": geometry, "size_from": sides, "longer": longer, "from": from_, "role": role}
 
 
-@dataclass(init=False)
 class Category(Field):
     """Codes of one or several columns of names, i64 ``[columns]``; ``missing`` is the code of a missing value."""
 
@@ -221,7 +221,6 @@ class Category(Field):
         self.table |= {"from": from_, "role": role}
 
 
-@dataclass(init=False)
 class Numbers(Field):
     """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and
     lists of numbers, of one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
@@ -253,7 +252,6 @@ class Numbers(Field):
         self.table |= {"except": list(except_) if except_ is not None else None}
 
 
-@dataclass(init=False)
 class Tokens(Field):
     """Lists of tokens: i64 ``[max_len]`` with ``pad`` behind them, and a mask called the same with ``_mask`` behind."""
 
@@ -269,7 +267,6 @@ class Tokens(Field):
         self.table = {"tokens": max_len, "pad": pad, "longer": longer, "from": from_, "role": role}
 
 
-@dataclass(init=False)
 class Array(Field):
     """An array from the bytes of an NPY file, of the ``shape`` of the first record's (``[]`` too means that) unless
     it is said."""
@@ -286,7 +283,6 @@ class Array(Field):
         self.table = {"array": list(shape), "dtype": dtype, "from": from_, "file": file, "role": role}
 
 
-@dataclass(init=False)
 class Text(Field):
     """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor called the same with
     ``_len`` behind.
@@ -307,7 +303,6 @@ class Text(Field):
         self.table = {"text": max_len, "longer": longer, "from": from_, "file": file, "role": role}
 
 
-@dataclass(init=False)
 class Tokenizer(Field):
     """Text as tokens by a ``tokenizer.json``: i64 ``[max_len]`` with ``pad`` (0) behind them, and a mask called the
     same with ``_mask`` behind; without ``max_len`` as long as the longest text of the batch.

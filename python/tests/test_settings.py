@@ -52,6 +52,13 @@ def test_a_wrong_name_says_what_may_be_meant() -> None:
         ringfeed.open(IRIS, worker_nice=20)
     with pytest.raises(TypeError, match="numbers, texts, lists and tables"):
         ringfeed.open(IRIS, batch_size=object())
+    for there, here in (("num_workers", "workers"), ("drop_last", "last_batch"), ("pin_memory", "device")):
+        with pytest.raises(ringfeed.ConfigError, match=f"{there}: there is no such setting; here it is {here}"):
+            ringfeed.open(IRIS, **{there: True})  # type: ignore[arg-type]
+    with pytest.raises(ringfeed.ConfigError, match="shuffle: it is the seed"):
+        ringfeed.open(IRIS, shuffle=True)
+    with pytest.raises(TypeError, match="not a ndarray: from_reader takes"):
+        ringfeed.open(np.zeros((3, 4)))
     with pytest.raises(ValueError, match="on_hold"):
         ringfeed.open(IRIS, on_hold="wait")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="yields"):
