@@ -364,6 +364,31 @@ end()
     )
 
 
+def test_batches_that_are_kept_there_have_memory_of_their_own(simulated: dict[str, str]) -> None:
+    run(
+        CONSUMER
+        + """
+warnings.simplefilter("ignore", ringfeed.HoldWarning)
+for epoch in range(2):
+    batches = list(loader)
+    assert [np.from_dlpack(batch["y"], device="cpu").tolist() for batch in batches] == [
+        list(range(10 * number, 10 * number + 10)) for number in range(40)
+    ]
+    assert len({batch["y"].data_ptr for batch in batches}) == 40
+    # The first ones give their memory back while the others, and what is uploaded next, are at work.
+    del batches[::2]
+assert loader.stats()["copied"] == 37 + 38
+kept = batches[7]["y"]
+del batches
+loader.close()
+assert np.from_dlpack(kept, device="cpu").tolist() == list(range(150, 160))
+del kept
+end()
+""",
+        env=simulated,
+    )
+
+
 def test_on_a_gpu(numbers: Make) -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
