@@ -50,7 +50,7 @@ impl Format for Npz {
             Some(damaged) => Err(damaged),
             None => fields(options, at),
         };
-        open_parts(open, paths, &Open { fields: &[], ..*at })?.into_values().map_err(|error| error.at_path(at.path))
+        open_parts(&open, paths, &Open { fields: &[], ..*at })?.into_values().map_err(|error| error.at_path(at.path))
     }
 
     /// All fields, and the checksums of arrays that are stored as they are, too: opening these reads no more than their headers.

@@ -33,13 +33,45 @@ pub(crate) fn in_order<S: Default, T: Send>(
     work: impl Fn(&mut S, u64) -> Result<T> + Sync,
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
+    // The results that are not taken yet: a few for each thread, in whatever order.
+    let results = Mutex::new(Vec::new());
+    let worker = |drive: Drive<'_>| {
+        let mut kept = S::default();
+        drive(&mut |job| {
+            let result = work(&mut kept, job)?;
+            results.lock().push((job, result));
+            Ok(())
+        });
+    };
+    run(threads, jobs, &worker, &mut |job| {
+        let mut results = results.lock();
+        let place = results.iter().position(|(of, _)| *of == job);
+        let result = place.map(|place| results.swap_remove(place).1);
+        drop(results);
+        result.map_or(Ok(()), &mut take)
+    })
+}
+
+/// Does a job, by its number.
+type Step<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
+/// Has a thread do jobs until there are no more.
+type Drive<'a> = &'a mut dyn FnMut(Step<'_>);
+
+/// As [`in_order`], where `worker` makes what a thread keeps and keeps the results: for all kinds of results, this is
+/// compiled once.
+fn run(
+    threads: usize,
+    jobs: u64,
+    worker: &(dyn Fn(Drive<'_>) + Sync),
+    take: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
     let threads = u64::try_from(threads).unwrap_or(u64::MAX).min(jobs);
-    let caught = |kept: &mut S, job: u64| {
-        catch_unwind(AssertUnwindSafe(|| work(kept, job))).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+    let caught = |step: Step<'_>, job: u64| {
+        catch_unwind(AssertUnwindSafe(|| step(job))).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
     };
     if threads <= 1 {
-        let mut kept = S::default();
-        return (0..jobs).try_for_each(|job| take(caught(&mut kept, job)?));
+        return alone(jobs, worker, &caught, take);
     }
     let board = Board { state: Mutex::new(State::new(jobs)), changed: Condvar::new() };
     thread::scope(|scope| {
@@ -48,20 +80,40 @@ pub(crate) fn in_order<S: Default, T: Send>(
         let mut started = 0;
         for _ in 0..threads {
             let run = || {
-                let mut kept = S::default();
-                while let Some(job) = board.next_job(threads * AHEAD) {
-                    board.done(job, caught(&mut kept, job));
-                }
+                worker(&mut |step| {
+                    while let Some(job) = board.next_job(threads * AHEAD) {
+                        board.done(job, caught(step, job));
+                    }
+                });
             };
             // A system that gives no more threads still has those that it gave.
             started += u64::from(thread::Builder::new().spawn_scoped(scope, run).is_ok());
         }
         if started == 0 {
-            let mut kept = S::default();
-            return (0..jobs).try_for_each(|job| take(caught(&mut kept, job)?));
+            return alone(jobs, worker, &caught, take);
         }
-        (0..jobs).try_for_each(|_| take(board.first()?))
+        (0..jobs).try_for_each(|job| {
+            board.first()?;
+            take(job)
+        })
     })
+}
+
+/// All jobs on the calling thread.
+fn alone(
+    jobs: u64,
+    worker: &dyn Fn(Drive<'_>),
+    caught: &dyn Fn(Step<'_>, u64) -> Result<()>,
+    take: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let mut done = Ok(());
+    worker(&mut |step| {
+        done = (0..jobs).try_for_each(|job| {
+            caught(step, job)?;
+            take(job)
+        });
+    });
+    done
 }
 
 /// What `look` finds in the first of `records` in which it finds something, on a thread for each core; each keeps an `S`.
@@ -101,29 +153,29 @@ pub(crate) fn first_found<S: Default, T: Send>(
 }
 
 /// Where threads take jobs and leave results.
-struct Board<T> {
-    state: Mutex<State<T>>,
+struct Board {
+    state: Mutex<State>,
     changed: Condvar,
 }
 
-struct State<T> {
+struct State {
     /// The next job to be begun.
     next: u64,
     /// No job from here on is begun.
     end: u64,
     /// How many results have been taken.
     taken: u64,
-    /// The results of the jobs from `taken` on.
-    results: VecDeque<Option<Result<T>>>,
+    /// How the jobs from `taken` on ended.
+    results: VecDeque<Option<Result<()>>>,
 }
 
-impl<T> State<T> {
+impl State {
     fn new(jobs: u64) -> Self {
         Self { next: 0, end: jobs, taken: 0, results: VecDeque::new() }
     }
 }
 
-impl<T> Board<T> {
+impl Board {
     /// The next job, once fewer than `ahead` wait for their turn; `None` when there are no more.
     fn next_job(&self, ahead: u64) -> Option<u64> {
         let mut state = self.state.lock();
@@ -137,7 +189,7 @@ impl<T> Board<T> {
         })
     }
 
-    fn done(&self, job: u64, result: Result<T>) {
+    fn done(&self, job: u64, result: Result<()>) {
         let mut state = self.state.lock();
         if result.is_err() {
             state.end = state.end.min(job + 1);
@@ -151,8 +203,8 @@ impl<T> Board<T> {
         self.changed.notify_all();
     }
 
-    /// Waits for the result of the first job that is not taken.
-    fn first(&self) -> Result<T> {
+    /// Waits until the first job that is not taken is done.
+    fn first(&self) -> Result<()> {
         let mut state = self.state.lock();
         loop {
             if let Some(result) = state.results.front_mut().and_then(Option::take) {
@@ -167,9 +219,9 @@ impl<T> Board<T> {
     }
 }
 
-struct StopAtEnd<'a, T>(&'a Board<T>);
+struct StopAtEnd<'a>(&'a Board);
 
-impl<T> Drop for StopAtEnd<'_, T> {
+impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
         self.0.state.lock().end = 0;
         self.0.changed.notify_all();

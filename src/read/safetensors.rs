@@ -57,7 +57,7 @@ impl Format for Safetensors {
 
     /// Every tensor is a field, also what can't be read.
     fn open_values(&self, options: &ArraySetOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
-        let opened = open_parts(|at| fields(options, at), paths, &Open { fields: &[], ..*at })?;
+        let opened = open_parts(&|at| fields(options, at), paths, &Open { fields: &[], ..*at })?;
         opened.into_values().map_err(|error| error.at_path(at.path))
     }
 

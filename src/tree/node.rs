@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{
     DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
@@ -120,16 +120,59 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
-    type Deserializer = Self;
+/// The items of a list that are not read yet. Less code for each type that is read than `serde`'s own, which is made for any
+/// iterator.
+struct Items<'de>(&'de [Node]);
 
-    fn into_deserializer(self) -> Self {
-        self
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some((first, rest)) = self.0.split_first() else { return Ok(None) };
+        self.0 = rest;
+        seed.deserialize(first).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
     }
 }
 
-fn table(entries: &[(String, Node)]) -> MapDeserializer<'_, impl Iterator<Item = (&str, &Node)>, Fault> {
-    MapDeserializer::new(entries.iter().map(|(key, node)| (key.as_str(), node)))
+/// The entries of a table that are not read yet.
+struct Entries<'de> {
+    rest: &'de [(String, Node)],
+    value: &'de Node,
+}
+
+impl<'de> Entries<'de> {
+    fn new(rest: &'de [(String, Node)]) -> Self {
+        Self { rest, value: &Node::Null }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        let Some(((key, value), rest)) = self.rest.split_first() else { return Ok(None) };
+        (self.rest, self.value) = (rest, value);
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        seed.deserialize(self.value)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}
+
+/// A visitor that reads a known number of elements found more than that.
+#[cold]
+fn left_over(all: usize, left: usize, place: &str) -> Fault {
+    let read = all - left;
+    Fault::invalid_length(all, &format!("{read} element{} in {place}", if read == 1 { "" } else { "s" }).as_str())
 }
 
 impl<'de> Deserializer<'de> for &'de Node {
@@ -143,8 +186,16 @@ impl<'de> Deserializer<'de> for &'de Node {
             Node::Signed(value) => visitor.visit_i64(*value),
             Node::Fraction(value) => visitor.visit_f64(*value),
             Node::Text(value) => visitor.visit_borrowed_str(value),
-            Node::List(items) => SeqDeserializer::new(items.iter()).deserialize_any(visitor),
-            Node::Table(entries) => table(entries).deserialize_any(visitor),
+            Node::List(items) => {
+                let mut rest = Items(items);
+                let value = visitor.visit_seq(&mut rest)?;
+                if rest.0.is_empty() { Ok(value) } else { Err(left_over(items.len(), rest.0.len(), "sequence")) }
+            }
+            Node::Table(entries) => {
+                let mut rest = Entries::new(entries);
+                let value = visitor.visit_map(&mut rest)?;
+                if rest.rest.is_empty() { Ok(value) } else { Err(left_over(entries.len(), rest.rest.len(), "map")) }
+            }
         }
     }
 
@@ -168,7 +219,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         match self {
             Node::Text(name) => visitor.visit_enum(Named(name)),
             Node::Table(entries) if entries.len() == 1 => {
-                MapAccessDeserializer::new(table(entries)).deserialize_enum(name, variants, visitor)
+                MapAccessDeserializer::new(Entries::new(entries)).deserialize_enum(name, variants, visitor)
             }
             other => Err(Fault::no_choice(other.unexpected(), variants)),
         }

@@ -21,7 +21,7 @@ pub struct Csv;
 
 /// The columns as values.
 fn values(options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened> {
-    open_parts(|at| CsvTable::open(at.files, at.path, options, at.budget).map(Opened::from), paths, at)
+    open_parts(&|at| CsvTable::open(at.files, at.path, options, at.budget).map(Opened::from), paths, at)
 }
 
 impl Format for Csv {

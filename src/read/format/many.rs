@@ -15,7 +15,7 @@ const MOST_OPEN: usize = 128;
 
 /// Opens each file, and puts what they give one behind another.
 pub(in crate::read) fn open(
-    open: impl Fn(&Open<'_>) -> Result<Opened> + Sync,
+    open: &(dyn Fn(&Open<'_>) -> Result<Opened> + Sync),
     paths: &[PathBuf],
     at: &Open<'_>,
 ) -> Result<Opened> {

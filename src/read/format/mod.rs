@@ -104,7 +104,7 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that does not go with the first.
     fn open_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        many::open(|at| self.open(options, at).map(Into::into), paths, at)
+        many::open(&|at| self.open(options, at).map(Into::into), paths, at)
     }
 
     /// Opens files as records of values, also where [`open_many`](Self::open_many) has a faster way to tensors: what is read to be
