@@ -201,7 +201,7 @@ fn what_makes_no_sense_is_refused_with_advice() {
     let short = (0..50).filter(|id| waves.length(*id) <= 20).count();
     assert_eq!(open(Buckets::new("wave", [5, 10, 20]).leave_out_longer()).unwrap(), short);
     for (buckets, part) in [
-        (Buckets::new("wave", []), "there is none"),
+        (Buckets::new("wave", []), "the list is empty"),
         (Buckets::new("wave", [5, 5, 40]), "ascending"),
         (Buckets::new("wave", [0, 40]), "1 at least"),
         (Buckets::new("wave", [40]).tokens_per_batch(39), "hold no sample of 40"),

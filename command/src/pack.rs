@@ -126,7 +126,7 @@ impl Report for Packed {
     fn text(&self, _: usize) -> String {
         let (path, out) = (one_line(&self.path), one_line(&self.out));
         let Some(manifest) = &self.manifest else {
-            return format!("{path}: stopped; the same command goes on behind the last finished shard in {out}\n");
+            return format!("{path}: stopped; the same command resumes after the last finished shard in {out}\n");
         };
         let Manifest { records, skipped, bytes, shards, .. } = manifest;
         let shards = things(shards.len() as u64, "shard");

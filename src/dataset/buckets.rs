@@ -73,7 +73,9 @@ impl Buckets {
     }
 
     pub(crate) fn faults(&self) -> Vec<String> {
-        let Some(longest) = self.bounds.last() else { return vec!["bounds: there is none".to_owned()] };
+        let Some(longest) = self.bounds.last() else {
+            return vec!["bounds: the list is empty; give at least one".to_owned()];
+        };
         let mut faults = Vec::new();
         if self.bounds[0] == 0 || !self.bounds.is_sorted_by(|one, next| one < next) {
             faults.push(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));

@@ -49,7 +49,7 @@ pub struct Opened {
     pub planner: Box<dyn Planner>,
     /// The shared half.
     pub filler: Arc<dyn Filler>,
-    /// What becomes of bad records.
+    /// What to do with bad records.
     pub bad_records: BadRecords,
     /// Samples an epoch and shard, where known before reading them.
     pub samples: Option<u64>,

@@ -100,7 +100,7 @@ impl ReaderSource {
         self
     }
 
-    /// Samples a batch.
+    /// Number of samples per batch.
     #[must_use]
     pub fn batch_size(mut self, samples: usize) -> Self {
         self.batch_size = samples;
@@ -145,21 +145,21 @@ impl ReaderSource {
         self
     }
 
-    /// What becomes of the last samples if the shards can't have as many each.
+    /// What to do with the last samples if they cannot be divided evenly among the shards.
     #[must_use]
     pub fn remainder(mut self, remainder: Remainder) -> Self {
         self.remainder = remainder;
         self
     }
 
-    /// What becomes of a last batch that is not full.
+    /// What to do with an incomplete last batch.
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
         self.last_batch = last_batch;
         self
     }
 
-    /// What becomes of bad records.
+    /// What to do with bad records.
     #[must_use]
     pub fn bad_records(mut self, policy: BadRecords) -> Self {
         self.bad_records = policy;

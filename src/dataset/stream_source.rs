@@ -59,7 +59,7 @@ impl StreamSource {
         Self { planning: Planning::Iterator, ..Self::new(stream, decoder) }
     }
 
-    /// Samples a batch.
+    /// Number of samples per batch.
     #[must_use]
     pub fn batch_size(mut self, samples: usize) -> Self {
         self.batch_size = samples;
@@ -73,14 +73,14 @@ impl StreamSource {
         self
     }
 
-    /// What becomes of a last batch that is not full; [`LastBatch::Pad`] needs random access and is refused.
+    /// What to do with an incomplete last batch; [`LastBatch::Pad`] needs random access and is refused.
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
         self.last_batch = last_batch;
         self
     }
 
-    /// What becomes of bad records.
+    /// What to do with bad records.
     #[must_use]
     pub fn bad_records(mut self, policy: BadRecords) -> Self {
         self.bad_records = policy;

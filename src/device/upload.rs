@@ -238,7 +238,7 @@ impl<D: Device> Upload<D> {
 
     fn faults(&self) -> Vec<String> {
         let checks = [
-            (!self.devices.is_empty(), "devices: there is none to upload to"),
+            (!self.devices.is_empty(), "devices: the list is empty; name at least one"),
             ((1..=64).contains(&self.lane.slots), "slots: a device has 1 to 64 of them"),
             ((1..=64).contains(&self.lane.queued), "queued: 1 to 64 copies may be under way"),
         ];

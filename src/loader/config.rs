@@ -79,7 +79,7 @@ pub struct LoaderConfig {
     /// side. Those sources give the same tensors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix: Vec<f64>,
-    /// Samples a batch.
+    /// Number of samples per batch.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
     /// Seed of the shuffle; without one, the source's own order.
@@ -120,13 +120,13 @@ pub struct LoaderConfig {
     /// This process's part of the samples.
     #[serde(default)]
     pub shard: Shard,
-    /// What becomes of the last samples if the shards can't have as many each.
+    /// What to do with the last samples if they cannot be divided evenly among the shards.
     #[serde(default)]
     pub remainder: Remainder,
-    /// What becomes of a last batch that is not full.
+    /// What to do with an incomplete last batch.
     #[serde(default)]
     pub last_batch: LastBatch,
-    /// What becomes of bad records.
+    /// What to do with bad records.
     #[serde(default)]
     pub bad_records: BadRecords,
     /// Whether several sources of unequal length end with the shortest; otherwise they are an error.
@@ -516,7 +516,7 @@ impl LoaderConfig {
         match (&self.source, self.sources.as_slice()) {
             (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
             _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
-            (None, []) => faults.push("sources: there is none; name at least one".to_owned()),
+            (None, []) => faults.push("sources: the list is empty; name at least one".to_owned()),
             (Some(_), []) => {}
             (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
             (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {

@@ -33,7 +33,7 @@ pub struct RunPlan {
     pub samples_per_shard: Option<u64>,
     /// Samples of a batch.
     pub batch_size: usize,
-    /// What becomes of a last batch that is not full.
+    /// What to do with an incomplete last batch.
     pub last_batch: LastBatch,
     /// Batches of an epoch and shard.
     pub batches_per_epoch: Option<u64>,
@@ -47,7 +47,7 @@ pub struct RunPlan {
     pub seed: Option<u64>,
     /// How many chunks are shuffled together, if not all samples are.
     pub shuffle_blocks: Option<u64>,
-    /// What becomes of bad records.
+    /// What to do with bad records.
     pub bad_records: BadRecords,
     /// The tensors of a full batch.
     pub tensors: Option<Vec<PlannedTensor>>,

@@ -243,7 +243,7 @@ impl Pack {
             }
             let whole = folder::whole_shards(out, &done.shards, thread_count(self.threads))?;
             if let Some(damaged) = done.shards.get(whole) {
-                tracing::warn!(shard = %damaged.name, "a shard is damaged or missing: it and those behind it are made anew");
+                tracing::warn!(shard = %damaged.name, "a shard is damaged or missing: it and all later ones are written again");
                 Journal::begin(out, &identity, &done.shards[..whole])?;
                 let path = out.join(MANIFEST);
                 fs::remove_file(&path).map_err(|error| Error::io(path, error))?;
@@ -310,7 +310,7 @@ impl Pack {
                 match show(PackProgress { records: next, total, shards, bytes }) {
                     ControlFlow::Continue(()) => Ok(()),
                     ControlFlow::Break(()) => {
-                        let message = "stopped; the same again goes on behind the last finished shard";
+                        let message = "stopped; the same call resumes after the last finished shard";
                         Err(Error::new(ErrorKind::Interrupted, message))
                     }
                 }

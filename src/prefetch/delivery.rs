@@ -141,7 +141,7 @@ impl Delivery {
             return Ok(None);
         }
         if !self.repeatable {
-            let message = "the source serves a single epoch; give a factory that makes it anew to have more";
+            let message = "the source serves a single epoch; for more epochs, give a factory that makes a new one";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Some(self.state.epoch.wrapping_add(self.begun.into())))

@@ -26,7 +26,7 @@ impl Manners {
                 [] => "this system gives threads no cores of their own".to_owned(),
                 allowed => format!("it may use {allowed:?}"),
             };
-            faults.push(format!("worker_cores: core {core} is none that this process may use: {advice}"));
+            faults.push(format!("worker_cores: core {core} is not available to this process: {advice}"));
         }
         if self.nice > NICEST || (self.nice > 0 && !cfg!(target_os = "linux")) {
             let nice = self.nice;

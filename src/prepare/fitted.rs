@@ -281,7 +281,7 @@ impl Fitted {
             Self::Number(number) => {
                 let is_number = |number: &f64| number.is_finite();
                 if number.impute.is_some_and(|number| number.is_nan()) {
-                    return Some("an imputed number that is none".to_owned());
+                    return Some("an imputed value that is not a number".to_owned());
                 }
                 let clip = number.shape.clip;
                 if clip.is_some_and(|(low, high)| !(is_number(&low) && is_number(&high) && low <= high)) {

@@ -69,7 +69,7 @@ impl Way {
         let (found, sizes) = unpack(root, &bytes)?;
         let is_same = |stamp: &Stamp| Stamp::of(root, &stamp.folder).is_ok_and(|now| now == *stamp);
         if !found.folders.iter().all(is_same) {
-            tracing::debug!(path = %root.display(), "a folder has changed; it is listed anew");
+            tracing::debug!(path = %root.display(), "a folder has changed; it is listed again");
             return None;
         }
         Some((found, sizes))
