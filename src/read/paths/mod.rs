@@ -435,7 +435,7 @@ mod tests {
         let error = |pattern: &str| found(folder.path(), pattern).unwrap_err();
         assert_eq!(error("*.tsv").kind(), ErrorKind::NotFound);
         assert_eq!(error("b.csv").kind(), ErrorKind::NotFound);
-        assert!(error("b.csv").to_string().contains("a.csv"));
+        assert!(error("a.tsv").to_string().contains("a.csv"));
         assert!(error("nowhere/*.csv").to_string().contains("nowhere"));
         assert!(error("a[.csv").message().contains("is not there, and is no pattern"));
         assert!(error("*/../a.csv").message().contains("`..`"));
