@@ -30,13 +30,13 @@ def page(whole: str) -> str:
 
 
 def verified(report: Mapping[str, Any]) -> str:
-    """What a verification found, as a table of bad samples."""
+    """What a verification found, with a table of bad samples."""
     rows = "".join(f"<tr><td>{html.escape(_short_text(str(error)))}</tr>" for error in report["bad"][:_LISTED])
     more = report["bad_samples"] - min(len(report["bad"]), _LISTED)
     ended = f"<p>{html.escape(str(report['ended_by']))}</p>" if report["ended_by"] is not None else ""
     rest = f"<tr><td>and {more} more</tr>" if more else ""
-    caption = f"{report['samples']} samples, {report['bad_samples']} of them bad"
-    return f"<table><caption>{caption}</caption>{rows}{rest}</table>{ended}"
+    found = f"<p>{report['samples']} samples, {report['bad_samples']} of them bad</p>"
+    return found + (f"<table>{rows}{rest}</table>" if rows or rest else "") + ended
 
 
 def _short_text(text: str) -> str:

@@ -38,6 +38,8 @@ def test_a_notebook_shows_which_samples_are_bad(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"x,y\n{rows}")
     report = ringfeed.open(tmp_path / "t.csv", fields={"y": ringfeed.Numbers("f32")}).verify()
     page = report._repr_html_()
+    good = ringfeed.open(tmp_path / "t.csv", fields={"x": ringfeed.Numbers("f32")}).verify()
+    assert good._repr_html_() == "<p>60 samples, 0 of them bad</p>"
     assert "60 samples, 30 of them bad" in page and "&lt;i&gt;" in page and "<i>" not in page and "10 more" in page
 
 
