@@ -51,8 +51,10 @@ const WHOLE_BYTES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 const AHEAD_BYTES: usize = 512;
 
-/// How many records ahead of the one that is copied.
-const NEXT: usize = 4;
+/// How many records ahead of the one that is copied: enough small ones that the lookups of their pages overlap (a third less
+/// time for 64 bytes than with 4, measured in a loop of its own), and few long ones, which would drive each other out.
+const NEXT_SMALL: usize = 32;
+const NEXT_LONG: usize = 4;
 
 /// How much of a record is looked at for that.
 const MAX_BYTES: usize = 64 << 10;
@@ -189,7 +191,8 @@ pub(super) fn copy_records(
     stopped: impl Fn() -> bool,
 ) {
     let mut ahead = pieces.clone();
-    ahead.by_ref().take(NEXT).for_each(|piece| prefetch_record(held, &piece));
+    let next = if len <= WHOLE_BYTES { NEXT_SMALL } else { NEXT_LONG };
+    ahead.by_ref().take(next).for_each(|piece| prefetch_record(held, &piece));
     for (piece, into) in pieces.zip(into.chunks_exact_mut(len)) {
         if let Some(piece) = ahead.next() {
             prefetch_record(held, &piece);
