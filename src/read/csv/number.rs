@@ -55,6 +55,7 @@ pub(crate) struct Decimal {
 
 impl Decimal {
     /// The digits of `mantissa`, at most 18, of which `scale` stand behind the point.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new(mantissa: u64, scale: usize, negative: bool, whole: bool, len: usize) -> Self {
         Self { mantissa, scale, negative, whole, len }
