@@ -41,9 +41,9 @@ impl Drop for Batch {
     }
 }
 
-fn hands(slots: u64) -> Arc<Hands> {
+fn hands(slots: u64, lease_wait: Duration) -> Arc<Hands> {
     let home: VecDeque<_> = (0..slots).map(|_| Slot(Cell::new(u64::MAX))).collect();
-    Arc::new(Exchange::new("model".to_owned(), home, LONG))
+    Arc::new(Exchange::new("model".to_owned(), home, lease_wait))
 }
 
 /// Loads the numbers and the end of the epoch, as long as they are wanted.
@@ -89,7 +89,7 @@ fn model(work: impl Fn() + Send + Sync + 'static) {
 
 /// A loader and an upload thread around `work`, which end with the exchange.
 fn with_threads(slots: u64, run: u64, numbers: &'static [u64], work: impl FnOnce(&Arc<Hands>)) {
-    let hands = hands(slots);
+    let hands = hands(slots, LONG);
     hands.begin_run(run);
     let loader = thread::spawn({
         let hands = hands.clone();
@@ -136,5 +136,33 @@ fn closing_ends_every_wait_also_that_for_a_slot_which_is_held() {
         let mut held = None;
         with_threads(1, 1, &[7, 8], |hands| held = next(hands));
         assert_eq!(held.unwrap().number(), 7);
+    });
+}
+
+#[test]
+fn a_trainer_that_holds_all_slots_is_told_so_until_one_comes_home() {
+    model(|| {
+        let hands = hands(1, Duration::ZERO);
+        hands.begin_run(1);
+        let uploader = thread::spawn({
+            let hands = hands.clone();
+            move || upload(&hands)
+        });
+        let load = |number: Option<u64>| {
+            assert!(hands.wait_to_load(1));
+            hands.load(1, number.map(|number| (Ok(number), State::new(0))));
+        };
+        load(Some(7));
+        let held = next(&hands);
+        load(Some(8));
+        assert_eq!(hands.next().err().unwrap().kind(), ErrorKind::Exhausted);
+        drop(held);
+        let last = next(&hands).unwrap();
+        assert_eq!(last.number(), 8);
+        load(None);
+        assert!(next(&hands).is_none());
+        drop(last);
+        hands.close();
+        uploader.join().unwrap();
     });
 }

@@ -53,14 +53,19 @@ fn plan(index: u64) -> BatchPlan {
     BatchPlan { index, samples: vec![index], positions: vec![index], ..BatchPlan::default() }
 }
 
+/// Of which nobody waits for an end of time.
 fn session(slots: usize, prefetch: usize) -> Arc<Session> {
+    session_with(slots, prefetch, Duration::from_secs(1 << 20), Overflow::Fail)
+}
+
+fn session_with(slots: usize, prefetch: usize, lease_wait: Duration, overflow: Overflow) -> Arc<Session> {
     let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
     let ring = Ring::new(RingConfig {
         slots,
         slot_bytes: 1,
         pages: Arc::new(AnonymousPages),
         budget: MemoryBudget::unlimited(),
-        overflow: Overflow::Fail,
+        overflow,
         poison: None,
     });
     let endless = Duration::from_secs(1 << 20);
@@ -76,7 +81,7 @@ fn session(slots: usize, prefetch: usize) -> Arc<Session> {
         prefetch,
         most_prefetch: prefetch,
         fetch_limit: None,
-        lease_wait: endless,
+        lease_wait,
         close_wait: endless,
     }))
 }
@@ -198,6 +203,87 @@ fn a_job_that_is_dropped_ends_the_wait_for_its_batch_and_is_not_taken_for_done()
         let Taken::Batch(draft) = session.take() else { panic!("the batch did not come") };
         assert!(!draft.is_whole());
         drop(draft);
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn batches_that_are_made_again_after_pauses_keep_their_order() {
+    check(|| {
+        let session = session(3, 1);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        for _ in 0..2 {
+            session.resume().unwrap();
+            session.pause().unwrap();
+        }
+        session.resume().unwrap();
+        drop(take(&session, 0));
+        drop(take(&session, 1));
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_pause_waits_for_workers_and_has_every_slot_at_home() {
+    check(|| {
+        let session = session(1, 0);
+        let mut worker: Option<thread::JoinHandle<()>> = None;
+        let planning = planning(&session, 1, move |_, job| {
+            if let Some(before) = worker.replace(thread::spawn(move || job.run(0))) {
+                before.join().unwrap();
+            }
+        });
+        session.resume().unwrap();
+        session.pause().unwrap();
+        drop(session.ring.acquire(1, &AtomicBool::new(false), Some(Instant::now())).unwrap());
+        session.resume().unwrap();
+        drop(take(&session, 0));
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_pause_ends_the_wait_for_a_slot_that_is_held() {
+    check(|| {
+        let session = session(1, 0);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        session.resume().unwrap();
+        let held = take(&session, 0);
+        session.pause().unwrap();
+        drop(held);
+        session.resume().unwrap();
+        drop(take(&session, 1));
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_trainer_that_holds_all_slots_is_told_so() {
+    check(|| {
+        let session = session_with(1, 0, Duration::ZERO, Overflow::Fail);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        session.resume().unwrap();
+        let held = take(&session, 0);
+        assert!(matches!(session.take(), Taken::Exhausted(_)));
+        drop(held);
+        session.close();
+        planning.join().unwrap();
+    });
+}
+
+#[test]
+fn a_batch_is_spilled_where_a_trainer_holds_all_slots() {
+    check(|| {
+        let session = session_with(1, 0, Duration::ZERO, Overflow::Spill);
+        let planning = planning(&session, 2, |_, job| job.run(0));
+        session.resume().unwrap();
+        let held = take(&session, 0);
+        drop(take(&session, 1));
+        drop(held);
         session.close();
         planning.join().unwrap();
     });
