@@ -175,8 +175,7 @@ fn reader(stage: &str, folder: &Path) -> Result<Box<dyn RecordReader>> {
     let train = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
     match stage {
         "idx digit, u8 to f32" => {
-            let options = IdxOptions { dtype: Some(DType::F32), ..IdxOptions::default() };
-            Ok(Box::new(IdxReader::open(file("digits.idx"), &options)?))
+            Ok(Box::new(IdxReader::open_as(file("digits.idx"), "features", Numbers::f32(), &IdxOptions::default())?))
         }
         "raw record, 3 KB u8" => {
             Ok(Box::new(RawReader::open(file("records.bin"), &RawOptions::features(StoredType::U8, &[3072]))?))

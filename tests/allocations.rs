@@ -11,7 +11,7 @@ use common::{MAPPED, Waves};
 use ringfeed::arrays::{
     ArraySetOptions, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType,
 };
-use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
 use ringfeed::field::{self, Field};
 use ringfeed::formats::Safetensors;
@@ -128,7 +128,7 @@ fn idx_files_allocate_nothing_per_batch() {
     std::fs::write(&path, file).unwrap();
     for shuffled in [false, true] {
         assert_none("idx", || {
-            let reader = IdxReader::open(&path, &IdxOptions { dtype: Some(DType::F32), ..IdxOptions::default() });
+            let reader = IdxReader::open_as(&path, "x", field::Numbers::f32(), &IdxOptions::default());
             let source = ReaderSource::new(reader.unwrap()).batch_size(64);
             if shuffled { source.shuffle(1) } else { source }
         });
@@ -146,14 +146,15 @@ fn raw_and_npy_files_allocate_nothing_per_batch() {
     let start = [b"\x93NUMPY\x01\0".as_slice(), &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat();
     std::fs::write(&npy, [start, data].concat()).unwrap();
     for access in [Access::Read, MAPPED] {
-        for dtype in [None, Some(DType::F64)] {
+        for tensor in [Into::<Field>::into(field::Array::new()), field::Numbers::f64().into()] {
             assert_none("raw", || {
-                let options = RawOptions { access, dtype, ..RawOptions::features(StoredType::F32, &[20]) };
-                ReaderSource::new(RawReader::open(&raw, &options).unwrap()).batch_size(64).shuffle(1)
+                let options = RawOptions { access, ..RawOptions::features(StoredType::F32, &[20]) };
+                let reader = RawReader::open_as(&raw, "x", tensor.clone(), &options);
+                ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
             });
             assert_none("npy", || {
-                let options = NpyOptions { access, dtype, ..NpyOptions::default() };
-                ReaderSource::new(NpyReader::open(&npy, &options).unwrap()).batch_size(64).shuffle(1)
+                let reader = NpyReader::open_as(&npy, "x", tensor.clone(), &NpyOptions { access });
+                ReaderSource::new(reader.unwrap()).batch_size(64).shuffle(1)
             });
         }
     }
@@ -257,15 +258,11 @@ fn sounds_allocate_nothing_per_batch() {
     }
     for rate in [8000, 11_025] {
         assert_none("sounds", || {
-            let options = AudioFolderOptions {
-                rate: Some(rate),
-                length: Some(1000),
-                crop: Some(AudioCrop::Random),
-                ..AudioFolderOptions::default()
-            };
-            let reader =
-                AudioFiles::open(&Files::local(), folder.path(), &options, &MemoryBudget::unlimited()).unwrap();
-            ReaderSource::new(reader).batch_size(3).shuffle(1)
+            let (rate, length, crop) = (Some(rate), Some(1000), Some(AudioCrop::Random));
+            let sound = AudioOptions { rate, length, crop, ..AudioOptions::default() };
+            let budget = MemoryBudget::unlimited();
+            let reader = AudioFiles::open(&Files::local(), folder.path(), &sound, &budget);
+            ReaderSource::new(reader.unwrap()).batch_size(3).shuffle(1)
         });
     }
 }

@@ -9,6 +9,7 @@ use std::io::Write;
 use common::{MAPPED, fixture, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
+use ringfeed::field::{Array, Class, Field, Numbers};
 use ringfeed::formats::Raw;
 use ringfeed::inspect::verify;
 use ringfeed::read::RecordReader;
@@ -72,7 +73,7 @@ fn numpy_s_files_hold_what_numpy_says() {
     for (name, expected) in expected() {
         for access in [Access::Read, MAPPED] {
             let path = fixture(&format!("npy/{name}.npy"));
-            let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
+            let reader = NpyReader::open(&path, &NpyOptions { access }).unwrap();
             types.push(reader.stored_type());
             assert_eq!(reader.len(), expected.shape[0] as u64, "{name}");
             if reader.is_empty() {
@@ -82,8 +83,8 @@ fn numpy_s_files_hold_what_numpy_says() {
             assert_eq!(batch.tensor("features").unwrap().shape(), expected.shape, "{name}");
             assert_eq!(numbers(&batch, "features"), expected.values, "{name}");
         }
-        let wider = NpyOptions { dtype: Some(DType::F64), ..NpyOptions::default() };
-        let reader = NpyReader::open(fixture(&format!("npy/{name}.npy")), &wider).unwrap();
+        let path = fixture(&format!("npy/{name}.npy"));
+        let reader = NpyReader::open_as(path, "features", Numbers::f64(), &NpyOptions::default()).unwrap();
         if !reader.is_empty() {
             assert_eq!(numbers(&all_of(reader), "features"), expected.values, "{name} as f64");
         }
@@ -120,7 +121,7 @@ fn what_an_array_of_numbers_is_not_is_refused_with_advice() {
 fn a_number_that_i64_does_not_hold_is_a_bad_record_with_its_byte() {
     let path = fixture("npy/bad-u8.npy");
     for access in [Access::Read, MAPPED] {
-        let reader = NpyReader::open(&path, &NpyOptions { access, ..NpyOptions::default() }).unwrap();
+        let reader = NpyReader::open(&path, &NpyOptions { access }).unwrap();
         let source = ReaderSource::new(reader).bad_records(BadRecords::Skip(BadLimits::default()));
         let mut batches = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
         assert_eq!(numbers(&batches.next().unwrap().unwrap(), "features"), [1.0, 3.0]);
@@ -263,8 +264,13 @@ fn a_raw_file_of_no_whole_records_is_refused() {
     assert!(error(8, &RawOptions::features(StoredType::U8, &[2, 0])).message().contains("dimension 2 is 0"));
     let huge = RawOptions::features(StoredType::F64, &[usize::MAX, 2]);
     assert!(error(8, &huge).message().contains("more bytes than a file can hold"));
-    let narrow = RawOptions { dtype: Some(DType::U8), ..RawOptions::features(StoredType::F16, &[1]) };
-    assert_eq!(error(8, &narrow).kind(), ErrorKind::Schema);
+    let (file, halves) = (bytes_of([0; 8]), RawOptions::features(StoredType::F16, &[1]));
+    let narrow = RawReader::open_as(file.path(), "x", Numbers::of(DType::U8), &halves).unwrap_err();
+    assert_eq!((narrow.kind(), narrow.location().column.as_deref()), (ErrorKind::Schema, Some("x")));
+    let class = RawReader::open_as(file.path(), "x", Class, &halves).unwrap_err();
+    assert!(class.message().contains("it holds f16 of shape [1]"), "{class}");
+    let named = RawReader::open_as(file.path(), "x", Class::of(["a"]), &halves).unwrap_err();
+    assert!(named.kind() == ErrorKind::Config && named.message().contains("a Loader makes more"), "{named}");
     assert_eq!(RawReader::open(bytes_of([]).path(), &options.clone()).unwrap_err().kind(), ErrorKind::Format);
     let empty = RawReader::open(bytes_of([0; 10]).path(), &options).unwrap();
     assert!(empty.is_empty());
@@ -281,9 +287,10 @@ fn counting_files() -> (tempfile::NamedTempFile, tempfile::NamedTempFile) {
 fn batches_are_the_same_however_records_are_read_and_by_whom() {
     let (features, labels) = counting_files();
     let source = |access| {
-        let options = RawOptions { access, dtype: Some(DType::F32), ..RawOptions::features(StoredType::U16, &[5]) };
-        let features = RawReader::open(features.path(), &options).unwrap();
-        let classes = RawReader::open(labels.path(), &RawOptions { access, ..RawOptions::labels(StoredType::U8) });
+        let options = RawOptions { access, ..RawOptions::features(StoredType::U16, &[5]) };
+        let features = RawReader::open_as(features.path(), "features", Numbers::f32(), &options).unwrap();
+        let options = RawOptions { access, ..RawOptions::default() };
+        let classes = RawReader::open_as(labels.path(), "labels", Class, &options);
         ReaderSource::new(features).and(classes.unwrap()).shuffle(3).batch_size(33)
     };
     let mut shielded = AsyncShieldDataSetIterator::new(source(Access::Read), &workspace(1, 1)).unwrap();
@@ -332,11 +339,12 @@ fn settings_name_raw_and_npy_files() {
         [[sources]]
         format = "raw"
         path = {:?}
-        options = {{ stored = "u8", role = "label", access = "read" }}
+        options = {{ stored = "u8", access = "read" }}
+        fields = {{ labels = {{ array = [], role = "label" }} }}
         [[sources]]
         format = "npy"
         path = {:?}
-        options = {{ name = "weights" }}
+        fields = {{ weights = "array" }}
         "#,
         features.path(),
         labels.path(),
@@ -364,7 +372,7 @@ fn idx_files_give_the_same_mapped_and_read() {
     file.extend((0..700i16).flat_map(i16::to_be_bytes));
     let file = bytes_of(file);
     let values = [Access::Read, MAPPED].map(|access| {
-        let reader = IdxReader::open(file.path(), &IdxOptions { access, ..IdxOptions::default() }).unwrap();
+        let reader = IdxReader::open(file.path(), &IdxOptions { access }).unwrap();
         numbers(&all_of(reader), "features")
     });
     assert_eq!(values[0], (0..700).map(f64::from).collect::<Vec<_>>());
@@ -420,8 +428,10 @@ fn long_records_are_the_same_however_they_are_reached_and_converted() {
     let file = bytes_of(numbers);
     for (endian, dtype) in [(Endian::Little, None), (Endian::Big, None), (Endian::Little, Some(DType::F32))] {
         let source = |access| {
-            let options = RawOptions { endian, dtype, access, ..RawOptions::features(StoredType::U16, &[3000]) };
-            let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap()).batch_size(7).shuffle(5);
+            let options = RawOptions { endian, access, ..RawOptions::features(StoredType::U16, &[3000]) };
+            let field: Field = dtype.map_or(Array::new().into(), |dtype| Numbers::of(dtype).into());
+            let reader = RawReader::open_as(file.path(), "features", field, &options).unwrap();
+            let source = ReaderSource::new(reader).batch_size(7).shuffle(5);
             let halve =
                 ringfeed::Normaliser::Channels { axis: None, mean: vec![1.0; 3000], deviation: vec![2.0; 3000] };
             let list = dtype.map(|_| ringfeed::transform::normalise("features", halve));
@@ -456,4 +466,60 @@ fn long_records_that_are_gone_are_bad_by_themselves() {
     let bad = batches.bad_records();
     assert_eq!(bad.iter().map(|bad| bad.sample).collect::<Vec<_>>(), [17, 18, 19]);
     assert!(bad[0].error.contains("byte 102000: the file ends here"), "{}", bad[0].error);
+}
+
+/// Every kind of field that one array can be, of each format of arrays.
+#[test]
+fn fields_say_what_becomes_of_an_array_whatever_its_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let numbers: Vec<u8> = (0..12u8).map(|number| number % 3).collect();
+    let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (12,)}";
+    let npy =
+        [b"\x93NUMPY\x01\0".as_slice(), &(header.len() as u16).to_le_bytes(), header.as_bytes(), &numbers].concat();
+    std::fs::write(at("y.npy"), npy).unwrap();
+    std::fs::write(at("y.raw"), &numbers).unwrap();
+    std::fs::write(at("y.idx"), [&[0, 0, 8, 1, 0, 0, 0, 12][..], &numbers].concat()).unwrap();
+    for format in ["npy", "raw", "idx"] {
+        let options = if format == "raw" { "options = { stored = \"u8\" }" } else { "" };
+        let path = at(&format!("y.{format}"));
+        let load = |fields: &str| {
+            let text = format!("batch_size = 12\n[source]\nformat = {format:?}\npath = {path:?}\n{options}\n{fields}");
+            Loader::from(toml::from_str::<LoaderConfig>(&text).unwrap())
+        };
+        let of = |fields: &str| load(&format!("[fields]\n{fields}\n")).build().unwrap().next().unwrap().unwrap();
+        let by_itself = load("").build().unwrap().next().unwrap().unwrap();
+        assert_eq!(by_itself.tensor("features").unwrap().as_slice::<u8>().unwrap(), numbers, "{format}");
+        assert_eq!(of("x = \"array\"").tensor("x").unwrap().as_slice::<u8>().unwrap(), numbers);
+        let floats: Vec<f32> = numbers.iter().map(|number| f32::from(*number)).collect();
+        assert_eq!(of("x = \"f32\"").tensor("x").unwrap().as_slice::<f32>().unwrap(), floats);
+        let indices: Vec<i64> = numbers.iter().map(|number| i64::from(*number)).collect();
+        let label = of("y = { array = [], role = \"label\" }");
+        assert_eq!(label.labels().unwrap().as_slice::<i64>().unwrap(), indices, "a label is an index");
+        let class = of("y = { class = [\"a\", \"b\", \"c\"] }");
+        assert_eq!(class.labels().unwrap().as_slice::<i64>().unwrap(), indices);
+        assert_eq!(class.schema().tensors()[0].classes.as_deref().unwrap(), ["a", "b", "c"]);
+        let both = of("y = { from = \"n\", class = [], one_hot = true }\nx = { from = \"n\", numbers = \"i32\" }");
+        assert_eq!(both.tensor("y").unwrap().shape(), [12, 3]);
+        assert_eq!(both.tensor("x").unwrap().as_slice::<i32>().unwrap()[..4], [0, 1, 2, 0]);
+        // An index that is none of the classes is a bad record, and a shape that is not the records' an error.
+        let error = load("[fields]\ny = { class = [\"a\", \"b\"] }").build().unwrap().find_map(Result::err).unwrap();
+        assert!(
+            error.kind() == ErrorKind::Data && error.message().contains("the class is 2, but there are 2"),
+            "{error}"
+        );
+        let error = load("[fields]\nx = { array = [3] }").build().err().unwrap();
+        assert!(error.message().contains("the shape [], not [3]"), "{error}");
+        // The words of earlier versions are told those of today.
+        for (options, fields) in [
+            ("name = \"x\", dtype = \"f32\"", "x = { numbers = \"f32\" }"),
+            ("name = \"x\"", "x = { array = [] }"),
+            ("role = \"label\"", "labels = { role = \"label\", array = [] }"),
+            ("role = \"label\", classes = [\"a\"], dtype = \"u8\"", "labels = { class = [\"a\"], dtype = \"u8\" }"),
+        ] {
+            let text = format!("[source]\nformat = {format:?}\npath = \"x\"\noptions = {{ {options} }}\n");
+            let error = toml::from_str::<LoaderConfig>(&text).unwrap_err().to_string();
+            assert!(error.contains(&format!("write beside the path: fields = {{ {fields} }}")), "{error}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
 use ringfeed::field::{Audio, Class, Field};
 use ringfeed::formats::Formats;
 use ringfeed::inspect::{Details, verify};
@@ -265,9 +265,9 @@ fn crops_are_functions_of_seed_epoch_and_sample_for_any_number_of_workers_and_an
     // The same files as the members of an archive, and by a table of their names.
     let mut archive = Vec::new();
     let mut table = "file\n".to_owned();
-    let reader =
-        AudioFiles::open(&Files::local(), folder.path(), &AudioFolderOptions::default(), &MemoryBudget::unlimited());
-    let reader = reader.unwrap();
+    let budget = MemoryBudget::unlimited();
+    let whole = AudioOptions::default();
+    let reader = AudioFiles::open(&Files::local(), folder.path(), &whole, &budget).unwrap();
     for sample in 0..5 {
         let path = reader.path(sample);
         let mut header = tar::Header::new_gnu();
@@ -441,11 +441,11 @@ fn other_chunks_are_passed_over_and_odd_ones_are_padded() {
 #[test]
 fn options_that_make_no_sense_are_said_before_anything_is_read() {
     for (audio, says) in [
-        (Audio::new(0), "a rate of 0"),
-        (Audio::new(8000).length(0), "a length of 0"),
+        (Audio::new(0), "audio: 0 frames a second"),
+        (Audio::new(8000).length(0), "length: 0 frames"),
         (Audio::new(8000).crop(AudioCrop::Random), "needs a length"),
-        (Audio::new(8000).dtype(DType::F64), "sound as f64"),
-        (Audio::new(8000).channels(0), "0 channels"),
+        (Audio::new(8000).dtype(DType::F64), "dtype: f64; sound is"),
+        (Audio::new(8000).channels(0), "channels: 0"),
     ] {
         let error = loader(&fixture("wav-pcm_16.wav"), audio).build().err().unwrap();
         assert!(error.kind() == ErrorKind::Config && error.message().contains(says), "{error}");
@@ -478,7 +478,7 @@ fn a_file_that_is_cut_off_anywhere_is_an_error() {
             let reader = AudioFiles::open(
                 &Files::local(),
                 &path,
-                &AudioFolderOptions { rate: Some(8000), ..Default::default() },
+                &AudioOptions { rate: Some(8000), ..AudioOptions::default() },
                 &MemoryBudget::unlimited(),
             )
             .unwrap();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
 use ringfeed::field::Audio;
 use ringfeed::formats::Formats;
 use ringfeed::inspect::{Details, verify};
@@ -170,8 +170,8 @@ fn what_a_header_promises_is_not_believed() {
     std::fs::write(&path, &bytes).unwrap();
     assert_eq!(sound(&path, Audio::new(16_000)).unwrap().len(), 12_000);
     let budget = MemoryBudget::new(4096);
-    let options = AudioFolderOptions::default();
-    let opened = AudioFiles::open(&Files::local(), fixture("mono.mp3"), &options, &budget);
+    let whole = AudioOptions::default();
+    let opened = AudioFiles::open(&Files::local(), fixture("mono.mp3"), &whole, &budget);
     assert!(opened.is_ok(), "the listing of one file is small");
 }
 

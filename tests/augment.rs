@@ -997,7 +997,7 @@ fn the_loader_augments_tensors_by_name_after_normalising() {
     )
     .unwrap();
     let faults = config.faults();
-    assert!(faults.len() == 2 && faults[0].starts_with("augment.features: noise with a deviation of -1"), "{faults:?}");
+    assert!(faults.len() == 2 && faults[0].starts_with("augment.features[0].deviation: -1"), "{faults:?}");
 }
 
 /// Reads and decodes jobs as wholes; a record by itself is refused.

@@ -311,7 +311,7 @@ fn bad_records_at_the_beginning_of_a_job_leave_nothing_of_the_job_before() {
     let bytes: Vec<u8> = (0..300u32).flat_map(u32::to_be_bytes).collect();
     let idx = folder.path().join("numbers.idx");
     std::fs::write(&idx, [&[0, 0, 12, 1, 0, 0, 1, 44][..], &bytes].concat()).unwrap();
-    let idx = || IdxReader::open(&idx, &IdxOptions { name: Some("number".into()), ..IdxOptions::default() }).unwrap();
+    let idx = || IdxReader::open_as(&idx, "number", ringfeed::field::Array::new(), &IdxOptions::default()).unwrap();
     let (whole, low, high) = (open("whole.csv", 0..300), open("low.csv", 0..150), open("high.csv", 150..300));
     let waves = || ReaderSource::new(Unmeasured(Waves::new(300, 5)));
     for source in [waves().and(whole).and(idx()), waves().and(Concat::new(low).and(high).unwrap()).and(idx())] {

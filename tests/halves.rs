@@ -10,7 +10,6 @@ use proptest::prelude::*;
 use ringfeed::arrays::{Endian, NpyOptions, NpyReader, RawOptions, RawReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{self, Class, Image};
-use ringfeed::formats::Npy;
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
 use ringfeed::source::{StreamSource, Transformed};
@@ -140,8 +139,8 @@ fn halves_from_numpy_stay_the_bits_that_they_are() {
     let expected = std::fs::read_to_string(fixture("npy/expected.json")).unwrap();
     let mut expected: std::collections::BTreeMap<String, Expected> = serde_json::from_str(&expected).unwrap();
     for name in ["f2-little", "f2-big"] {
-        let options = NpyOptions { dtype: Some(DType::F16), ..NpyOptions::default() };
-        let batch = all_of(NpyReader::open(fixture("npy").join(format!("{name}.npy")), &options).unwrap());
+        let (path, f16) = (fixture("npy").join(format!("{name}.npy")), field::Numbers::of(DType::F16));
+        let batch = all_of(NpyReader::open_as(path, "x", f16, &NpyOptions::default()).unwrap());
         let found: Vec<f64> = batch.features().unwrap().as_slice::<f16>().unwrap().iter().map(|x| x.to_f64()).collect();
         let expected = expected.remove(name).unwrap().values;
         assert!(!found.is_empty() && found == expected, "{name}: {found:?}, not {expected:?}");
@@ -170,8 +169,9 @@ proptest! {
                 let file = file_of(&bytes);
                 let read = |dtype| {
                     let raw = RawOptions::features(stored, &[values.len()]);
-                    let options = RawOptions { dtype: Some(dtype), endian, header_bytes: header as u64, ..raw };
-                    let source = ReaderSource::new(RawReader::open(file.path(), &options).unwrap());
+                    let options = RawOptions { endian, header_bytes: header as u64, ..raw };
+                    let reader = RawReader::open_as(file.path(), "features", field::Numbers::of(dtype), &options);
+                    let source = ReaderSource::new(reader.unwrap());
                     AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap().next().unwrap()
                 };
                 prop_assert_eq!(&bits(&read(own).unwrap(), "features"), &values);
@@ -346,11 +346,11 @@ fn halves_fit_no_integers_and_have_names() {
 #[test]
 fn settings_ask_for_halves() {
     let config: LoaderConfig = toml::from_str(
-        "[[sources]]\nformat = \"npy\"\npath = \"fixtures/npy/row.npy\"\noptions = { dtype = \"bf16\" }\n\
+        "[[sources]]\nformat = \"npy\"\npath = \"fixtures/npy/row.npy\"\nfields.x = \"bf16\"\n\
          [[sources]]\nformat = \"images\"\npath = \"fixtures/photos\"\nfields.image = { image = [8, 8], dtype = \"f16\" }\n",
     )
     .unwrap();
-    assert_eq!(config.sources[0].options::<Npy>().unwrap().dtype, Some(DType::Bf16));
+    assert_eq!(config.sources[0].fields, [("x".to_owned(), field::Numbers::of(DType::Bf16).into())]);
     let f16 = Image::rgb(8, 8).dtype(DType::F16);
     assert_eq!(config.sources[1].fields, [("image".to_owned(), f16.into())]);
     assert_eq!(config.faults(), Vec::<String>::new());

@@ -325,3 +325,78 @@ fn what_was_found_can_be_written_into_the_settings() {
         assert_eq!(Loader::from(tuned).build().unwrap().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
     }
 }
+
+#[test]
+fn a_wrong_value_is_an_error_with_its_file_line_key_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    let load = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        LoaderConfig::load(&path).unwrap_err()
+    };
+    for (setting, says) in [
+        ("batch_size = 0", "batch_size: 0; a batch has at least one sample"),
+        ("batch_size = -1", "batch_size: expected a whole number, 0 or more, found -1"),
+        ("workers = 0", "workers: 0; there are 1 to 4096"),
+        ("workers = 2.5", "workers: expected a whole number, 0 or more, or \"auto\", found 2.5"),
+        ("prefetch = 5000", "prefetch: 5000; at most 4096"),
+        ("worker_nice = 20", "worker_nice: 20; it is 0"),
+        ("worker_share = 1.5", "worker_share: 1.5; it is a share"),
+        ("split = { train = 0.8, test = 0.8, part = \"train\" }", "split: "),
+        ("folds = { fold = 5, count = 5 }", "folds: "),
+        ("mix = [0.5, -1.0]", "mix[1]: a weight of -1; weights are finite and not negative"),
+        ("filter = \"kind = 3\"", "filter: character"),
+        ("shuffle = { seed = 1, blocks = 0 }", "shuffle_blocks: 0; one chunk at least"),
+        ("bad_records = { skip = { share = 2.0 } }", "bad_records.skip.share: a share of 2; it is between 0 and 1"),
+        ("fetch_limit = { time_ms = 0, replacements = 1 }", "fetch_limit.time_ms: nothing is read in 0 ms"),
+        ("bucket = { by = \"x\", bounds = [4, 2] }", "bucket.bounds: [4, 2]; they are 1 at least, and ascending"),
+        ("windows = { length = 0 }", "windows.length: 0; it is 1 at least"),
+        ("memory = { budget_bytes = 0 }", "memory.budget_bytes: nothing fits"),
+        (
+            "transforms = [{ kind = \"noise\", tensor = \"x\", deviation = -1 }]",
+            "transforms[0].deviation: -1; it is 0 or more",
+        ),
+        (
+            "augment = { x = [{ kind = \"masking\", probability = 2 }] }",
+            "augment.x[0].probability: 2; it is between 0 and 1",
+        ),
+        (
+            "normalise = { x = { kind = \"linear\", scale = 0, bias = 0 } }",
+            "normalise.x: a normaliser with a scale of 0",
+        ),
+        ("fields = { x = { image = [0, 224] } }", "fields.x.image: 0 x 224 are no pixels; give a size"),
+        (
+            "fields = { x = { image = [2, 2], augment = [{ kind = \"invert\", probability = 2 }] } }",
+            "fields.x.augment[0]: invert",
+        ),
+        ("fields = { x = { file = { audio = 8000, channels = 0 } } }", "fields.x.file.channels: 0; there are 1 to 256"),
+        ("fields = { x = { class = [\"a\", \"b\", \"a\"] } }", "fields.x.class: \"a\" is listed twice"),
+        ("fields = { x = { text = 0 } }", "fields.x.text: 0"),
+    ] {
+        let error = load(&format!("shorter = true\n{setting}\nsource = {{ path = \"x\" }}\n"));
+        assert!(error.message().starts_with(says), "{error}");
+        assert_eq!((error.kind(), error.location().line), (ErrorKind::Config, Some(2)), "{error}");
+        assert_eq!(error.path(), Some(&*path), "{error}");
+    }
+    let error = load("prepared = \"p.json\"\n\n[prepare.columns]\nage = { number = { impute = \"modus\" } }\n");
+    assert_eq!(error.location().line, Some(4));
+    let says = "prepare.columns.age.number.impute: \"modus\" is not allowed; it is \"mean\", \"median\" or \"most_frequent\", or a number";
+    assert!(error.message().starts_with(says), "{error}");
+    let error = load("[[sources]]\nformat = \"tokens\"\npath = \"x\"\n[sources.options]\nwindow = 0\n");
+    assert_eq!(error.location().line, Some(5), "{error}");
+    assert!(error.message().starts_with("sources[0].options.window: 0; a window has 1 to 2^30 tokens"), "{error}");
+
+    let error = load("workers = 0\n\n[source]\npath = \"x\"\n\n[memory]\nbudget_bytes = 0\n");
+    let lines: Vec<&str> = error.message().lines().map(str::trim).collect();
+    assert!(lines[0].starts_with("2 faults") && lines[1].starts_with("line 1: workers: 0"), "{error}");
+    assert!(lines[2].starts_with("line 7: memory.budget_bytes: "), "{error}");
+
+    let json = folder.path().join("c.json");
+    std::fs::write(&json, "{\"source\": {\"path\": \"x\"},\n\"split\": {\"train\": 2,\n\"part\": \"train\"}}").unwrap();
+    let error = LoaderConfig::load(&json).unwrap_err();
+    assert_eq!((error.path(), error.location().line), (Some(&*json), Some(2)), "{error}");
+
+    // What others may change, or what this machine lacks, is no matter of the file.
+    std::fs::write(&path, "class_balanced = true\nprepared = \"none.json\"\n[source]\npath = \"none.csv\"\n").unwrap();
+    assert_eq!(LoaderConfig::load(&path).unwrap().faults().len(), 2);
+}

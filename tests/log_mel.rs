@@ -87,10 +87,10 @@ fn the_mask_of_a_shorter_sound_becomes_one_of_frames() {
 fn what_makes_no_sense_is_refused() {
     let plain = || LogMel::new("audio", 16_000);
     for (options, says) in [
-        (LogMel { n_fft: 1, ..plain() }, "n_fft of 1"),
-        (LogMel { n_fft: 5, hop: 1, window: None, mels: 1, ..plain() }, "n_fft of 5; it is an even number"),
-        (LogMel { hop: 0, ..plain() }, "a hop of 0"),
-        (LogMel { window: Some(401), ..plain() }, "a window of 401"),
+        (LogMel { n_fft: 1, ..plain() }, "n_fft: 1"),
+        (LogMel { n_fft: 5, hop: 1, window: None, mels: 1, ..plain() }, "n_fft: 5; it is an even number"),
+        (LogMel { hop: 0, ..plain() }, "hop: 0"),
+        (LogMel { window: Some(401), ..plain() }, "window: 401"),
         (LogMel { mels: 0, ..plain() }, "0 mels"),
         (LogMel { low: 9000.0, ..plain() }, "frequencies from 9000 to 8000"),
         (LogMel { power: 3, ..plain() }, "a power of 3"),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::device::{Device, DeviceDataSetIterator, HostDevice, Upload};
+use ringfeed::field::{Array, Field, Numbers};
 use ringfeed::formats::Raw;
 use ringfeed::images::PixelOrder;
 use ringfeed::settings::SourceConfig;
@@ -14,11 +15,10 @@ use ringfeed::{BadLimits, BadRecords, DType, Loader, LoaderConfig, Normaliser, R
 const ROWS: usize = 10;
 const SIZE: usize = 3 * 5 * 6;
 
-fn raw(folder: &Path, name: &str, bytes: Vec<u8>, options: RawOptions) -> SourceConfig {
+fn raw(folder: &Path, name: &str, bytes: Vec<u8>, options: RawOptions, field: impl Into<Field>) -> SourceConfig {
     let path = folder.join(name);
     std::fs::write(&path, bytes).unwrap();
-    let name = Some(name.to_owned());
-    SourceConfig::new(Raw, path, RawOptions { name, ..options })
+    SourceConfig::new(Raw, path, options).field(name, field)
 }
 
 /// Ten images of bytes, a flag and a number for each, and a class, of which there are three; one sample has none of them.
@@ -27,12 +27,12 @@ fn loader(folder: &Path) -> Loader {
     let class = (0..ROWS).map(|i| if i == 6 { 3 } else { (i % 3) as u8 }).collect();
     let number = (0..ROWS).flat_map(|i| (i as f32 / 4.0).to_le_bytes()).collect();
     let shaped = |shape: &[usize]| RawOptions { shape: shape.to_vec(), ..RawOptions::default() };
-    let labels = RawOptions { role: Role::Label, dtype: Some(DType::U8), ..RawOptions::default() };
+    let label = Numbers::of(DType::U8).from("class").role(Role::Label);
     let f32s = RawOptions { stored: StoredType::F32, ..RawOptions::default() };
-    Loader::new(raw(folder, "image", image, shaped(&[3, 5, 6])))
-        .and(raw(folder, "flag", (0..ROWS).map(|i| (i % 2) as u8).collect(), RawOptions::default()))
-        .and(raw(folder, "number", number, f32s))
-        .and(raw(folder, "class", class, labels))
+    Loader::new(raw(folder, "image", image, shaped(&[3, 5, 6]), Array::new()))
+        .and(raw(folder, "flag", (0..ROWS).map(|i| (i % 2) as u8).collect(), RawOptions::default(), Array::new()))
+        .and(raw(folder, "number", number, f32s, Array::new()))
+        .and(raw(folder, "class", class, RawOptions::default(), label))
         .batch_size(4)
         .shuffle(3)
         .bad_records(BadRecords::Skip(BadLimits::default()))
@@ -179,7 +179,7 @@ fn settings_say_the_same_as_the_builder() {
     let found = faults(none);
     assert_eq!(
         found,
-        ["transforms[0]: 0 columns; there are 1 to 16777216", "transforms[0]: rows of f64; they are f32, f16 or bf16"]
+        ["transforms[0].columns: 0; there are 1 to 16777216", "transforms[0].dtype: f64; rows are f32, f16 or bf16"]
     );
 }
 

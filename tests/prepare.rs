@@ -180,17 +180,17 @@ fn faults_of_a_recipe_are_all_named() {
         .column("g", number().quantile(1))
         .dtype(ringfeed::DType::I64);
     let parts = [
-        "columns.a.mask: say by impute",
+        "columns.a.number.mask: say by impute",
         "columns.a: it is there twice",
-        "columns.a.clip",
-        "columns.a.impute: \"x\" is no number",
-        "columns.b: most, at_least",
-        "columns.c.impute: names have",
-        "columns.d.buckets",
-        "columns.e.parts: name at least one",
-        "columns.f.cyclic: year never comes again",
-        "columns.f.format: %q stands for nothing",
-        "columns.g.scale: 1 quantiles",
+        "columns.a.number.clip",
+        "columns.a.number.impute: \"x\" is not allowed; it is \"mean\", \"median\" or \"most_frequent\", or a number",
+        "columns.b.category: most, at_least",
+        "columns.c.category.impute: names have",
+        "columns.d.hash.buckets",
+        "columns.e.date.parts: name at least one",
+        "columns.f.date.cyclic: year never comes again",
+        "columns.f.date.format: %q stands for nothing",
+        "columns.g.number.scale: 1 quantiles",
         "dtype: i64",
     ];
     for part in parts {

@@ -9,6 +9,7 @@ use std::path::Path;
 use common::{MAPPED, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, StoredType};
+use ringfeed::field::{Field, Numbers, Text};
 use ringfeed::formats::Tokens;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
@@ -16,7 +17,7 @@ use ringfeed::storage::Access;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Error, ErrorKind, Loader,
-    LoaderConfig, ReaderSource,
+    LoaderConfig, ReaderSource, Role,
 };
 
 fn file_of(bytes: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
@@ -447,8 +448,6 @@ fn options_that_make_no_sense_are_refused() {
             "holds 100 tokens; a window and its targets need 101",
         ),
         (TokenOptions { cut: TokenCut::Contiguous { stride: Some(0) }, ..good() }, ErrorKind::Config, "stride"),
-        (TokenOptions { dtype: DType::F32, ..good() }, ErrorKind::Config, "whole numbers"),
-        (TokenOptions { dtype: DType::I16, ..good() }, ErrorKind::Schema, "do not fit i16"),
         (TokenOptions { stored: StoredType::F32, ..good() }, ErrorKind::Config, "u8, u16 or u32"),
         (TokenOptions { header_bytes: 199, ..good() }, ErrorKind::Format, "leave 1"),
         (TokenOptions { header_bytes: 201, ..good() }, ErrorKind::Format, "header_bytes are 201"),
@@ -459,8 +458,20 @@ fn options_that_make_no_sense_are_refused() {
     }
     let missing = TokenReader::open(Path::new("no/such.bin"), &good()).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let open = |field: Field| TokenReader::open_fields(file.path(), &[("inputs".to_owned(), field)], &good());
+    for (field, kind, part) in [
+        (Numbers::f32().into(), ErrorKind::Config, "tokens are whole numbers"),
+        (Numbers::of(DType::I16).into(), ErrorKind::Schema, "do not fit i16"),
+        (Text::new(3).into(), ErrorKind::Config, "windows of tokens hold numbers"),
+        (Numbers::i64().from("tokens"), ErrorKind::Config, "windows of tokens have inputs, targets"),
+        (Numbers::i64().from(["inputs"]), ErrorKind::Config, "windows of tokens hold numbers"),
+    ] {
+        let error = open(field).unwrap_err();
+        assert!(error.kind() == kind && error.message().contains(part), "{error}");
+        assert_eq!((error.path(), error.location().column.as_deref()), (Some(file.path()), Some("inputs")));
+    }
     for dtype in [DType::U16, DType::I32, DType::U32] {
-        let reader = TokenReader::open(file.path(), &TokenOptions { dtype, ..good() }).unwrap();
+        let reader = open(Numbers::of(dtype).into()).unwrap();
         let source = ReaderSource::new(reader).batch_size(1);
         let batch = AsyncShieldDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
         let inputs = batch.tensor("inputs").unwrap();
@@ -493,4 +504,47 @@ fn settings_name_how_tokens_are_cut() {
     let names: Vec<String> = plan.tensors.unwrap().into_iter().map(|tensor| tensor.name).collect();
     assert_eq!(names, ["inputs", "targets", "segments", "positions", "targets_mask"]);
     assert!(Loader::from(whole).verify(|_| {}).unwrap().is_ok());
+}
+
+#[test]
+fn fields_choose_among_the_tensors_of_a_window_their_names_and_their_types() {
+    let file = counting(1000);
+    let load = |settings: &str| -> LoaderConfig {
+        toml::from_str(&format!("[source]\nformat = \"tokens\"\npath = {:?}\n{settings}", file.path())).unwrap()
+    };
+    let documents = "options = { window = 8, cut = { documents = { end = 9 } } }\n";
+    let all = see_all(&mut *Loader::from(load(documents)).build().unwrap());
+    let wanted = "[fields]\ny = { from = \"targets\", numbers = \"i64\" }\npositions = \"i32\"\nx = { from = \"inputs\", numbers = \"u16\" }\n";
+    let loader = Loader::from(load(&format!("{documents}{wanted}")));
+    let tensors = loader.plan().unwrap().tensors.unwrap();
+    let told: Vec<_> = tensors.iter().map(|tensor| (&*tensor.name, tensor.dtype, tensor.role)).collect();
+    let expected = [
+        ("y", DType::I64, Role::Label),
+        ("y_mask", DType::U8, Role::Mask),
+        ("positions", DType::I32, Role::Feature),
+        ("x", DType::U16, Role::Feature),
+    ];
+    assert_eq!(told, expected);
+    // In the order of a window's own: inputs, targets, segments, positions, mask.
+    let chosen = see_all(&mut *loader.build().unwrap());
+    assert_eq!(chosen.len(), all.len());
+    for (chosen, all) in chosen.iter().zip(&all) {
+        assert_eq!([&chosen.tensors[0], &chosen.tensors[1], &chosen.tensors[2]], [1, 4, 3].map(|at| &all.tensors[at]));
+        let inputs: Vec<i64> = bytemuck::pod_collect_to_vec(&all.tensors[0]);
+        let narrow: Vec<u16> = bytemuck::pod_collect_to_vec(&chosen.tensors[3]);
+        assert!(narrow.iter().map(|token| i64::from(*token)).eq(inputs));
+    }
+    // The words of earlier versions are told those of today.
+    for (options, fields) in [
+        ("window = 8, dtype = \"i32\"", "inputs = { numbers = \"i32\" }, targets = { numbers = \"i32\" }"),
+        ("targets = \"none\", dtype = \"u16\"", "tokens = { numbers = \"u16\" }"),
+        (
+            "cut = { documents = { end = 1 } }, targets = \"inside\", dtype = \"i32\"",
+            "tokens = { numbers = \"i32\" }, segments = { numbers = \"i32\" }, positions = { numbers = \"i32\" }",
+        ),
+    ] {
+        let text = format!("[source]\nformat = \"tokens\"\npath = \"x\"\noptions = {{ {options} }}\n");
+        let error = toml::from_str::<LoaderConfig>(&text).unwrap_err().to_string();
+        assert!(error.contains(&format!("write beside the path: fields = {{ {fields} }}")), "{error}");
+    }
 }

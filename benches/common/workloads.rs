@@ -255,12 +255,12 @@ fn mixed_csv(data: &Path) -> std::result::Result<(Value, Tensors), String> {
 
 fn fixed(data: &Path, kind: &str) -> (Value, Tensors) {
     let records = json!({ "stored": kind, "shape": [NUMBERS] });
-    let labels = json!({ "stored": "i64", "role": "label" });
+    let label = json!({ "labels": { "array": [], "role": "label" } });
     let dtype = if kind == "u8" { DType::U8 } else { DType::F32 };
     (
         json!([
             { "format": "raw", "path": data.join(format!("fixed/{kind}.bin")), "options": records },
-            { "format": "raw", "path": data.join(format!("fixed/{kind}.labels.bin")), "options": labels },
+            { "format": "raw", "path": data.join(format!("fixed/{kind}.labels.bin")), "options": { "stored": "i64" }, "fields": label },
         ]),
         vec![(dtype, vec![NUMBERS]), (DType::I64, vec![])],
     )
@@ -276,9 +276,9 @@ fn tokens(data: &Path) -> (Value, Tensors) {
 
 /// One random second of each file.
 fn wav(data: &Path) -> (Value, Tensors) {
-    let options = json!({ "rate": SECOND, "length": SECOND, "crop": "random" });
+    let fields = json!({ "audio": { "audio": SECOND, "length": SECOND, "crop": "random" }, "label": "class" });
     (
-        json!([{ "format": "audio", "path": data.join("wav"), "options": options }]),
+        json!([{ "format": "audio", "path": data.join("wav"), "fields": fields }]),
         vec![(DType::F32, vec![SECOND]), (DType::I64, vec![])],
     )
 }

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use ringfeed::DType;
@@ -96,7 +95,7 @@ distinct, not numbers, and none occurs again below in its own column. A single r
 report shows the decision and its reason.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = INSPECT_EXAMPLES)]
+#[command(after_help = INSPECT_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct InspectArgs {
     /// File or folder; `-` reads standard input by way of a temporary file
     pub(crate) path: PathBuf,
@@ -126,7 +125,7 @@ pub(crate) struct RawArgs {
     #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "stored")]
     shape: Vec<usize>,
     /// Number of bytes before the first record of such a file [default: 0]
-    #[arg(long, value_name = "N", requires = "stored")]
+    #[arg(long, value_name = "N", requires = "stored", value_parser = whole::<u64>(0, u64::MAX))]
     header_bytes: Option<u64>,
     /// The numbers of such a file are big endian
     #[arg(long, requires = "stored")]
@@ -218,7 +217,7 @@ checked (`values`, or `form` for a table without --config), samples, bad_samples
 bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = VERIFY_EXAMPLES)]
+#[command(after_help = VERIFY_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct VerifyArgs {
     /// File or folder; `-` reads standard input by way of a temporary file
     #[arg(required_unless_present = "config")]
@@ -229,7 +228,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) raw: RawArgs,
     /// Number of threads that decode [default: one per core]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 4096))]
     pub(crate) workers: Option<usize>,
     /// Print one JSON object instead of lines
     #[arg(long)]
@@ -254,7 +253,7 @@ Exit status: 0 if everything was packed, 1 for errors (including the first bad r
 standard output holds {path, out, manifest, ok, seconds}.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = PACK_EXAMPLES)]
+#[command(after_help = PACK_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PackArgs {
     /// File, folder or pattern of any format
     pub(crate) path: PathBuf,
@@ -264,7 +263,7 @@ pub(crate) struct PackArgs {
     #[arg(long)]
     pub(crate) parquet: bool,
     /// Maximum size of a shard in MiB, before compression [default: 256]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1 << 30))]
     pub(crate) shard_mib: Option<u64>,
     /// Pack only these fields [default: all]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
@@ -286,7 +285,7 @@ pub(crate) struct PackArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Number of threads that read and encode [default: one per core]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 4096))]
     pub(crate) workers: Option<usize>,
     /// Print one JSON object instead of lines
     #[arg(long)]
@@ -304,13 +303,13 @@ not tell are shown as unknown (null with --json), with the reason: for example t
 size of the ring where samples have different sizes.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = PLAN_EXAMPLES)]
+#[command(after_help = PLAN_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
     /// Settings file of a loader (.toml or .json), or a file or folder of data, with default settings
     #[arg(value_name = "CONFIG or PATH")]
     pub(crate) config: PathBuf,
     /// Plan for N shards, instead of the number in the settings
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub(crate) shards: Option<u32>,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -385,7 +384,7 @@ become NaN, images are resized to 224 x 224, and a folder of IDX files means the
 `access = \"map\"` are mapped: do not change or truncate them while this runs, because that could end the command by a signal.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = BENCH_EXAMPLES)]
+#[command(after_help = BENCH_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
     /// File or folder; `-` reads standard input by way of a temporary file
     #[arg(required_unless_present = "config")]
@@ -396,10 +395,10 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) raw: RawArgs,
     /// Read a file of tokens, raw or NPY, in random windows of N tokens and their targets
-    #[arg(long, value_name = "N", conflicts_with = "shape", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", conflicts_with = "shape", value_parser = whole::<usize>(1, usize::MAX as u64))]
     pub(crate) window: Option<usize>,
     /// Number of samples per batch [default: 32]
-    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, usize::MAX as u64))]
     pub(crate) batch_size: Option<usize>,
     /// Number of threads that fill batches, or `auto` to tune it during the run [default: one per core]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 1))]
@@ -411,10 +410,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) write_settings: Option<PathBuf>,
     /// Number of epochs to measure
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, u64::MAX))]
     pub(crate) epochs: u64,
     /// Number of epochs to run first without measuring them
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) warmup_epochs: u64,
     /// Make batches without prefetch, on the trainer's own thread
     #[arg(long, conflicts_with_all = ["workers", "prefetch"])]
@@ -423,10 +422,10 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) skip_bad: bool,
     /// Shuffle with this seed
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) shuffle: Option<u64>,
     /// Resize images to N x N pixels [default: 224]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 16384))]
     pub(crate) size: Option<u32>,
     /// Element type of images, and of IDX, NPY and raw features [default: as stored]
     #[arg(long, value_name = "TYPE")]
@@ -517,15 +516,20 @@ fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
 }
 
 fn amount(text: &str, least: usize) -> Result<Amount, String> {
-    let amount: Amount = text.parse().map_err(|error: ringfeed::Error| error.message().to_owned())?;
-    match amount.number() {
-        Some(number) if !(least..=4096).contains(&number) => Err(format!("{number} is not in {least}..=4096")),
-        _ => Ok(amount),
-    }
+    let is_allowed = |amount: &Amount| amount.number().is_none_or(|number| (least..=4096).contains(&number));
+    let amount = text.parse().ok().filter(is_allowed);
+    amount.ok_or_else(|| format!("give a whole number from {least} to 4096, or auto"))
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..)
+/// Whole numbers from `least` to `most`; whatever else is written is told which those are.
+fn whole<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match most {
+            0..=0xffff_fffe => format!("give a whole number from {least} to {most}"),
+            _ => format!("give a whole number, {least} or more"),
+        })
+    }
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
-use ringfeed::field::Image;
+use ringfeed::field::{Image, Numbers};
 use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
 use ringfeed::settings::SourceConfig;
 use ringfeed::source::Headspace;
@@ -12,7 +12,7 @@ use ringfeed::stats::{
 };
 use ringfeed::storage::Files;
 use ringfeed::tokens::TokenOptions;
-use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result, Role};
+use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
@@ -288,17 +288,6 @@ fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> 
     Ok(any)
 }
 
-/// The element type and role of the array that a source gives.
-fn array_of(source: &mut SourceConfig) -> Option<(&mut Option<DType>, Role)> {
-    if source.is::<Idx>() {
-        return source.options_mut::<Idx>().map(|options| (&mut options.dtype, options.role));
-    }
-    if source.is::<Npy>() {
-        return source.options_mut::<Npy>().map(|options| (&mut options.dtype, options.role));
-    }
-    source.options_mut::<Raw>().map(|options| (&mut options.dtype, options.role))
-}
-
 /// What the flags for images and arrays say.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
@@ -312,9 +301,10 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
     if has_images {
         return Ok(());
     }
-    if let Some((dtype, role)) = array_of(source) {
-        if role == Role::Feature {
-            *dtype = args.dtype().or(*dtype);
+    if source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>() {
+        // Fields say it already, as those of labels do.
+        if let (Some(dtype), true) = (args.dtype(), source.fields.is_empty()) {
+            source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
         }
     // Number columns are f32 anyway.
     } else if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32 || source.is::<Tokens>()) {

@@ -622,7 +622,7 @@ fn settings_come_from_a_file_and_flags_override_them() {
     let both = scratch.write(
         "both.toml",
         "[[sources]]\nformat = \"idx\"\npath = \"t10k-images-idx3-ubyte.gz\"\n[[sources]]\nformat = \"idx\"\n\
-         path = \"t10k-labels-idx1-ubyte.gz\"\noptions = { role = \"label\" }\n",
+         path = \"t10k-labels-idx1-ubyte.gz\"\nfields.labels = { array = [], role = \"label\" }\n",
     );
     assert_eq!(bench(&[&fixture("mnist"), "--config", &both])["samples"], json!(10000));
 

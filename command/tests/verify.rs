@@ -322,7 +322,7 @@ fn more_bad_samples_than_are_listed_are_counted() {
 
 const DIGITS: &str = "batch_size = 10\nshuffle = 7\n\
     [[sources]]\nformat = \"idx\"\npath = \"x.idx\"\n\
-    [[sources]]\nformat = \"idx\"\npath = \"y.idx\"\noptions = { role = \"label\" }\n";
+    [[sources]]\nformat = \"idx\"\npath = \"y.idx\"\nfields.labels = { array = [], role = \"label\" }\n";
 
 /// A configuration of 25 samples of two bytes and their labels.
 fn digits(scratch: &Scratch, settings: &str) -> String {

@@ -103,7 +103,7 @@ def tiny() -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         np.save(path, np.zeros((4 * TINY, 2), np.float32))
-        source = {"format": "npy", "path": path, "options": {"name": "x"}}
+        source = {"format": "npy", "path": path, "fields": {"x": "array"}}
         loader = ringfeed.Loader(sources=[source], batch_size=4, prefetch=64, workers=1)
         forms: dict[str, Iterable[object]] = {"batches": loader, "tuples of NumPy arrays": loader.numpy()}
         for name, module in (("PyTorch tensors", "torch"), ("JAX arrays", "jax")):

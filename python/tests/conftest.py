@@ -23,8 +23,8 @@ def numbers(tmp_path: Path) -> Callable[..., ringfeed.Loader]:
             np.save(x, np.stack([index, -index], axis=1).astype(np.float32))
             np.save(y, index.astype(np.int64))
         sources = [
-            {"format": "npy", "path": x, "options": {"name": "x"}},
-            {"format": "npy", "path": y, "options": {"name": "y", "role": "label"}},
+            {"format": "npy", "path": x, "fields": {"x": "array"}},
+            {"format": "npy", "path": y, "fields": {"y": {"array": [], "role": "label"}}},
         ]
         return ringfeed.Loader({"sources": sources, "batch_size": 10, "workers": 2}, **settings)
 

@@ -22,9 +22,9 @@ SCALE = {"kind": "standardise", "axis": None, "mean": [33.318], "deviation": [78
 def loader(part: str, **settings: Any) -> ringfeed.Loader:
     """The digits, `features` f32 [n, 28, 28] and `labels` i64 [n]."""
     images: dict[str, Any] = {"format": "idx", "path": MNIST / f"{part}-images-idx3-ubyte.gz"}
-    images["options"] = {"dtype": "f32"}
+    images["fields"] = {"features": "f32"}
     labels: dict[str, Any] = {"format": "idx", "path": MNIST / f"{part}-labels-idx1-ubyte.gz"}
-    labels["options"] = {"role": "label", "name": "labels"}
+    labels["fields"] = {"labels": {"array": [], "role": "label"}}
     return ringfeed.Loader(sources=[images, labels], batch_size=128, normalise={"features": SCALE}, **settings)
 
 

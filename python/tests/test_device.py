@@ -239,7 +239,7 @@ class Taken:
 folder = tempfile.mkdtemp()
 np.save(folder + "/y.npy", np.arange(400))
 def make(**settings):
-    source = {"format": "npy", "path": folder + "/y.npy", "options": {"name": "y"}}
+    source = {"format": "npy", "path": folder + "/y.npy", "fields": {"y": "array"}}
     return ringfeed.Loader(sources=[source], **{"batch_size": 10, "workers": 2, **settings})
 loader = make(device="cuda:0")
 assert len(loader) == 40

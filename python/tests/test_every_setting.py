@@ -49,7 +49,7 @@ def sources(folder: Path) -> None:
 
     def of(*names: str, **settings: Any) -> ringfeed.Loader:
         return ringfeed.Loader(
-            sources=[{"format": "npy", "path": folder / f"{name}.npy", "options": {"name": name}} for name in names],
+            sources=[{"format": "npy", "path": folder / f"{name}.npy", "fields": {name: "array"}} for name in names],
             **settings,
         )
 

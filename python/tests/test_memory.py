@@ -280,8 +280,8 @@ def test_every_element_type_goes_to_every_library(tmp_path, dtype: str) -> None:
     values = np.arange(6).reshape(3, 2)
     stored = values.astype(np.float32 if dtype == "bf16" else name)
     np.save(tmp_path / "x.npy", stored)
-    options = {"name": "x", "dtype": dtype}
-    loader = ringfeed.Loader(sources=[{"format": "npy", "path": tmp_path / "x.npy", "options": options}], batch_size=3)
+    source = {"format": "npy", "path": tmp_path / "x.npy", "fields": {"x": dtype}}
+    loader = ringfeed.Loader(sources=[source], batch_size=3)
     tensor = next(iter(loader))["x"]
     assert tensor.dtype == dtype and tensor.shape == (3, 2) and tensor.nbytes == 6 * (int(dtype.lstrip("bfiu")) // 8)
     if dtype == "bf16":
@@ -309,8 +309,8 @@ def test_every_element_type_goes_to_every_library(tmp_path, dtype: str) -> None:
 def test_bf16_is_an_array_where_ml_dtypes_is(tmp_path) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
-    options = {"name": "x", "dtype": "bf16"}
-    loader = ringfeed.Loader(sources=[{"format": "npy", "path": tmp_path / "x.npy", "options": options}])
+    source = {"format": "npy", "path": tmp_path / "x.npy", "fields": {"x": "bf16"}}
+    loader = ringfeed.Loader(sources=[source])
     array = next(iter(loader))["x"].numpy()
     assert array.dtype == ml_dtypes.bfloat16 and array.astype(np.float32).tolist() == [0, 1, 2, 3]
 

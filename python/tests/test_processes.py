@@ -14,7 +14,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # It may be ignored, a
 folder = tempfile.mkdtemp()
 np.save(folder + "/y.npy", np.arange(200))
 def make(**settings):
-    source = {"format": "npy", "path": folder + "/y.npy", "options": {"name": "y"}}
+    source = {"format": "npy", "path": folder + "/y.npy", "fields": {"y": "array"}}
     return ringfeed.Loader(sources=[source], **{"batch_size": 10, "workers": 2, **settings})
 def values(batches):
     return [value for batch in batches for value in batch["y"].tolist()]
@@ -327,7 +327,7 @@ def work(loader):
     return [value for batch in loader for value in batch["y"].tolist()]
 if __name__ == "__main__":
     np.save(sys.argv[1] + "/y.npy", np.arange(40))
-    source = {"format": "npy", "path": sys.argv[1] + "/y.npy", "options": {"name": "y"}}
+    source = {"format": "npy", "path": sys.argv[1] + "/y.npy", "fields": {"y": "array"}}
     loader = ringfeed.Loader(sources=[source], shuffle=3, batch_size=10)
     loop = iter(loader)
     first = next(loop)["y"].tolist()

@@ -127,7 +127,7 @@ row = prepared.apply_json('{"age": null, "city": "Oslo", "joined": "2024-01-01"}
 def test_the_users_own_code_in_the_workers(here: Path) -> None:
     rng = np.random.default_rng(1)
     np.save(here / "clips.npy", rng.standard_normal((6, 400)).astype("f4"))
-    loader = ringfeed.open("clips.npy", format="npy", options={"name": "audio"}, shuffle=42)
+    loader = ringfeed.open("clips.npy", format="npy", fields={"audio": ringfeed.Array()}, shuffle=42)
 
     def mel(audio: np.ndarray) -> np.ndarray:
         return np.resize(np.abs(np.fft.rfft(audio.reshape(4, 100))) ** 2, (80, 101)).astype("f4")

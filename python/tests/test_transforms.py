@@ -183,7 +183,7 @@ def test_a_function_may_keep_its_arrays(numbers: Make) -> None:
 def test_bf16_arrays_need_ml_dtypes(tmp_path) -> None:
     pytest.importorskip("ml_dtypes")
     np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
-    source = {"format": "npy", "path": tmp_path / "x.npy", "options": {"name": "x", "dtype": "bf16"}}
+    source = {"format": "npy", "path": tmp_path / "x.npy", "fields": {"x": "bf16"}}
     loader = ringfeed.Loader(sources=[source], transform=lambda s: {"x": s["x"] * 2})
     assert next(iter(loader))["x"].numpy().astype(np.float32).tolist() == [0, 2, 4, 6]
 

@@ -4,29 +4,20 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::dataset::{BadLimits, BadRecords, Buckets, Folds, LastBatch, Split};
+use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::device::DeviceName;
-use crate::error::{Error, ErrorKind, Result, missing_path};
-use crate::files;
-use crate::filter::Filter;
+use crate::error::Result;
 use crate::normalise::NormaliserConfig;
 use crate::order::{Remainder, Shard};
 use crate::prefetch::{Amount, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
-use crate::read::format::with_formats;
-use crate::read::{Formats, Paths, SourceConfig, Windows, is_pattern};
+use crate::read::{Formats, Paths, SourceConfig, Windows};
 use crate::ring::Overflow;
 use crate::stats::{MetricsAddress, Stats};
-use crate::storage::{FetchLimit, Files, NO_PROMISE};
+use crate::storage::FetchLimit;
 use crate::transform::{NumberAugment, Operation};
-use crate::tree::{Node, Told, under};
-
-use super::own::Own;
-use super::settings::{self, Language};
-
-/// Most bytes of a file of settings: enough for lists of some hundred thousand names.
-const MAX_SETTINGS_BYTES: u64 = 16 << 20;
+use crate::tree::{Node, Told};
 
 /// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
 /// that does not exist is an error.
@@ -328,7 +319,7 @@ impl LoaderConfig {
         self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners().workers())
     }
 
-    fn manners(&self) -> Manners {
+    pub(super) fn manners(&self) -> Manners {
         Manners { cores: self.worker_cores.clone(), nice: self.worker_nice, share: self.worker_share }
     }
 
@@ -371,28 +362,6 @@ impl LoaderConfig {
         }
     }
 
-    /// Writes these settings as TOML, or as JSON where the name ends so, with every path as it is from the root.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let mut config = self.clone();
-        for own in config.paths_mut() {
-            *own = std::path::absolute(&*own).map_err(|error| Error::io(&*own, error))?;
-        }
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let text = match is_json {
-            true => serde_json::to_string_pretty(&config).map_err(|error| error.to_string()),
-            false => toml::to_string(&config).map_err(|error| error.to_string()),
-        };
-        let text = text.map_err(|error| {
-            Error::new(ErrorKind::Config, format!("these settings can't be written: {error}")).at_path(path)
-        })?;
-        files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
-    }
-
     /// The settings of one source, all others at their defaults.
     pub fn new(source: SourceConfig) -> Self {
         Self { sources: vec![source], ..Self::default() }
@@ -417,62 +386,6 @@ impl LoaderConfig {
         Ok(Self { sources: formats.detect(path)?, ..Self::default() })
     }
 
-    /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`ErrorKind::Config`](crate::ErrorKind::Config), with the line, for what is no such setting.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        Self::load_with(path, &Formats::new())
-    }
-
-    /// As [`load`](Self::load); sources may be of these formats.
-    ///
-    /// # Errors
-    ///
-    /// As [`load`](Self::load).
-    pub fn load_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
-        let path = path.as_ref();
-        let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let language = if is_json { Language::Json } else { Language::Toml };
-        let mut config: Self =
-            with_formats(formats, || settings::parse(&text, language)).map_err(|error| error.at_path(path))?;
-        if let Some(folder) = path.parent() {
-            config.paths_mut().for_each(|path| *path = folder.join(&*path));
-        }
-        Ok(config)
-    }
-
-    /// The settings that a text of JSON says, in the same language as a file: what stands short there may stand short here.
-    /// Relative paths are taken from the current folder.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for what is no such setting, with the key, what is allowed there, and the line.
-    pub fn from_json(text: &str) -> Result<Self> {
-        settings::parse(text, Language::Json)
-    }
-
-    fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let files = self.normalise.values_mut().filter_map(|normaliser| match normaliser {
-            NormaliserConfig::File(path) => Some(path),
-            NormaliserConfig::Inline(_) => None,
-        });
-        let files = files.chain(self.trace.as_mut());
-        let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
-        let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
-        let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
-        let files = files.chain(self.prepare.iter_mut().flat_map(Recipe::paths_mut));
-        let (path, named) = match &mut self.source {
-            Some(OnlySource::Path(source)) => (Some(&mut source.path), None),
-            Some(OnlySource::Named(source)) => (None, Some(source)),
-            None => (None, None),
-        };
-        let sources = self.sources.iter_mut().chain(named);
-        sources.flat_map(SourceConfig::paths_mut).chain(path.into_iter().flat_map(Paths::iter_mut)).chain(files)
-    }
-
     /// The field that says by itself which samples there are, of the first source.
     pub(super) fn chosen_by(&self) -> Option<Field> {
         let fields = self.sources.first().map_or(&self.fields, |source| &source.fields);
@@ -492,155 +405,4 @@ impl LoaderConfig {
             && self.last_batch != LastBatch::Pad
             && !matches!(self.bad_records, BadRecords::Replace(_))
     }
-
-    /// What can't be asked of data of the user's own.
-    fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
-        match own {
-            Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {
-                Some("fields: say what tensors are made of; a container gives values alone")
-            }
-            Own::Samples(_) if !self.fields.is_empty() || self.prepared.is_some() => {
-                Some("fields: the samples of an iterator are tensors already")
-            }
-            Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
-                "shuffle, split, folds, class_balanced, bucket, filter, windows, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
-                 \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
-            ),
-            _ => None,
-        }
-    }
-
-    /// As `faults`, but for those of fields. `is_only` tells that the only one of the sources is `source`.
-    pub(super) fn faults_but_fields(&self, is_only: bool, files: &Files, own: Option<&Own>) -> Vec<String> {
-        let mut faults = Vec::new();
-        match (&self.source, self.sources.as_slice()) {
-            (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
-            _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
-            (None, []) => faults.push("sources: the list is empty; name at least one".to_owned()),
-            (Some(_), []) => {}
-            (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
-            (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {
-                faults.push("fields: they are those of one source; there are several".to_owned());
-            }
-            _ => {}
-        }
-        faults.extend(self.mix_fault());
-        for (at, source) in self.sources.iter().enumerate() {
-            let path = if is_only { "source".to_owned() } else { format!("sources[{at}]") };
-            source_faults(source, &path, files, &mut faults);
-        }
-        if self.batch_size == 0 {
-            faults.push("batch_size: a batch has at least one sample".to_owned());
-        }
-        faults.extend(under("shard", self.shard.faults()));
-        faults.extend(self.split.iter().flat_map(|split| under("split", split.faults())));
-        faults.extend(self.folds.iter().flat_map(|folds| under("folds", folds.faults())));
-        faults.extend(self.bucket.iter().flat_map(|bucket| under("bucket", bucket.faults())));
-        if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
-            faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
-        }
-        if let Some(windows) = &self.windows {
-            faults.extend(under("windows", windows.faults()));
-            if self.split.is_some() || self.folds.is_some() {
-                let advice = "windows: neighbours have records in common, so that a split by chance would not part them; say by \
-                              windows.part which records of each series are meant";
-                faults.push(advice.to_owned());
-            }
-            if self.filter.is_some() {
-                faults.push("windows: they are of neighbouring records; with a filter there would be gaps".to_owned());
-            }
-            if self.bucket.is_some() || self.class_balanced {
-                faults
-                    .push("windows: they have one length and no class; leave out bucket and class_balanced".to_owned());
-            }
-        }
-        if let Some(filter) = &self.filter
-            && let Err(error) = Filter::parse(filter)
-        {
-            faults.push(format!("filter: {}", error.message()));
-        }
-        for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
-            if field.is_some() && self.split.is_none() && self.folds.is_none() {
-                faults.push(format!("{name}: parts and folds go by it; there is neither split nor folds"));
-            }
-        }
-        match self.shuffle_blocks {
-            Some(0) => faults.push("shuffle_blocks: one chunk at least is shuffled".to_owned()),
-            Some(_) if self.shuffle.is_none() => {
-                faults.push("shuffle_blocks: blocks are shuffled; give shuffle a seed".to_owned());
-            }
-            Some(_) if self.class_balanced || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
-                let message = "shuffle_blocks: does not go together with class_balanced, samples_per_epoch or bucket";
-                faults.push(message.to_owned());
-            }
-            _ => {}
-        }
-        if self.class_balanced && self.shuffle.is_none() {
-            faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
-        }
-        if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::needs_shuffle) {
-            faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
-        }
-        if let Some(workers) = self.workers.and_then(Amount::number).filter(|workers| !(1..=4096).contains(workers)) {
-            faults.push(format!("workers: {workers}; there are 1 to 4096 (shield makes batches without any)"));
-        }
-        faults.extend(self.manners().faults());
-        faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
-        if let Some(prefetch) = self.prefetch.and_then(Amount::number).filter(|prefetch| *prefetch > 4096) {
-            faults.push(format!("prefetch: {prefetch}; at most 4096 batches may wait"));
-        }
-        if let Some(BadLimits { share: Some(share), .. }) = self.bad_records.limits()
-            && !(0.0..=1.0).contains(&share)
-        {
-            faults.push(format!("bad_records: a share of {share}; it is between 0 and 1"));
-        }
-        if self.memory.budget_bytes == Some(0) {
-            faults.push("memory.budget_bytes: nothing fits into 0 bytes".to_owned());
-        }
-        if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind
-            && !folder.is_dir()
-        {
-            faults.push(format!("memory.kind.temp_file.folder: {} is no folder", folder.display()));
-        }
-        for (tensor, normaliser) in &self.normalise {
-            faults.extend(under(format_args!("normalise.{tensor}"), normaliser.faults()));
-        }
-        match (&self.prepared, &self.prepare) {
-            (Some(PreparedConfig::File(path)), _) if !path.exists() => {
-                let advice = if self.prepare.is_some() { "; `ringfeed fit` writes it" } else { "" };
-                faults.push(format!("prepared: {}{advice}", missing_path(path)));
-            }
-            (None, Some(_)) => {
-                faults.push("prepare: say by `prepared` which file it is saved in once it is fitted".to_owned());
-            }
-            _ => {}
-        }
-        faults.extend(self.prepare.iter().flat_map(|recipe| under("prepare", recipe.faults())));
-        for (tensor, operations) in &self.augment {
-            let found = operations.iter().flat_map(NumberAugment::faults);
-            faults.extend(under(format_args!("augment.{tensor}"), found));
-        }
-        for (at, operation) in self.transforms.iter().enumerate() {
-            let missing = operation.path().filter(|path| !path.exists()).map(|path| missing_path(path).to_string());
-            faults.extend(under(format_args!("transforms[{at}]"), operation.faults().into_iter().chain(missing)));
-        }
-        faults
-    }
-}
-
-fn source_faults(source: &SourceConfig, key: &str, files: &Files, faults: &mut Vec<String>) {
-    if files.are_local() && source.access().lacks_promise() {
-        faults.push(format!("{}: {NO_PROMISE}", source.path().display()));
-    }
-    if files.are_local() {
-        let mut source = source.clone();
-        faults.extend(source.paths_mut().into_iter().filter_map(|path| match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => None,
-            Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
-            Err(_) if is_pattern(files, path) => None,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
-            Err(error) => Some(Error::io(&*path, error).to_string()),
-        }));
-    }
-    faults.extend(source.plain_faults(key));
 }

@@ -91,6 +91,16 @@ pub(super) fn parts_of(records: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
 
 impl LoaderConfig {
     /// What is wrong with the weights.
+    /// What is wrong with the weights by themselves.
+    pub(super) fn mix_value_fault(&self) -> Option<String> {
+        let is_weight = |weight: &&f64| weight.is_finite() && **weight >= 0.0;
+        if let Some((at, weight)) = self.mix.iter().enumerate().find(|(_, weight)| !is_weight(weight)) {
+            return Some(format!("mix[{at}]: a weight of {weight}; weights are finite and not negative"));
+        }
+        let is_nothing = !self.mix.is_empty() && self.mix.iter().all(|weight| *weight == 0.0);
+        is_nothing.then(|| "mix: all weights are 0; there is nothing to mix".to_owned())
+    }
+
     pub(super) fn mix_fault(&self) -> Option<String> {
         if self.mix.is_empty() {
             return None;
@@ -98,12 +108,6 @@ impl LoaderConfig {
         let sources = self.sources.len() + usize::from(self.source.is_some());
         if self.mix.len() != sources {
             return Some(format!("mix: {} weights for {sources} sources; each has one", self.mix.len()));
-        }
-        if let Some(weight) = self.mix.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Some(format!("mix: a weight of {weight}; weights are finite and not negative"));
-        }
-        if self.mix.iter().all(|weight| *weight == 0.0) {
-            return Some("mix: all weights are 0; there is nothing to mix".to_owned());
         }
         let is_drawn = self.class_balanced || self.bucket.is_some() || self.shuffle_blocks.is_some();
         let is_drawn = is_drawn || self.windows.is_some();

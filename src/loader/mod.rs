@@ -5,6 +5,8 @@ mod choice;
 mod config;
 mod container;
 mod each;
+mod faults;
+mod file;
 mod keep;
 mod mix;
 mod number;
@@ -139,11 +141,9 @@ impl Loader {
 
     /// An IDX file of features and one of labels.
     pub fn idx(features: impl Into<PathBuf>, labels: impl Into<PathBuf>) -> Self {
-        Self::new(SourceConfig::new(Idx, features, IdxOptions::default())).and(SourceConfig::new(
-            Idx,
-            labels,
-            IdxOptions::labels(),
-        ))
+        let mut labels = SourceConfig::new(Idx, labels, IdxOptions::default());
+        labels.fields = Idx::label_fields();
+        Self::new(SourceConfig::new(Idx, features, IdxOptions::default())).and(labels)
     }
 
     /// An NPY file of features; [`and`](Self::and) adds one of labels.

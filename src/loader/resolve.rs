@@ -5,7 +5,6 @@ use crate::read::Formats;
 use crate::storage::Files;
 
 use super::config::{LoaderConfig, OnlySource};
-use super::own::Own;
 
 impl LoaderConfig {
     /// The same settings with the format of [`source`](Self::source) detected, and with the [`fields`](Self::fields) as those of
@@ -46,7 +45,7 @@ impl LoaderConfig {
     }
 
     /// The same with an only source among the [sources](Self::sources), if its format is named.
-    fn with_only(mut self) -> Self {
+    pub(super) fn with_only(mut self) -> Self {
         match self.source.take() {
             Some(OnlySource::Named(source)) if self.sources.is_empty() => self.sources.push(source),
             other => self.source = other,
@@ -62,25 +61,5 @@ impl LoaderConfig {
             self.fields.insert(0, (prepared.tensors()[0].name.clone(), prepared.field()));
         }
         Ok(self)
-    }
-
-    /// Everything that is wrong with the settings, found without opening a file's contents.
-    pub fn faults(&self) -> Vec<String> {
-        self.faults_among(&Files::local(), None)
-    }
-
-    /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
-    pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
-        let is_only = matches!(self.source, Some(OnlySource::Named(_)));
-        let mut named = self.clone().with_only();
-        let is_said_twice = !self.fields.is_empty() && named.sources.iter().any(|source| !source.fields.is_empty());
-        if !self.fields.is_empty() && (named.sources.len() == 1 || !self.mix.is_empty()) {
-            named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
-        }
-        let mut faults = named.faults_but_fields(is_only, files, own);
-        if is_said_twice {
-            faults.push("fields: a source has some of its own; say them in one place".to_owned());
-        }
-        faults
     }
 }

@@ -61,7 +61,10 @@ impl Shard {
 
     pub(crate) fn faults(self) -> Vec<String> {
         let fault = (self.index >= self.count).then(|| {
-            format!("shard {} of {}: the index counts from 0 and is below the number of shards", self.index, self.count)
+            format!(
+                "index: shard {} of {}; it counts from 0, and is below the number of shards",
+                self.index, self.count
+            )
         });
         fault.into_iter().collect()
     }

@@ -17,8 +17,20 @@ pub(crate) struct Manners {
 const NICEST: u8 = 19;
 
 impl Manners {
-    /// What is wrong with them on this machine.
+    /// What is wrong with them on any machine.
     pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.nice > NICEST {
+            faults.push(format!("worker_nice: {}; it is 0 (as any other thread) to {NICEST} (last of all)", self.nice));
+        }
+        if let Some(share) = self.share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+            faults.push(format!("worker_share: {share}; it is a share of the cores' time, above 0 and at most 1"));
+        }
+        faults
+    }
+
+    /// What is wrong with them on this machine.
+    pub(crate) fn faults_here(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let allowed = allowed_cores();
         if let Some(core) = self.cores.iter().find(|core| !allowed.contains(core)) {
@@ -28,18 +40,11 @@ impl Manners {
             };
             faults.push(format!("worker_cores: core {core} is not available to this process: {advice}"));
         }
-        if self.nice > NICEST || (self.nice > 0 && !cfg!(target_os = "linux")) {
-            let nice = self.nice;
-            faults.push(format!(
-                "worker_nice: {nice}; it is 0 (as any other thread) to {NICEST} (last of all), on Linux"
-            ));
+        if self.nice > 0 && !cfg!(target_os = "linux") {
+            faults.push(format!("worker_nice: {}; threads are as nice as any other but on Linux", self.nice));
         }
-        if let Some(share) = self.share {
-            if !(share > 0.0 && share <= 1.0) {
-                faults.push(format!("worker_share: {share}; it is a share of the cores' time, above 0 and at most 1"));
-            } else if thread_cpu().is_none() {
-                faults.push("worker_share: this system does not tell how long a thread was on a core".to_owned());
-            }
+        if self.share.is_some() && thread_cpu().is_none() {
+            faults.push("worker_share: this system does not tell how long a thread was on a core".to_owned());
         }
         faults
     }

@@ -445,7 +445,7 @@ impl WorkspaceBuilder {
 
     /// Everything that is wrong with the settings, on this machine.
     fn faults(&self) -> Vec<String> {
-        let mut faults = self.manners.faults();
+        let mut faults = [self.manners.faults(), self.manners.faults_here()].concat();
         faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
         let Amounts { workers, prefetch } = self.begin();
         if workers == 0 || workers > 4096 || prefetch > 4096 || self.hold > 4096 {

@@ -6,6 +6,7 @@ use super::date::DatePart;
 use super::date_text::{format_fault, iso};
 use super::words::{Impute, Scale};
 use crate::read::DateUnit;
+use crate::tree::not_allowed;
 
 /// Most codes of a hashed column, and most names of one that is one-hot.
 const MAX_BUCKETS: u64 = 1 << 32;
@@ -193,7 +194,7 @@ impl Number {
             faults.push(format!("clip: from {low} to {high} there is nothing"));
         }
         match &self.impute {
-            Some(Impute::Text(text)) => faults.push(format!("impute: {text:?} is no number")),
+            Some(Impute::Text(text)) => faults.push(format!("impute: {}, or a number", not_allowed(text, &COMPUTED))),
             Some(Impute::Number(number)) if !number.is_finite() => {
                 faults.push(format!("impute: {number} can't stand for a missing value"));
             }
@@ -204,6 +205,9 @@ impl Number {
         faults
     }
 }
+
+/// The words that stand for what is computed of numbers.
+const COMPUTED: [&str; 3] = ["mean", "median", "most_frequent"];
 
 const MASK_ALONE: &str = "mask: say by impute what stands for a missing value beside it";
 

@@ -64,7 +64,6 @@ impl Steps {
             if self.derive.iter().any(|(derived, _)| *derived == join.on) {
                 faults.push(format!("join.{name}.on: {} is derived, and tables are joined before", join.on));
             }
-            faults.extend(under(format_args!("join.{name}"), join.faults()));
         }
         for (nth, (name, derive)) in self.derive.iter().enumerate() {
             if self.derive[..nth].iter().any(|(other, _)| other == name) {

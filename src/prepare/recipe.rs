@@ -202,6 +202,16 @@ impl Recipe {
 
     /// Everything that is wrong with it, as far as it can be told without data.
     pub fn faults(&self) -> Vec<String> {
+        [self.value_faults(), self.missing_tables()].concat()
+    }
+
+    /// The tables that it joins and that are not there.
+    pub(crate) fn missing_tables(&self) -> Vec<String> {
+        self.join.iter().flat_map(|(name, join)| under(format!("join.{name}"), join.faults())).collect()
+    }
+
+    /// The same, wherever it is used.
+    pub(crate) fn value_faults(&self) -> Vec<String> {
         let mut faults = self.steps().faults();
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             faults.push(format!("columns: {}; there are 1 to {MAX_COLUMNS}", self.columns.len()));
@@ -214,13 +224,13 @@ impl Recipe {
             if !names.insert(name) {
                 faults.push(format!("columns.{name}: it is there twice"));
             }
-            let own = match column {
-                Column::Number(number) => number.faults(),
-                Column::Category(category) => category.faults(),
-                Column::Hash(hash) => hash.faults(),
-                Column::Date(date) => date.faults(),
+            let (kind, own) = match column {
+                Column::Number(number) => ("number", number.faults()),
+                Column::Category(category) => ("category", category.faults()),
+                Column::Hash(hash) => ("hash", hash.faults()),
+                Column::Date(date) => ("date", date.faults()),
             };
-            faults.extend(under(format_args!("columns.{name}"), own));
+            faults.extend(under(format_args!("columns.{name}.{kind}"), own));
         }
         faults
     }

@@ -1,6 +1,5 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::schema::{Role, TensorSpec};
 
-use super::fields::Field;
+use super::fields::{Array, Field};
 use super::fixed::{
-    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
-    with_only_field,
+    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, open_only, plain, read_fixed_records,
+    wanted,
 };
 use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, format_has};
 use super::ignored::IgnoredFiles;
@@ -20,39 +19,12 @@ use super::names::is_idx_name;
 use super::summary::FieldSummary;
 use crate::storage::{Access, EntryKind, Files, Input, Packing, Spool, inflate_error};
 
-/// How an IDX file is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How an IDX file is reached. What its records become, a field says: by default they are the tensor `features`, as they are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdxOptions {
-    /// Name of the tensor; by default `features`, or `labels` for a label.
-    pub name: Option<String>,
-    /// What the tensor is to the trainer.
-    pub role: Role,
-    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`. A number that is too large
-    /// for it makes its record a bad one.
-    pub dtype: Option<DType>,
-    /// Names of the classes that a label's numbers stand for.
-    pub classes: Option<Vec<String>>,
     /// How the file is reached. Compressed files are inflated into memory, or beyond 1 GiB into a temporary file.
     pub access: Access,
-}
-
-impl Default for IdxOptions {
-    fn default() -> Self {
-        Self { name: None, role: Role::Feature, dtype: None, classes: None, access: Access::Read }
-    }
-}
-
-impl IdxOptions {
-    /// The options of a file of labels.
-    pub fn labels() -> Self {
-        Self { role: Role::Label, ..Self::default() }
-    }
-
-    fn wanted(&self) -> Wanted<'_> {
-        let Self { name, role, dtype, classes, .. } = self;
-        Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
-    }
 }
 
 /// The format of IDX files, MNIST's, plain or compressed, and of folders of them.
@@ -93,24 +65,24 @@ impl Format for Idx {
 
     format_has!(small_samples, access);
 
-    fn field_faults(&self, _: &IdxOptions, fields: &[(String, Field)]) -> Result<()> {
-        only_field(Self::NAME, fields).map(|_| ())
-    }
-
     fn open(&self, options: &IdxOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let options = with_only_field!(options, at, Self::NAME);
-        Ok(Opened::Readers(vec![Arc::new(IdxReader::open_in(at.files, at.path, &options, at.budget)?)]))
+        open_only(at, |wanted| IdxReader::open_wanted(at.files, at.path, options, wanted, at.budget))
     }
 
     fn foretell(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Foretold> {
-        let options = with_only_field!(options, at, Self::NAME);
-        let (records, tensor, held_bytes) = IdxReader::foretold(at.files, at.path, &options)?;
+        let wanted = match at.fields {
+            [] => Some(Wanted::default()),
+            [(name, field)] => plain(name, field),
+            _ => None,
+        };
+        let Some(wanted) = wanted else { return Foretold::of_opened(self.open(options, at)?.into(), at) };
+        let (records, tensor, held_bytes) = IdxReader::foretold(at.files, at.path, &wanted)?;
         Ok(Foretold::numbered(records, vec![tensor], held_bytes))
     }
 
     fn checks(&self, options: &IdxOptions, at: &Open<'_>) -> Result<Checks> {
         if !at.files.is_folder(at.path) {
-            return Ok(Check::reader(IdxReader::open_in(at.files, at.path, options, at.budget)?, true).into());
+            return Checks::of_opened(self.open(options, at)?.into(), true);
         }
         let mut checks = Checks::default();
         for path in IdxFile::paths_in(at.files, at.path)? {
@@ -131,9 +103,9 @@ impl Format for Idx {
     }
 
     /// Of a folder, the file with most records that is no label file, and the one of labels that has as many records.
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, IdxOptions)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
         if !files.is_folder(path) {
-            return Ok(vec![(path.to_owned(), IdxOptions::default())]);
+            return Ok(vec![(path.to_owned(), Vec::new())]);
         }
         let files = IdxFile::in_folder_of(files, path)?;
         // The first of equals.
@@ -142,11 +114,11 @@ impl Format for Idx {
             let message = "a folder of IDX files, all of which hold labels; name one of them";
             return Err(Error::new(ErrorKind::Config, message).at_path(path));
         };
-        let mut sources = vec![(features.path.clone(), IdxOptions::default())];
+        let mut sources = vec![(features.path.clone(), Vec::new())];
         let mut labels = files.iter().filter(|file| file.is_label() && file.records == features.records);
         match (labels.next(), labels.next()) {
             (None, _) => {}
-            (Some(labels), None) => sources.push((labels.path.clone(), IdxOptions::labels())),
+            (Some(labels), None) => sources.push((labels.path.clone(), Self::label_fields())),
             (Some(_), Some(_)) => {
                 let message = format!(
                     "several files of {} labels; name the features and their labels as sources of a configuration",
@@ -156,6 +128,13 @@ impl Format for Idx {
             }
         }
         Ok(sources)
+    }
+}
+
+impl Idx {
+    /// The field of a file of labels.
+    pub(crate) fn label_fields() -> Vec<(String, Field)> {
+        vec![("labels".to_owned(), Array::new().from("labels").role(Role::Label))]
     }
 }
 
@@ -212,6 +191,18 @@ impl IdxReader {
         Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
+    /// As [`IdxReader::open`], with the tensor that this field says: called `name`, of numbers of one type, as the records are, or
+    /// of classes by their indices.
+    ///
+    /// # Errors
+    ///
+    /// As [`IdxReader::open`], and [`ErrorKind::Config`] for a field that becomes something else.
+    pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &IdxOptions) -> Result<Self> {
+        let (path, field) = (path.as_ref(), field.into());
+        let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
+        Self::open_wanted(&Files::local(), path, options, &wanted, &MemoryBudget::unlimited())
+    }
+
     /// As [`IdxReader::open`]; what a compressed file holds counts against `budget`.
     ///
     /// # Errors
@@ -227,7 +218,16 @@ impl IdxReader {
     ///
     /// As [`IdxReader::open_within`].
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &IdxOptions, budget: &MemoryBudget) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_wanted(files, path.as_ref(), options, &Wanted::default(), budget)
+    }
+
+    fn open_wanted(
+        files: &Files,
+        path: &Path,
+        options: &IdxOptions,
+        wanted: &Wanted<'_>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let packing = files.packing(path)?;
         let packed = packing.is_some();
         let (header, file_bytes) = header_of(files, path)?;
@@ -250,16 +250,16 @@ impl IdxReader {
             let message = format!("the header promises {file_bytes} bytes, the file has {found}");
             return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(file_bytes.min(input.len())));
         }
-        let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
+        let records = FixedRecords::new(input, &header, wanted).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }
 
     /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
     /// held once the file is open.
-    pub(crate) fn foretold(files: &Files, path: &Path, options: &IdxOptions) -> Result<(u64, TensorSpec, u64)> {
+    fn foretold(files: &Files, path: &Path, wanted: &Wanted<'_>) -> Result<(u64, TensorSpec, u64)> {
         let (header, file_bytes) = header_of(files, path)?;
         let held = if files.packing(path)?.is_some() { file_bytes } else { 0 };
-        let tensor = options.wanted().tensor(header.stored.kind, &header.shape);
+        let tensor = wanted.tensor(header.stored.kind, &header.shape);
         Ok((header.records, tensor.map_err(|error| error.at_path(path))?, held))
     }
 

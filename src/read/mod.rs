@@ -86,7 +86,7 @@ pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
 pub use date_unit::DateUnit;
 pub(crate) use date_unit::in_second;
 pub use field_reader::FieldReader;
-pub(crate) use fields::named_geometries;
+pub(crate) use fields::{field_faults, named_geometries};
 pub(crate) use fixed::ArraySummary;
 pub(crate) use format::SourceConfig;
 pub use format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};

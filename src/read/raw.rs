@@ -1,21 +1,18 @@
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::error::Result;
-use crate::schema::Role;
 
 use super::fields::Field;
 use super::fixed::{
-    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, only_field, read_fixed_records,
-    with_only_field,
+    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, open_only, read_fixed_records, wanted,
 };
 use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files};
 
-/// How a raw file is read: what a header would say, and what becomes of it.
+/// How a raw file is read: what a header would say. What its records become, a field says: by default they are the tensor
+/// `features`, as they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawOptions {
@@ -27,15 +24,6 @@ pub struct RawOptions {
     pub header_bytes: u64,
     /// Which byte of an element comes first.
     pub endian: Endian,
-    /// Name of the tensor; by default `features`, or `labels` for a label.
-    pub name: Option<String>,
-    /// What the tensor is to the trainer.
-    pub role: Role,
-    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`. A number that is too large
-    /// for it makes its record a bad one.
-    pub dtype: Option<DType>,
-    /// Names of the classes that a label's numbers stand for.
-    pub classes: Option<Vec<String>>,
     /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
@@ -47,29 +35,15 @@ impl Default for RawOptions {
             shape: Vec::new(),
             header_bytes: 0,
             endian: Endian::default(),
-            name: None,
-            role: Role::Feature,
-            dtype: None,
-            classes: None,
             access: Access::Read,
         }
     }
 }
 
 impl RawOptions {
-    /// Features of this element type and shape, one record after another.
+    /// Records of this element type and shape, one after another.
     pub fn features(stored: StoredType, shape: &[usize]) -> Self {
         Self { stored, shape: shape.to_vec(), ..Self::default() }
-    }
-
-    /// Labels of this element type, one number a record.
-    pub fn labels(stored: StoredType) -> Self {
-        Self { stored, role: Role::Label, ..Self::default() }
-    }
-
-    fn wanted(&self) -> Wanted<'_> {
-        let Self { name, role, dtype, classes, .. } = self;
-        Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
     }
 }
 
@@ -95,13 +69,8 @@ impl Format for Raw {
 
     format_has!(small_samples, access);
 
-    fn field_faults(&self, _: &RawOptions, fields: &[(String, Field)]) -> Result<()> {
-        only_field(Self::NAME, fields).map(|_| ())
-    }
-
     fn open(&self, options: &RawOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let options = with_only_field!(options, at, Self::NAME);
-        Ok(Opened::Readers(vec![Arc::new(RawReader::open_in(at.files, at.path, &options)?)]))
+        open_only(at, |wanted| RawReader::open_wanted(at.files, at.path, options, wanted))
     }
 
     fn inspect(&self, options: &RawOptions, at: &Open<'_>) -> Result<Inspection> {
@@ -114,6 +83,7 @@ impl Format for Raw {
 /// ```
 /// use ringfeed::ReaderSource;
 /// use ringfeed::arrays::{RawOptions, RawReader, StoredType};
+/// use ringfeed::field::Class;
 /// use ringfeed::read::RecordReader;
 ///
 /// # let folder = tempfile::tempdir()?;
@@ -121,7 +91,7 @@ impl Format for Raw {
 /// # std::fs::write(&features, vec![7; 10 * 3 * 8 * 8])?;
 /// # std::fs::write(&labels, vec![1; 10])?;
 /// let images = RawReader::open(features, &RawOptions::features(StoredType::U8, &[3, 8, 8]))?;
-/// let classes = RawReader::open(labels, &RawOptions::labels(StoredType::U8))?;
+/// let classes = RawReader::open_as(labels, "labels", Class, &RawOptions::features(StoredType::U8, &[]))?;
 /// assert_eq!(images.len(), 10);
 /// let source = ReaderSource::new(images).and(classes).shuffle(42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -145,18 +115,33 @@ impl RawReader {
         Self::open_in(&Files::local(), path, options)
     }
 
+    /// As [`RawReader::open`], with the tensor that this field says: called `name`, of numbers of one type, as the records are, or
+    /// of classes by their indices.
+    ///
+    /// # Errors
+    ///
+    /// As [`RawReader::open`], and [`ErrorKind::Config`](crate::ErrorKind::Config) for a field that becomes something else.
+    pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &RawOptions) -> Result<Self> {
+        let (path, field) = (path.as_ref(), field.into());
+        let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
+        Self::open_wanted(&Files::local(), path, options, &wanted)
+    }
+
     /// As [`RawReader::open`], one of these files.
     ///
     /// # Errors
     ///
     /// As [`RawReader::open`].
     pub fn open_in(files: &Files, path: impl AsRef<Path>, options: &RawOptions) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_wanted(files, path.as_ref(), options, &Wanted::default())
+    }
+
+    fn open_wanted(files: &Files, path: &Path, options: &RawOptions, wanted: &Wanted<'_>) -> Result<Self> {
         let input = files.open(path, options.access)?;
         let stored = Stored { kind: options.stored, endian: options.endian };
         let header = ArrayHeader::of_raw(stored, options.shape.clone(), options.header_bytes, input.len())
             .map_err(|error| error.at_path(path))?;
-        let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
+        let records = FixedRecords::new(input, &header, wanted).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }
 

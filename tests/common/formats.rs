@@ -146,7 +146,7 @@ pub fn samples() -> Vec<Sample> {
         Sample::new("images", "photo.png", read("images/rgb.png"), Told::All)
             .read_if(cfg!(feature = "images"))
             .by("label", "'0'"),
-        Sample::new("audio", "sound.wav", small("sound.wav"), Told::Length).options(r#"{"rate": null}"#)
+        Sample::new("audio", "sound.wav", small("sound.wav"), Told::Length)
             .by("label", "'0'")
             .length("audio"),
         Sample::new("tar", "samples.tar", small("samples.tar"), Told::Length)

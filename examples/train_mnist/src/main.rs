@@ -12,6 +12,7 @@ use candle_nn::{AdamW, Linear, Module, Optimizer, ParamsAdamW, loss};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::arrays::{IdxOptions, IdxReader};
+use ringfeed::field::{Class, Numbers};
 use ringfeed::order::RandomKey;
 use ringfeed::source::Transformed;
 use ringfeed::transform::{Transforms, normalise};
@@ -112,9 +113,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The digits of one set.
 fn digits(folder: &Path, set: &str, batch_size: usize) -> ringfeed::Result<ReaderSource> {
-    let images = IdxOptions { dtype: Some(ringfeed::DType::F32), ..IdxOptions::default() };
-    let images = IdxReader::open(folder.join(format!("{set}-images-idx3-ubyte.gz")), &images)?;
-    let labels = IdxReader::open(folder.join(format!("{set}-labels-idx1-ubyte.gz")), &IdxOptions::labels())?;
+    let (images, options) = (folder.join(format!("{set}-images-idx3-ubyte.gz")), IdxOptions::default());
+    let images = IdxReader::open_as(images, "features", Numbers::f32(), &options)?;
+    let labels = folder.join(format!("{set}-labels-idx1-ubyte.gz"));
+    let labels = IdxReader::open_as(labels, "labels", Class, &options)?;
     Ok(ReaderSource::new(images).and(labels).batch_size(batch_size))
 }
 

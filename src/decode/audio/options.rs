@@ -72,19 +72,19 @@ impl AudioOptions {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(rate) = self.rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
-            faults.push(format!("a rate of {rate} frames a second; there are 1 to {}", MAX_RATE));
+            faults.push(format!("rate: {rate} frames a second; there are 1 to {MAX_RATE}"));
         }
         if self.length == Some(0) {
-            faults.push("a length of 0 frames".to_owned());
+            faults.push("length: 0 frames; a sound has at least one".to_owned());
         }
         if self.crop.is_some() && self.length.is_none() {
-            faults.push("a crop needs a length, in frames".to_owned());
+            faults.push("crop: it needs a length, in frames".to_owned());
         }
         if let Some(channels) = self.channels.filter(|channels| !(1..=256).contains(channels)) {
-            faults.push(format!("{channels} channels; there are 1 to 256, or none for the mean of all"));
+            faults.push(format!("channels: {channels}; there are 1 to 256, or none is said for the mean of all"));
         }
         if !matches!(self.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::I16) {
-            faults.push(format!("sound as {}; it is f32, f16, bf16 or i16", self.dtype));
+            faults.push(format!("dtype: {}; sound is f32, f16, bf16 or i16", self.dtype));
         }
         faults
     }

@@ -251,53 +251,57 @@ impl ImageOptions {
         }
     }
 
-    /// Everything that is wrong with these options, in words; empty if nothing is.
+    /// Everything that is wrong with these options, each with its key; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !cfg!(feature = "images") {
             faults.push(NO_DECODERS.to_owned());
         }
+        if self.jpeg == JpegDecoder::TurboJpeg && !cfg!(feature = "turbojpeg") {
+            faults.push("jpeg: turbo_jpeg needs a build with the feature `turbojpeg`".to_owned());
+        }
+        if self.dct_scaling && self.jpeg != JpegDecoder::LibjpegTurbo && !cfg!(feature = "turbojpeg") {
+            faults.push("dct_scaling: it needs a build with the feature `turbojpeg`".to_owned());
+        }
+        faults.extend(self.value_faults());
+        faults
+    }
+
+    /// The same, whatever the build can do.
+    pub(crate) fn value_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
         if self.colour == ImageColour::Index {
             if !matches!(self.dtype, DType::U8 | DType::U16 | DType::U32 | DType::I32 | DType::I64 | DType::F32) {
-                faults.push(format!("maps of indices are u8, u16, u32, i32, i64 or f32, not {}", self.dtype));
+                faults.push(format!("dtype: {}; maps of indices are u8, u16, u32, i32, i64 or f32", self.dtype));
             }
         } else if !matches!(self.dtype, DType::U8 | DType::F16 | DType::Bf16 | DType::F32) {
-            faults.push(format!("images are u8, f32, f16 or bf16, not {}", self.dtype));
+            faults.push(format!("dtype: {}; images are u8, f32, f16 or bf16", self.dtype));
         }
         match (self.size, self.fit) {
             (Some((height, width)), _) if height == 0 || width == 0 => {
-                faults.push(format!("an image of {height} x {width} pixels has none; give a size of at least 1 x 1"));
+                faults.push(format!("size: {height} x {width} are no pixels; give a size of at least 1 x 1"));
             }
             (Some((height, width)), _) if u64::from(height) * u64::from(width) > self.max_pixels => {
-                faults.push(format!("a size of {height} x {width} passes max_pixels = {}", self.max_pixels));
+                faults.push(format!("size: {height} x {width} passes max_pixels = {}", self.max_pixels));
             }
             (Some((height, width)), _) if height.max(width) > MAX_SIDE => {
-                faults.push(format!("a size of {height} x {width}; a side may have {MAX_SIDE}"));
+                faults.push(format!("size: {height} x {width}; a side has {MAX_SIDE} pixels at most"));
             }
             (Some((height, width)), CropFit::CenterCrop { shorter }) if shorter < height.max(width) => {
-                faults.push(format!("center_crop with shorter = {shorter} can't hold {height} x {width}; enlarge it"));
+                faults.push(format!("fit.center_crop.shorter: {shorter} can't hold {height} x {width}; enlarge it"));
             }
-            (None, CropFit::CenterCrop { .. }) => faults.push("center_crop needs a size to cut".to_owned()),
+            (None, CropFit::CenterCrop { .. }) => faults.push("fit: center_crop needs a size to cut".to_owned()),
             _ => {}
         }
         augment_faults(self, &mut faults);
-        if self.jpeg == JpegDecoder::TurboJpeg && !cfg!(feature = "turbojpeg") {
-            faults.push("jpeg = turbo_jpeg needs a build with the feature `turbojpeg`".to_owned());
-        }
-        match self.jpeg {
-            JpegDecoder::LibjpegTurbo if self.dct_scaling => {
-                faults.push("dct_scaling needs the JPEG decoder auto or turbo_jpeg".to_owned());
-            }
-            _ if self.dct_scaling && !cfg!(feature = "turbojpeg") => {
-                faults.push("dct_scaling needs a build with the feature `turbojpeg`".to_owned());
-            }
-            _ => {}
+        if self.dct_scaling && self.jpeg == JpegDecoder::LibjpegTurbo {
+            faults.push("dct_scaling: it needs the JPEG decoder auto or turbo_jpeg".to_owned());
         }
         if let Some(classes) = &self.classes {
             let mut sorted: Vec<&String> = classes.iter().collect();
             sorted.sort();
             for twice in sorted.windows(2).filter(|pair| pair[0] == pair[1]) {
-                faults.push(format!("class {:?} is listed twice", twice[0]));
+                faults.push(format!("classes: {:?} is listed twice", twice[0]));
             }
         }
         faults
@@ -307,21 +311,22 @@ impl ImageOptions {
 /// Everything that is wrong with the operations of `options`.
 fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
     for (index, operation) in options.augment.iter().enumerate() {
-        operation.faults(faults);
+        let mut fault = |fault: String| faults.push(format!("augment[{index}]: {fault}"));
+        operation.faults(&mut fault);
         if options.colour == ImageColour::Index && matches!(operation, ImageAugment::AugMix { .. }) {
-            faults.push("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
+            fault("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
         }
         if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
             let name = operation.name();
             if index > 0 {
                 let message = "it stands first, and once: the box is cut before anything else is done";
-                faults.push(format!("{name}: {message}"));
+                fault(format!("{name}: {message}"));
             }
             if options.size.is_none() {
-                faults.push(format!("{name} needs a size to resize to"));
+                fault(format!("{name} needs a size to resize to"));
             }
             if options.fit != CropFit::Stretch {
-                faults.push(format!("{name} and fit = center_crop both choose a part; leave one of them out"));
+                fault(format!("{name} and fit = center_crop both choose a part; leave one of them out"));
             }
         }
     }

@@ -39,6 +39,44 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
     })
 }
 
+/// Nothing, or all faults of what `text` says as one error, with the line of each.
+pub(super) fn no_faults_in(text: &str, language: Language, faults: Vec<String>) -> Result<()> {
+    let line = |fault: &String| line_of(text, language, fault.split_once(": ").map_or("", |(key, _)| key));
+    let mut placed: Vec<_> = faults.into_iter().map(|fault| (line(&fault), fault)).collect();
+    placed.sort_by_key(|(line, _)| *line);
+    let message = match placed.as_slice() {
+        [] => return Ok(()),
+        [(_, fault)] => fault.clone(),
+        several => {
+            let lines: Vec<_> = several.iter().map(|(line, fault)| format!("line {line}: {fault}")).collect();
+            format!("{} faults in the settings:\n  {}", several.len(), lines.join("\n  "))
+        }
+    };
+    Err(Error::new(ErrorKind::Config, message).at_line(placed[0].0))
+}
+
+/// The line of a key, or of as much of its path as the file writes out.
+fn line_of(text: &str, language: Language, key: &str) -> u64 {
+    let find = |path: &[Step]| match language {
+        Language::Toml => lines::in_toml(text, path),
+        Language::Json => lines::in_json(text, path),
+    };
+    let mut path = steps(key);
+    if key == "shuffle_blocks" && find(&path).is_none() {
+        path = steps("shuffle.blocks");
+    }
+    (1..=path.len()).rev().find_map(|len| find(&path[..len])).unwrap_or(1)
+}
+
+fn steps(key: &str) -> Vec<Step> {
+    let parts = key.split(['.', '[']).filter(|part| !part.is_empty());
+    let step = |part: &str| match part.strip_suffix(']').and_then(|index| index.parse().ok()) {
+        Some(index) => Step::Index(index),
+        None => Step::Key(part.to_owned()),
+    };
+    parts.map(step).collect()
+}
+
 fn name(path: &[Step]) -> String {
     let mut name = String::new();
     for step in path {

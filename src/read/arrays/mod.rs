@@ -11,11 +11,9 @@ use crate::random::hash_texts;
 use crate::storage::{Access, Input, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
-use super::fields::{Codec, Field, Numbers};
-use super::fixed::{ArrayHeader, Fetched, FixedRecords, Wanted, read_fixed_records};
+use super::fixed::{ArrayHeader, Fetched, FixedRecords, Wanted, plain, read_fixed_records};
 use super::format::{Open, Opened, default_fields};
 use super::{Fingerprint, RecordReader, Scratch};
-use crate::schema::Role;
 
 /// How a file of several arrays is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,10 +54,10 @@ pub(super) fn open(
         [] => default_fields(&set).map_err(|error| error.at_path(at.path))?,
         fields => fields.to_vec(),
     };
-    if let Some(plain) = fields.iter().map(|(name, field)| plain(name, field)).collect::<Option<Vec<_>>>() {
-        let reader = |(name, role, numbers, from): (&str, Role, &Numbers, _)| {
+    let plain = fields.iter().map(|(name, field)| Some((plain(name, field)?, field.columns(name).remove(0))));
+    if let Some(plain) = plain.collect::<Option<Vec<_>>>() {
+        let reader = |(wanted, from): (Wanted<'_>, super::ColumnRef)| {
             let (input, header) = load(set.numbers[find_field(&set.infos, &from)?])?;
-            let wanted = Wanted { name: Some(name), role, dtype: Some(numbers.dtype), classes: None };
             let records = FixedRecords::new(input, &header, &wanted).map_err(|error| error.at_path(at.path))?;
             Ok(Arc::new(ArrayReader { records }) as Arc<dyn RecordReader>)
         };
@@ -83,18 +81,6 @@ pub(super) fn open_fields(
     let mut set = ArraySet::of(&mut listed, options, at).map_err(|error| error.at_path(at.path))?;
     set.load(load)?;
     Ok(set.into())
-}
-
-/// Name, role, type and origin of a tensor that is an array's row as it is.
-fn plain<'a>(name: &'a str, field: &'a Field) -> Option<(&'a str, Role, &'a Numbers, super::ColumnRef)> {
-    match &field.codec {
-        Codec::Numbers(numbers @ Numbers { shape: None, max_len: None, ragged: false, .. })
-            if !field.is_file && !field.is_several() =>
-        {
-            Some((name, field.role_or_default(), numbers, field.columns(name).remove(0)))
-        }
-        _ => None,
-    }
 }
 
 /// What is left of a name without the word that names its part; `None` if that is not in it.
@@ -190,8 +176,7 @@ impl ArraySet {
     fn load(&mut self, load: Load<'_>) -> Result<()> {
         for place in (0..self.infos.len()).filter(|place| self.wanted[*place]) {
             let (input, header) = load(self.numbers[place])?;
-            let wanted =
-                Wanted { name: Some(&self.infos[place].name), role: Role::Feature, dtype: None, classes: None };
+            let wanted = Wanted { name: Some(&self.infos[place].name), ..Wanted::default() };
             let records = FixedRecords::new(input, &header, &wanted).map_err(|error| error.at_path(&self.path))?;
             self.arrays[place] = Some(records);
         }

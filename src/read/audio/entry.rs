@@ -27,7 +27,7 @@ struct Asked<'a> {
     tensors: Tensors<'a>,
 }
 
-fn of_fields<'a>(folder: &'a AudioFolderOptions, fields: &'a [(String, Field)]) -> Result<Vec<Asked<'a>>> {
+fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
     let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
     let (mut asked, mut class) = (Vec::new(), None);
     for (name, field) in fields {
@@ -38,7 +38,7 @@ fn of_fields<'a>(folder: &'a AudioFolderOptions, fields: &'a [(String, Field)]) 
                 asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
             }
             Codec::Class { names, one_hot: false, dtype: None | Some(DType::I64) } if class.is_none() => {
-                class = Some(Label { name, listed: names.as_deref().or(folder.classes.as_deref()) });
+                class = Some(Label { name, listed: names.as_deref() });
             }
             Codec::Class { .. } if class.is_none() => {
                 return fault(
@@ -96,43 +96,36 @@ impl Format for AudioFolder {
         head.is_none() && is_audio_name(path)
     }
 
-    fn faults(&self, options: &AudioFolderOptions) -> Vec<String> {
-        options.audio().faults()
-    }
-
-    fn field_faults(&self, options: &AudioFolderOptions, fields: &[(String, Field)]) -> Result<()> {
-        of_fields(options, fields).map(drop)
-    }
-
-    fn make_plain(&self, options: &mut AudioFolderOptions) {
-        let mut audio = options.audio();
-        audio.make_plain();
-        options.crop = audio.crop;
+    fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Result<()> {
+        of_fields(fields).map(drop)
     }
 
     format_has!(saved_index);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         if at.fields.is_empty() {
-            return AudioFiles::open(at.files, at.path, options, at.budget).map(Opened::reader);
+            return usual(options, at).map(Opened::reader);
         }
         let fields = named_geometries(at.fields);
-        let asked = of_fields(options, &fields).map_err(|error| error.at_path(at.path))?;
+        let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
         let open = |Asked { options: audio, tensors }| {
-            let reader = AudioFiles::open_as(at.files, at.path, options, audio, tensors, at.budget)?;
+            let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
             Ok(Arc::new(reader) as Arc<dyn RecordReader>)
         };
         asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)
     }
 
     /// Whole sounds, each at its own rate.
-    fn checks(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Checks> {
-        let whole = AudioFolderOptions { classes: options.classes.clone(), ..AudioFolderOptions::default() };
-        AudioFiles::unchanged(at.files, at.path, &whole, at.budget).map(|reader| Check::reader(reader, false).into())
+    fn checks(&self, _: &AudioFolderOptions, at: &Open<'_>) -> Result<Checks> {
+        let classes = at.fields.iter().find_map(|(_, field)| match &field.codec {
+            Codec::Class { names, .. } => names.as_deref(),
+            _ => None,
+        });
+        AudioFiles::unchanged(at.files, at.path, classes, at.budget).map(|reader| Check::reader(reader, false).into())
     }
 
     fn inspect(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Inspection> {
-        let reader = AudioFiles::open(at.files, at.path, options, at.budget)?;
+        let reader = usual(options, at)?;
         let records = reader.len();
         let fields = reader.tensors().iter().filter(|spec| spec.role != Role::Mask).map(|spec| FieldSummary {
             role: if spec.role == Role::Label { "label" } else { "feature" }.to_owned(),
@@ -165,6 +158,11 @@ impl Format for AudioFolder {
             ..Inspection::new(at.path, self.kind(at.path), records)
         })
     }
+}
+
+/// As it is opened without fields.
+fn usual(options: &AudioFolderOptions, at: &Open<'_>) -> Result<AudioFiles> {
+    AudioFiles::usual(at.files, at.path, &AudioOptions::default(), &options.saved_index, at.budget)
 }
 
 fn class_counts(reader: &AudioFiles) -> Vec<ClassCount> {

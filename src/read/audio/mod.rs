@@ -1,6 +1,7 @@
 //! Sound files as records: a folder with one subfolder a class, any folder, or the files that a list names.
 
 mod entry;
+pub(super) mod old;
 mod options;
 
 use std::fmt;
@@ -17,7 +18,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::folder::{Found, Members, PathList, Wanted, Way, has_class_folders, list_stored};
-use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
+use crate::read::{Fingerprint, Job, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 use crate::storage::{Files, LocalFile, Needs, check_bytes};
@@ -40,18 +41,18 @@ const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds
 /// against the budget, and opens one file at a time.
 ///
 /// ```no_run
-/// use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions};
+/// use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
 /// use ringfeed::memory::MemoryBudget;
 /// use ringfeed::read::RecordReader;
 /// use ringfeed::storage::Files;
 ///
-/// let options = AudioFolderOptions {
+/// let sound = AudioOptions {
 ///     rate: Some(16_000),
 ///     length: Some(16_000),
 ///     crop: Some(AudioCrop::Random),
-///     ..AudioFolderOptions::default()
+///     ..AudioOptions::default()
 /// };
-/// let words = AudioFiles::open(&Files::local(), "speech_commands", &options, &MemoryBudget::unlimited())?;
+/// let words = AudioFiles::open(&Files::local(), "speech_commands", &sound, &MemoryBudget::unlimited())?;
 /// println!("{} sounds of {:?}", words.len(), words.classes());
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
@@ -108,41 +109,59 @@ impl AudioFiles {
     ///
     /// [`ErrorKind::NotFound`] without such a folder or sounds in it, [`ErrorKind::Config`] for options that make no sense,
     /// [`ErrorKind::Data`] for a class that is not listed, [`ErrorKind::Budget`].
-    pub fn open(
+    pub fn open(files: &Files, path: impl AsRef<Path>, sound: &AudioOptions, budget: &MemoryBudget) -> Result<Self> {
+        Self::usual(files, path.as_ref(), sound, &SavedIndex::Off, budget)
+    }
+
+    fn usual(
         files: &Files,
-        path: impl AsRef<Path>,
-        options: &AudioFolderOptions,
+        path: &Path,
+        sound: &AudioOptions,
+        saved: &SavedIndex,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let label = Some(Label { name: "label", listed: options.classes.as_deref() });
+        let label = Some(Label { name: "label", listed: None });
         let tensors = Tensors { sound: "audio", role: Role::Feature, label };
-        Self::open_as(files, path.as_ref(), options, options.audio(), tensors, budget)
+        Self::open_as(files, path, saved, sound.clone(), tensors, budget)
     }
 
     /// The same, each sound whole and at its own rate.
-    fn unchanged(files: &Files, path: &Path, folder: &AudioFolderOptions, budget: &MemoryBudget) -> Result<Self> {
-        let (found, file_bytes, labelled) = list(files, path, folder)?;
-        let label = labelled.then_some(Label { name: "label", listed: folder.classes.as_deref() });
+    fn unchanged(files: &Files, path: &Path, classes: Option<&[String]>, budget: &MemoryBudget) -> Result<Self> {
+        let label = Some(Label { name: "label", listed: classes });
         let tensors = Tensors { sound: "audio", role: Role::Feature, label };
-        let (storage, options) = (files.clone(), AudioOptions::default());
-        let parts = Parts { found, storage, file_bytes, options, tensors };
-        Self::new(parts, budget).map_err(|error| error.at_path(path))
+        Self::listed(files, path, &SavedIndex::Off, tensors, |_| Ok(AudioOptions::default()), budget)
     }
 
     fn open_as(
         files: &Files,
         path: &Path,
-        folder: &AudioFolderOptions,
+        saved: &SavedIndex,
         mut options: AudioOptions,
         tensors: Tensors<'_>,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let (found, file_bytes, labelled) = list(files, path, folder)?;
-        if options.rate.is_none() {
-            let mut first = PathBuf::new();
-            found.files.write(0, &mut first);
-            options.rate = Some(look_at(files, &first).map_err(|error| error.at_path(first))?.rate);
-        }
+        let of_first = |found: &Found| {
+            if options.rate.is_none() {
+                let mut first = PathBuf::new();
+                found.files.write(0, &mut first);
+                options.rate = Some(look_at(files, &first).map_err(|error| error.at_path(first))?.rate);
+            }
+            Ok(options)
+        };
+        Self::listed(files, path, saved, tensors, of_first, budget)
+    }
+
+    fn listed(
+        files: &Files,
+        path: &Path,
+        saved: &SavedIndex,
+        tensors: Tensors<'_>,
+        options: impl FnOnce(&Found) -> Result<AudioOptions>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let has_classes = tensors.label.is_some_and(|label| label.listed.is_some());
+        let (found, file_bytes, labelled) = list(files, path, saved, has_classes)?;
+        let options = options(&found)?;
         let tensors = Tensors { label: tensors.label.filter(|_| labelled), ..tensors };
         let parts = Parts { found, storage: files.clone(), file_bytes, options, tensors };
         Self::new(parts, budget).map_err(|error| error.at_path(path))
@@ -257,10 +276,8 @@ fn is_folder(files: &Files, path: &Path) -> bool {
     if files.are_local() { path.is_dir() } else { !is_audio_name(path) }
 }
 
-/// The files of a folder or a single one, a hash of their lengths, and whether they have classes.
-fn list(files: &Files, path: &Path, options: &AudioFolderOptions) -> Result<(Found, u64, bool)> {
-    let saved = &options.saved_index;
-    let is_listed = |labelled: bool| labelled && options.classes.is_none();
+/// The files of a folder or a single one, a hash of their lengths, and whether they have classes, the names of which may be known.
+fn list(files: &Files, path: &Path, saved: &SavedIndex, has_classes: bool) -> Result<(Found, u64, bool)> {
     let (found, sizes, labelled) = if !is_folder(files, path) {
         let mut found = Found::default();
         found.files.push(path)?;
@@ -286,7 +303,7 @@ fn list(files: &Files, path: &Path, options: &AudioFolderOptions) -> Result<(Fou
         );
         return Err(Error::new(ErrorKind::NotFound, message).at_path(path));
     }
-    if is_listed(labelled) {
+    if labelled && !has_classes {
         found.check_classes(path)?;
     }
     Ok((found, sizes, labelled))

@@ -1,6 +1,7 @@
 //! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
 
 mod audio;
+mod faults;
 mod image;
 mod names;
 mod of_options;
@@ -20,6 +21,7 @@ use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
 pub use audio::Audio;
+pub(crate) use faults::field_faults;
 pub use image::Image;
 pub use names::{Category, Class, Classes};
 pub(crate) use old::instead_of;

@@ -1,43 +1,70 @@
 //! What formats of fixed records make of fields.
 
+use std::sync::Arc;
+
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field, Numbers};
-use crate::schema::Role;
+use crate::read::fields::{ALL_OTHERS, Codec, Field, Numbers};
+use crate::read::format::{Open, Opened};
+use crate::read::{ColumnRef, RecordReader};
 
-/// The name, type and role of the only tensor of such a file, if fields ask for it.
+use super::Wanted;
+
+/// The tensor that is a record as it is, perhaps of another element type; `None` of a field that becomes something else.
+pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Wanted<'a>> {
+    let (dtype, shape) = match &field.codec {
+        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => (Some(*dtype), None),
+        Codec::Array { dtype, shape } => (*dtype, shape.as_deref()),
+        _ => return None,
+    };
+    let role = field.role_or_default();
+    let wanted = Wanted { name: Some(name), role, dtype, shape, of_class: false };
+    (!field.is_file && !field.is_several()).then_some(wanted)
+}
+
+/// The same for a reader, which gives nothing else; also classes that are their own indices.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for several fields, and for one that is not of numbers.
-pub(in crate::read) fn only_field(format: &str, fields: &[(String, Field)]) -> Result<Option<(String, DType, Role)>> {
-    let (name, field) = match fields {
-        [] => return Ok(None),
-        [one] => one,
-        [_, (second, _), ..] => {
-            let message = format!("{format} holds one field; add a source for each other");
-            return Err(Error::new(ErrorKind::Config, message).at_column(second));
+/// [`ErrorKind::Config`] for what only a loader makes.
+pub(in crate::read) fn wanted<'a>(name: &'a str, field: &'a Field) -> Result<Wanted<'a>> {
+    match (&field.codec, plain(name, field)) {
+        (_, Some(wanted)) => Ok(wanted),
+        (Codec::Class { names: None, one_hot: false, dtype }, _) if !field.is_file && !field.is_several() => {
+            let (role, dtype) = (field.role_or_default(), dtype.or(Some(DType::I64)));
+            Ok(Wanted { name: Some(name), role, dtype, of_class: true, ..Wanted::default() })
         }
-    };
-    match &field.codec {
-        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) if !field.is_file => {
-            Ok(Some((name.clone(), *dtype, field.role_or_default())))
+        _ => {
+            let message =
+                "the reader of such a file gives numbers, arrays or classes by their indices; a Loader makes more";
+            Err(Error::new(ErrorKind::Config, message).at_column(name))
         }
-        _ => Err(Error::new(ErrorKind::Config, format!("{format} holds numbers")).at_column(name)),
     }
 }
 
-/// Options with the name, type and role that fields ask for.
-macro_rules! with_only_field {
-    ($options:expr, $at:expr, $format:expr) => {
-        match crate::read::fixed::only_field($format, $at.fields).map_err(|error| error.at_path($at.path))? {
-            None => $options.clone(),
-            Some((name, dtype, role)) => {
-                let mut options = $options.clone();
-                (options.name, options.dtype, options.role) = (Some(name), Some(dtype), role);
-                options
-            }
-        }
+/// Opens a file whose records have one field, whatever that is called: by its own reader, if a record is a tensor as it is, and
+/// otherwise as a field of numbers.
+///
+/// # Errors
+///
+/// Those of opening.
+pub(in crate::read) fn open_only<R: RecordReader + 'static>(
+    at: &Open<'_>,
+    open: impl FnOnce(&Wanted<'_>) -> Result<R>,
+) -> Result<Opened> {
+    let fields = match at.fields {
+        [] => return Ok(Opened::Readers(vec![Arc::new(open(&Wanted::default())?)])),
+        fields => fields,
     };
+    if let [(name, field)] = fields
+        && let Some(wanted) = plain(name, field)
+    {
+        return Ok(Opened::Readers(vec![Arc::new(open(&wanted)?)]));
+    }
+    let named = fields.iter().flat_map(|(name, field)| field.columns(name)).find_map(|column| match column {
+        ColumnRef::Name(name) if name != ALL_OTHERS => Some(name),
+        _ => None,
+    });
+    let reader = open(&Wanted { name: named.as_deref(), ..Wanted::default() })?;
+    Opened::reader(reader).into_values().map(Opened::Container)
 }
-pub(in crate::read) use with_only_field;

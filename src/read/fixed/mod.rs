@@ -3,6 +3,7 @@
 mod entry;
 mod fetched;
 mod fortran;
+pub(super) mod old;
 mod stored;
 mod summary;
 
@@ -19,7 +20,7 @@ use crate::storage::{Input, Needs};
 
 use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
-pub(super) use entry::{only_field, with_only_field};
+pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
 use fetched::copy_records;
 pub(crate) use fortran::{in_c_order, in_row};
@@ -103,12 +104,21 @@ impl ArrayHeader {
     }
 }
 
-/// What options say of an array's tensor.
+/// What is asked for of an array's tensor: by default its records as they are, called `features`.
 pub(crate) struct Wanted<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) role: Role,
+    /// By default the file's own; for labels of one whole number each, `i64`.
     pub(crate) dtype: Option<DType>,
-    pub(crate) classes: Option<&'a [String]>,
+    pub(crate) shape: Option<&'a [usize]>,
+    /// Whether they are indices of classes.
+    pub(crate) of_class: bool,
+}
+
+impl Default for Wanted<'_> {
+    fn default() -> Self {
+        Self { name: None, role: Role::Feature, dtype: None, shape: None, of_class: false }
+    }
 }
 
 impl Wanted<'_> {
@@ -118,17 +128,21 @@ impl Wanted<'_> {
     ///
     /// [`ErrorKind::Schema`] for a type that can't hold the file's.
     pub(crate) fn tensor(&self, stored: StoredType, shape: &[usize]) -> Result<TensorSpec> {
-        let by_role = if self.role == Role::Label { "labels" } else { "features" };
-        let name = self.name.unwrap_or(by_role).to_owned();
+        let name = self.name.unwrap_or("features").to_owned();
+        let refused = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(&name));
+        if let Some(asked) = self.shape.filter(|asked| *asked != shape) {
+            return refused(format!("the file's records have the shape {shape:?}, not {asked:?}"));
+        }
+        if self.of_class && !(shape.is_empty() && matches!(stored.dtype(), DType::U8 | DType::U16 | DType::U32)) {
+            let message = "a class is its index where the file holds one u8, u16 or u32 for each; it holds";
+            return refused(format!("{message} {stored} of shape {shape:?}"));
+        }
         let index_label = self.role == Role::Label && shape.is_empty() && !stored.dtype().is_float();
         let dtype = self.dtype.unwrap_or(if index_label { DType::I64 } else { stored.dtype() });
         if !converts(stored.dtype(), dtype) {
-            let message = format!("the file holds {stored}, which does not fit {dtype}");
-            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+            return refused(format!("the file holds {stored}, which does not fit {dtype}"));
         }
-        let mut spec = TensorSpec::new(name, self.role, dtype, shape);
-        spec.classes = self.classes.map(Into::into);
-        Ok(spec)
+        Ok(TensorSpec::new(name, self.role, dtype, shape))
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault>;
     fn has_option(&self, name: &str) -> bool;
     fn needs_options(&self) -> bool;
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>>;
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
     fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened>;
     fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
@@ -177,9 +177,8 @@ impl<F: Format> Erased for F {
         Format::needs_options(self)
     }
 
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Box<dyn AnyOptions>)>> {
-        let sources = Format::sources(self, files, path)?;
-        Ok(sources.into_iter().map(|(path, options)| (path, Box::new(options) as Box<dyn AnyOptions>)).collect())
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
+        Format::sources(self, files, path)
     }
 
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened> {

@@ -1,6 +1,6 @@
 //! What lies at a path.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
@@ -39,7 +39,12 @@ impl Formats {
         let path = path.as_ref();
         let format = detect::detect(self.all(), files, path)?;
         let sources = format.sources(files, path)?;
-        Ok(sources.into_iter().map(|(path, options)| SourceConfig::of(format.clone(), path.into(), options)).collect())
+        let source = |(path, fields): (PathBuf, _)| {
+            let mut source = SourceConfig::of(format.clone(), path.into(), format.default_options());
+            source.fields = fields;
+            source
+        };
+        Ok(sources.into_iter().map(source).collect())
     }
 
     /// What lies at several paths, which are one source if there is more than one: of the format of the first.

@@ -264,14 +264,14 @@ pub trait Format: Send + Sync + 'static {
         Inspection::of_opened(Self::NAME, self.open(options, at)?.into(), at)
     }
 
-    /// The sources that a path alone stands for. By default one, with options at their defaults.
+    /// The sources that a path alone stands for, each with its fields, and options at their defaults. By default one, without fields.
     ///
     /// # Errors
     ///
     /// Those of looking at what lies there.
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Self::Options)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
         let _ = files;
-        Ok(vec![(path.to_owned(), Self::Options::default())])
+        Ok(vec![(path.to_owned(), Vec::new())])
     }
 
     /// Whether nothing can be read without options, so that settings must have them.

@@ -2,7 +2,7 @@
 
 use serde::de::Error as _;
 
-use crate::read::{csv, images, tar};
+use crate::read::{audio, csv, fixed, images, tar, tokens};
 use crate::tree::{Fault, Node};
 
 /// What to say of options in which something is wrong, if it is that they are those of an earlier version.
@@ -20,8 +20,11 @@ pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Faul
             },
             _ => Ok(None),
         },
+        "audio" => audio::old::advice(options),
+        "idx" | "npy" | "raw" => fixed::old::advice(options),
         "images" => images::old::advice(options),
         "tar" => tar::old::advice(options),
+        "text_tokens" | "tokens" => tokens::old::advice(options),
         _ => Ok(None),
     };
     advice.map(|advice| advice.map(Fault::custom))

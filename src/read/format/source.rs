@@ -12,13 +12,13 @@ use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::fields::{self, Field};
+use crate::read::fields::{self, Field, field_faults};
 use crate::read::names::without_packing;
 use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
 use crate::read::{Container, RecordReader};
 use crate::storage::{Access, Files};
-use crate::tree::{Node, Told, not_allowed, under};
+use crate::tree::{Node, Told, not_allowed};
 
 use super::any::{AnyFormat, AnyOptions};
 use super::{Checks, Foretold, Format, Formats, Inspection, Open, OpenOthers, Opened, Streamed, detect, many};
@@ -49,6 +49,22 @@ impl SourceConfig {
 
     pub(super) fn of(format: AnyFormat, paths: Paths, options: Box<dyn AnyOptions>) -> Self {
         Self { format, paths, options, fields: Vec::new() }
+    }
+
+    /// The same with a tensor of this name, made of a field of it.
+    ///
+    /// ```
+    /// use ringfeed::arrays::NpyOptions;
+    /// use ringfeed::field::Class;
+    /// use ringfeed::{Loader, formats::Npy, settings::SourceConfig};
+    ///
+    /// let labels = SourceConfig::new(Npy, "y.npy", NpyOptions::default()).field("label", Class::of(["cat", "dog"]));
+    /// let train = Loader::npy("x.npy").and(labels);
+    /// ```
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
+        self.fields.push((name.into(), field.into()));
+        self
     }
 
     /// The name of its format in text, TOML and JSON.
@@ -135,15 +151,18 @@ impl SourceConfig {
         self.format.saved_index(&mut *self.options)
     }
 
-    /// What is wrong with its options and fields, as far as it can be told without the data; `key` is where it stands.
-    pub(crate) fn plain_faults(&self, key: &str) -> Vec<String> {
-        let mut faults: Vec<_> = under(format_args!("{key}.options"), self.format.faults(&*self.options)).collect();
-        if !self.fields.is_empty()
-            && let Err(error) = self.format.field_faults(&*self.options, &self.fields)
-        {
-            faults.push(format!("fields: {}", error.at_path(self.paths.first())));
+    /// What is wrong with its options by themselves.
+    pub(crate) fn option_faults(&self) -> Vec<String> {
+        self.format.faults(&*self.options)
+    }
+
+    /// What the format has against its fields, which are not at fault by themselves, as far as it can be told without the data.
+    pub(crate) fn field_fault(&self) -> Option<String> {
+        if self.fields.is_empty() || !field_faults(&self.fields).is_empty() {
+            return None;
         }
-        faults
+        let error = self.format.field_faults(&*self.options, &self.fields).err()?;
+        Some(format!("fields: {}", error.at_path(self.paths.first())))
     }
 
     pub(crate) fn needs_shuffle(&self) -> bool {

@@ -1,57 +1,25 @@
 mod header;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::schema::Role;
 
 use super::fields::Field;
-use super::fixed::{
-    ArraySummary, FixedRecords, StoredType, Wanted, in_c_order, only_field, read_fixed_records, with_only_field,
-};
+use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, in_c_order, open_only, read_fixed_records, wanted};
 use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files, Spool};
 
 pub(super) use header::{ArrayIn, MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
 
-/// How an NPY file is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How an NPY file is reached. What its records become, a field says: by default they are the tensor `features`, as they are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NpyOptions {
-    /// Name of the tensor; by default `features`, or `labels` for a label.
-    pub name: Option<String>,
-    /// What the tensor is to the trainer.
-    pub role: Role,
-    /// Element type in the batch. By default the file's own; for labels of one number each, `i64`. A number that is too large
-    /// for it makes its record a bad one.
-    pub dtype: Option<DType>,
-    /// Names of the classes that a label's numbers stand for.
-    pub classes: Option<Vec<String>>,
     /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
-}
-
-impl Default for NpyOptions {
-    fn default() -> Self {
-        Self { name: None, role: Role::Feature, dtype: None, classes: None, access: Access::Read }
-    }
-}
-
-impl NpyOptions {
-    /// The options of a file of labels.
-    pub fn labels() -> Self {
-        Self { role: Role::Label, ..Self::default() }
-    }
-
-    fn wanted(&self) -> Wanted<'_> {
-        let Self { name, role, dtype, classes, .. } = self;
-        Wanted { name: name.as_deref(), role: *role, dtype: *dtype, classes: classes.as_deref() }
-    }
 }
 
 /// The format of NPY files.
@@ -80,13 +48,8 @@ impl Format for Npy {
 
     format_has!(small_samples, access);
 
-    fn field_faults(&self, _: &NpyOptions, fields: &[(String, Field)]) -> Result<()> {
-        only_field(Self::NAME, fields).map(|_| ())
-    }
-
     fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let options = with_only_field!(options, at, Self::NAME);
-        Ok(Opened::Readers(vec![Arc::new(NpyReader::open_within(at.files, at.path, &options, at.budget)?)]))
+        open_only(at, |wanted| NpyReader::open_wanted(at.files, at.path, options, wanted, at.budget))
     }
 
     fn inspect(&self, options: &NpyOptions, at: &Open<'_>) -> Result<Inspection> {
@@ -117,6 +80,27 @@ impl NpyReader {
         Self::open_in(&Files::local(), path, options)
     }
 
+    /// As [`NpyReader::open`], with the tensor that this field says: called `name`, of numbers of one type or as the array is.
+    ///
+    /// ```
+    /// use ringfeed::arrays::{NpyOptions, NpyReader};
+    /// use ringfeed::field::Numbers;
+    /// use ringfeed::read::RecordReader;
+    ///
+    /// let rows = NpyReader::open_as("fixtures/npy/u1-little.npy", "x", Numbers::f32(), &NpyOptions::default())?;
+    /// assert_eq!((&*rows.tensors()[0].name, rows.tensors()[0].dtype), ("x", ringfeed::DType::F32));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`NpyReader::open`], and [`Config`](crate::ErrorKind::Config) for a field that becomes something else.
+    pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &NpyOptions) -> Result<Self> {
+        let (path, field) = (path.as_ref(), field.into());
+        let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
+        Self::open_wanted(&Files::local(), path, options, &wanted, &MemoryBudget::unlimited())
+    }
+
     /// As [`NpyReader::open`], one of these files.
     ///
     /// # Errors
@@ -137,12 +121,21 @@ impl NpyReader {
         options: &NpyOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_wanted(files, path.as_ref(), options, &Wanted::default(), budget)
+    }
+
+    fn open_wanted(
+        files: &Files,
+        path: &Path,
+        options: &NpyOptions,
+        wanted: &Wanted<'_>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let input = files.open(path, options.access)?;
         let header = header_of(&input).map_err(|error| error.at_path(path))?;
         let spool = Spool { budget: budget.clone(), ..Spool::default() };
         let (input, header) = in_c_order(input, header, &spool).map_err(|error| error.at_path(path))?;
-        let records = FixedRecords::new(input, &header, &options.wanted()).map_err(|error| error.at_path(path))?;
+        let records = FixedRecords::new(input, &header, wanted).map_err(|error| error.at_path(path))?;
         Ok(Self { records })
     }
 

@@ -1,10 +1,13 @@
 //! Files of tokens among the formats.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::Result;
+use crate::read::fields::Field;
 use crate::read::format::{Foretold, Format, Open, Opened, format_has};
 
+use super::tensors::Tensors;
 use super::{TokenCut, TokenOptions, TokenReader};
 
 /// The format of files of tokens, raw or NPY, cut into windows: what they are, somebody must say.
@@ -29,6 +32,10 @@ impl Format for Tokens {
         options.faults()
     }
 
+    fn field_faults(&self, options: &TokenOptions, fields: &[(String, Field)]) -> Result<()> {
+        Tensors::of(options, fields, None).map(drop)
+    }
+
     fn needs_shuffle(&self, options: &TokenOptions) -> bool {
         options.cut == TokenCut::Random
     }
@@ -45,11 +52,12 @@ impl Format for Tokens {
     }
 
     fn open(&self, options: &TokenOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Opened::reader(TokenReader::open_in(at.files, at.path, options, at.budget)?))
+        let reader = TokenReader::open_fields_in(at.files, at.path, at.fields, options, at.budget)?;
+        Ok(Opened::Readers(vec![Arc::new(reader)]))
     }
 
     fn foretell(&self, options: &TokenOptions, at: &Open<'_>) -> Result<Foretold> {
-        Ok(match TokenReader::foretold(at.path, options)? {
+        Ok(match TokenReader::foretold(at.path, at.fields, options)? {
             (Some(records), tensors) => Foretold::numbered(records, tensors, 0),
             (None, tensors) => {
                 Foretold::unknown(Some(tensors), format!("samples: only reading all of {} tells", at.path.display()))

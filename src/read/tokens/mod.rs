@@ -5,7 +5,9 @@ mod best_fit;
 mod documents;
 mod entry;
 mod file;
+pub(super) mod old;
 mod options;
+mod tensors;
 mod text;
 mod text_entry;
 mod text_options;
@@ -21,12 +23,14 @@ use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 use crate::tree::no_faults;
 
+use super::fields::Field;
 use super::fixed::Fetched;
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
 use best_fit::Bins;
 use documents::Windows;
 use file::TokenFile;
+use tensors::{Part, Tensors};
 
 pub use entry::Tokens;
 pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
@@ -54,7 +58,7 @@ pub use text_options::{TextCut, TextTokenOptions};
 pub struct TokenReader {
     file: TokenFile,
     options: TokenOptions,
-    tensors: Vec<TensorSpec>,
+    tensors: Tensors,
     windows: Cut,
     samples: u64,
 }
@@ -112,8 +116,40 @@ impl TokenReader {
         options: &TokenOptions,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        let (file, tensors, samples) = Self::outline(files, path, options)?;
+        Self::open_fields_in(files, path.as_ref(), &[], options, budget)
+    }
+
+    /// As [`TokenReader::open`], with these of the tensors that windows have, by these names and of these types.
+    ///
+    /// ```
+    /// use ringfeed::field::Numbers;
+    /// use ringfeed::read::RecordReader;
+    /// use ringfeed::tokens::{TokenOptions, TokenReader};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("train.bin");
+    /// # std::fs::write(&path, vec![0; 2 * 100_000])?;
+    /// let fields = [("x", Numbers::of(ringfeed::DType::I32).from("inputs"))].map(|(name, field)| (name.to_owned(), field));
+    /// let windows = TokenReader::open_fields(path, &fields, &TokenOptions::default())?;
+    /// assert_eq!((windows.tensors().len(), &*windows.tensors()[0].name), (1, "x"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenReader::open`], and [`ErrorKind::Config`] for fields that windows do not have.
+    pub fn open_fields(path: impl AsRef<Path>, fields: &[(String, Field)], options: &TokenOptions) -> Result<Self> {
+        Self::open_fields_in(&Files::local(), path.as_ref(), fields, options, &MemoryBudget::unlimited())
+    }
+
+    fn open_fields_in(
+        files: &Files,
+        path: &Path,
+        fields: &[(String, Field)],
+        options: &TokenOptions,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let (file, tensors, samples) = Self::outline(files, path, fields, options)?;
         let (span, overlap) = (options.span() as u64, options.overlap() as u64);
         let windows = match options.cut {
             TokenCut::Documents { end, packing: TokenPacking::Whole } => {
@@ -134,19 +170,24 @@ impl TokenReader {
     }
 
     /// How many samples there will be, where the file's length tells, and their tensors.
-    pub(crate) fn foretold(path: &Path, options: &TokenOptions) -> Result<(Option<u64>, Vec<TensorSpec>)> {
-        let (_, tensors, samples) = Self::outline(&Files::local(), path, options)?;
-        Ok((samples, tensors))
+    fn foretold(
+        path: &Path,
+        fields: &[(String, Field)],
+        options: &TokenOptions,
+    ) -> Result<(Option<u64>, Vec<TensorSpec>)> {
+        let (_, tensors, samples) = Self::outline(&Files::local(), path, fields, options)?;
+        Ok((samples, tensors.specs))
     }
 
     fn outline(
         files: &Files,
         path: &Path,
+        fields: &[(String, Field)],
         options: &TokenOptions,
-    ) -> Result<(TokenFile, Vec<TensorSpec>, Option<u64>)> {
+    ) -> Result<(TokenFile, Tensors, Option<u64>)> {
         no_faults(options.faults()).map_err(|error| error.at_path(path))?;
         let file = TokenFile::open(files, path, options)?;
-        let tensors = options.tensors(file.stored.kind).map_err(|error| error.at_path(path))?;
+        let tensors = Tensors::of(options, fields, Some(file.stored.kind)).map_err(|error| error.at_path(path))?;
         let (tokens, span, overlap) = (file.tokens, options.span() as u64, options.overlap() as u64);
         let fewest = if let TokenCut::Documents { .. } = options.cut { 1 + overlap } else { span };
         if tokens < fewest {
@@ -226,22 +267,26 @@ impl TokenReader {
 
     /// Writes segments, positions and mask of the documents that end at `ends`, and zeros behind the last.
     fn put_documents(&self, ends: &[usize], row: &mut RowMut<'_>) -> Result<()> {
-        let first = self.tensors.len() - 3;
         let documents = || ends.iter().scan(0, |begin, end| Some(std::mem::replace(begin, *end)..*end));
         let padding = ends.last().copied().unwrap_or(0)..usize::MAX;
-        let mut tensor = row.tensor(first);
-        let segments = tensor.as_mut_slice::<i32>()?;
-        for (document, nth) in documents().zip(1..) {
-            clamped(segments, document).fill(nth);
+        if let Some(place) = self.tensors.place(Part::Segments) {
+            let mut tensor = row.tensor(place);
+            let segments = tensor.as_mut_slice::<i32>()?;
+            for (document, nth) in documents().zip(1..) {
+                clamped(segments, document).fill(nth);
+            }
+            clamped(segments, padding.clone()).fill(0);
         }
-        clamped(segments, padding.clone()).fill(0);
-        let mut tensor = row.tensor(first + 1);
-        let positions = tensor.as_mut_slice::<i32>()?;
-        for document in documents() {
-            clamped(positions, document).iter_mut().zip(0..).for_each(|(position, nth)| *position = nth);
+        if let Some(place) = self.tensors.place(Part::Positions) {
+            let mut tensor = row.tensor(place);
+            let positions = tensor.as_mut_slice::<i32>()?;
+            for document in documents() {
+                clamped(positions, document).iter_mut().zip(0..).for_each(|(position, nth)| *position = nth);
+            }
+            clamped(positions, padding.clone()).fill(0);
         }
-        clamped(positions, padding.clone()).fill(0);
-        let mut tensor = row.tensor(first + 2);
+        let Some(place) = self.tensors.place(Part::Mask) else { return Ok(()) };
+        let mut tensor = row.tensor(place);
         let mask = tensor.as_mut_slice::<u8>()?;
         for document in documents() {
             let unpredicted = match self.options.targets {
@@ -269,7 +314,7 @@ impl RecordReader for TokenReader {
     }
 
     fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
+        &self.tensors.specs
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
@@ -319,12 +364,15 @@ impl RecordReader for TokenReader {
             _ => fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample)),
         };
         self.check(sample.id, bytes)?;
-        match self.options.targets {
-            TokenTargets::Shifted => {
-                self.put(&bytes[..bytes.len().min(self.options.window * token_bytes)], row.tensor(0))?;
-                self.put(&bytes[token_bytes..], row.tensor(1))?;
-            }
-            TokenTargets::Inside | TokenTargets::None => self.put(bytes, row.tensor(0))?,
+        let inputs = match self.options.targets {
+            TokenTargets::Shifted => &bytes[..bytes.len().min(self.options.window * token_bytes)],
+            TokenTargets::Inside | TokenTargets::None => bytes,
+        };
+        if let Some(place) = self.tensors.place(Part::Inputs) {
+            self.put(inputs, row.tensor(place))?;
+        }
+        if let Some(place) = self.tensors.place(Part::Targets) {
+            self.put(&bytes[token_bytes..], row.tensor(place))?;
         }
         if let TokenCut::Documents { end, .. } = self.options.cut {
             if ends.is_empty() {

@@ -1,13 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-use crate::decode::converts;
-use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
 use crate::read::fixed::{Endian, StoredType};
-use crate::schema::{Role, TensorSpec};
 use crate::storage::Access;
 
-/// How a file of tokens is read and cut into samples.
+/// How a file of tokens is read and cut into samples. Their tensors are `i64`, unless fields of numbers ask for another integer type,
+/// or for some of them by other names: `inputs = "i32"`, `y = { from = "targets", numbers = "i32" }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenOptions {
@@ -17,8 +14,6 @@ pub struct TokenOptions {
     pub cut: TokenCut,
     /// What the model is to answer.
     pub targets: TokenTargets,
-    /// Element type in the batch: `i64`, or any other integer type that holds the file's tokens.
-    pub dtype: DType,
     /// How many tokens there are to choose from: one of this number or above makes its sample bad. By default nothing is
     /// checked.
     pub vocabulary: Option<u32>,
@@ -101,7 +96,6 @@ impl Default for TokenOptions {
             window: 1024,
             cut: TokenCut::default(),
             targets: TokenTargets::default(),
-            dtype: DType::I64,
             vocabulary: None,
             stored: StoredType::U16,
             header_bytes: 0,
@@ -147,41 +141,9 @@ impl TokenOptions {
         if let TokenCut::Contiguous { stride: Some(0) } = self.cut {
             faults.push("cut.contiguous.stride: 0; each window begins behind the one before".to_owned());
         }
-        if self.dtype.is_float() {
-            faults.push(format!("dtype: {}; tokens are whole numbers", self.dtype));
-        }
         if !matches!(self.stored, StoredType::U8 | StoredType::U16 | StoredType::U32) {
             faults.push(format!("stored: {}; tokens are stored as u8, u16 or u32", self.stored));
         }
         faults
-    }
-
-    /// The tensors of a sample of a file of `stored` tokens.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
-    pub(super) fn tensors(&self, stored: StoredType) -> Result<Vec<TensorSpec>> {
-        if !converts(stored.dtype(), self.dtype) {
-            let message = format!("the file holds {stored} tokens, which do not fit {}", self.dtype);
-            return Err(Error::new(ErrorKind::Schema, message));
-        }
-        let window = self.window;
-        let tokens = |name, role, len| TensorSpec::new(name, role, self.dtype, &[len]);
-        let (mut tensors, masked, len) = match self.targets {
-            TokenTargets::Shifted => (
-                vec![tokens("inputs", Role::Feature, window), tokens("targets", Role::Label, window)],
-                "targets_mask",
-                window,
-            ),
-            TokenTargets::Inside => (vec![tokens("tokens", Role::Feature, window + 1)], "tokens_mask", window + 1),
-            TokenTargets::None => (vec![tokens("tokens", Role::Feature, window)], "tokens_mask", window),
-        };
-        if let TokenCut::Documents { .. } = self.cut {
-            tensors.push(TensorSpec::new("segments", Role::Feature, DType::I32, &[len]));
-            tensors.push(TensorSpec::new("positions", Role::Feature, DType::I32, &[len]));
-            tensors.push(TensorSpec::new(masked, Role::Mask, DType::U8, &[len]));
-        }
-        Ok(tensors)
     }
 }

@@ -24,6 +24,7 @@ use crate::storage::{Access, Files, Needs};
 
 use super::TokenReader;
 use super::options::TokenOptions;
+use super::tensors::Tensors;
 use super::text_options::TextTokenOptions;
 
 /// Documents that a thread tokenises before it takes the next ones.
@@ -190,6 +191,8 @@ fn write_at(mut file: &File, bytes: &[u8]) -> std::io::Result<()> {
 impl TextTokens {
     /// Tokenises the documents in `paths`, unless an earlier run has kept their tokens.
     pub(super) fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
+        // Before any text is read.
+        Tensors::of(&options.of_tokens(0), at.fields, None).map_err(|error| error.at_path(at.path))?;
         let corpus = Corpus::open(options, paths, at)?;
         let kept = match options.saved_index.path(at.path).filter(|_| corpus.is_told_by(paths, at.files)) {
             Some(kept) => Some((kept, corpus.guard(paths)?)),
@@ -221,10 +224,10 @@ impl TextTokens {
             access: Access::Read,
             ..options.of_tokens(corpus.end)
         };
-        let reader = TokenReader::open_in(&Files::local(), &path, &tokens, at.budget).map_err(|error| {
-            // A file that nobody named says nothing to anybody.
-            Error::new(error.kind(), format!("as tokens, {}", error.message())).at_path(at.path)
-        })?;
+        let reader = TokenReader::open_fields_in(&Files::local(), &path, at.fields, &tokens, at.budget);
+        // A file that nobody named says nothing to anybody.
+        let reader = reader
+            .map_err(|error| Error::new(error.kind(), format!("as tokens, {}", error.message())).at_path(at.path))?;
         let fingerprint = corpus.container.fingerprint().and(Fingerprint {
             sizes: hash_numbers([corpus.tokenizer.hash(), reader.tokens()]),
             ..reader.fingerprint()

@@ -1,11 +1,14 @@
 //! Tokens that are made of text among the formats.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::Result;
+use crate::read::fields::Field;
 use crate::read::format::{Format, Open, Opened, format_has};
 
 use super::options::TokenCut;
+use super::tensors::Tensors;
 use super::text::TextTokens as Reader;
 use super::text_options::TextTokenOptions;
 
@@ -43,6 +46,10 @@ impl Format for TextTokens {
         faults
     }
 
+    fn field_faults(&self, options: &TextTokenOptions, fields: &[(String, Field)]) -> Result<()> {
+        Tensors::of(&options.of_tokens(0), fields, None).map(drop)
+    }
+
     fn needs_shuffle(&self, options: &TextTokenOptions) -> bool {
         options.of_tokens(0).cut == TokenCut::Random
     }
@@ -59,10 +66,10 @@ impl Format for TextTokens {
     }
 
     fn open(&self, options: &TextTokenOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Opened::reader(Reader::open(options, &[at.path.to_owned()], at)?))
+        Ok(Opened::Readers(vec![Arc::new(Reader::open(options, &[at.path.to_owned()], at)?)]))
     }
 
     fn open_many(&self, options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Opened::reader(Reader::open(options, paths, at)?))
+        Ok(Opened::Readers(vec![Arc::new(Reader::open(options, paths, at)?)]))
     }
 }

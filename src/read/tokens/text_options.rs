@@ -2,7 +2,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::read::{ColumnRef, SavedIndex};
 
 use super::options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
@@ -40,8 +39,6 @@ pub struct TextTokenOptions {
     pub cut: TextCut,
     /// What the model is to answer.
     pub targets: TokenTargets,
-    /// Element type in the batch.
-    pub dtype: DType,
     /// Where the tokens are kept for the next run. They are made anew where the documents' files (by size and time), the tokenizer or
     /// these options have changed. Nothing is kept of the files of a [storage](crate::storage::Storage), nor of documents that a
     /// folder or an index names: nobody knows whether these have changed.
@@ -72,7 +69,7 @@ pub enum TextCut {
 
 impl Default for TextTokenOptions {
     fn default() -> Self {
-        let TokenOptions { window, targets, dtype, .. } = TokenOptions::default();
+        let TokenOptions { window, targets, .. } = TokenOptions::default();
         Self {
             tokenizer: PathBuf::new(),
             from: None,
@@ -82,7 +79,6 @@ impl Default for TextTokenOptions {
             window,
             cut: TextCut::default(),
             targets,
-            dtype,
             saved_index: SavedIndex::Off,
             max_token_bytes: 64 << 30,
             threads: None,
@@ -101,6 +97,6 @@ impl TextTokenOptions {
             TextCut::BestFit => documents(TokenPacking::BestFit),
             TextCut::Filled => documents(TokenPacking::Filled),
         };
-        TokenOptions { window: self.window, cut, targets: self.targets, dtype: self.dtype, ..TokenOptions::default() }
+        TokenOptions { window: self.window, cut, targets: self.targets, ..TokenOptions::default() }
     }
 }

@@ -38,7 +38,7 @@ impl NumberAugment {
         }
     }
 
-    /// Everything that is wrong with it, in words; empty if nothing is.
+    /// Everything that is wrong with it, each with its key; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         self.on("").faults()
     }

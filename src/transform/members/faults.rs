@@ -8,7 +8,7 @@ use super::Operation;
 const MOST_CLASSES: usize = 1 << 24;
 
 impl Operation {
-    /// Everything that is wrong with it, in words; empty if nothing is.
+    /// Everything that is wrong with it, each with its key; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut check = |is_right: bool, fault: String| {
@@ -22,55 +22,49 @@ impl Operation {
         | Self::Mixup { probability, .. }
         | Self::Cutmix { probability, .. } = self
         {
-            check((0.0..=1.0).contains(probability), format!("a probability of {probability}; it is between 0 and 1"));
+            check((0.0..=1.0).contains(probability), format!("probability: {probability}; it is between 0 and 1"));
         }
         match self {
-            Self::Noise { deviation, .. } => check(
-                deviation.is_finite() && *deviation >= 0.0,
-                format!("noise with a deviation of {deviation}; it is 0 or more"),
-            ),
-            Self::Masking { value, .. } => {
-                check(value.is_finite(), format!("masking with {value}, which is no number"))
+            Self::Noise { deviation, .. } => {
+                check(deviation.is_finite() && *deviation >= 0.0, format!("deviation: {deviation}; it is 0 or more"))
             }
+            Self::Masking { value, .. } => check(value.is_finite(), format!("value: {value} is no number")),
             Self::Scale { low, high, .. } => check(
                 low.is_finite() && high.is_finite() && low <= high,
-                format!("factors from {low} to {high}; low is not above high"),
+                format!("low: {low}, above high = {high}; factors go from low to high"),
             ),
             Self::Clip { low, high, .. } => {
                 let (least, most) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
-                check(least <= most, format!("clip from {least} to {most}; low is not above high"));
-                check(low.is_some() || high.is_some(), "clip without low or high does nothing".to_owned());
+                check(least <= most, format!("low: {least}, above high = {most}; numbers are kept between them"));
+                check(low.is_some() || high.is_some(), "low, high: clip does nothing without either".to_owned());
             }
             Self::OneHot { classes, .. } => {
                 let is_right = classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
-                check(is_right, format!("{} classes; there are 1 to {MOST_CLASSES}", classes.unwrap_or_default()));
+                check(is_right, format!("classes: {}; there are 1 to {MOST_CLASSES}", classes.unwrap_or_default()));
             }
             Self::Bins { edges, .. } => check(
                 edges.iter().all(|edge| !edge.is_nan()) && edges.windows(2).all(|pair| pair[0] < pair[1]),
-                "the edges of bins are numbers in rising order".to_owned(),
+                "edges: bins have numbers in rising order".to_owned(),
             ),
             Self::Quantile { quantiles, .. } => check(
                 quantiles.len() >= 2
                     && quantiles.iter().all(|x| x.is_finite())
                     && quantiles.windows(2).all(|pair| pair[0] <= pair[1]),
-                "quantiles are two or more numbers in rising order".to_owned(),
+                "quantiles: they are two or more numbers in rising order".to_owned(),
             ),
             Self::Pad { length, multiple, .. } => check(
                 matches!((length, multiple), (Some(_), None) | (None, Some(1..))),
-                "pad has either a length, or a multiple of 1 or more".to_owned(),
+                "length, multiple: pad has either a length, or a multiple of 1 or more".to_owned(),
             ),
             Self::Mixup { alpha, .. } | Self::Cutmix { alpha, .. } => {
-                check(
-                    *alpha > 0.0 && *alpha <= 1e6,
-                    format!("an alpha of {alpha}; it is above 0, and a million at most"),
-                );
+                check(*alpha > 0.0 && *alpha <= 1e6, format!("alpha: {alpha}; it is above 0, and a million at most"));
             }
             Self::LogMel(options) => faults.extend(options.faults()),
             Self::Dense { columns, dtype, .. } => {
                 let is_right = (1..=MOST_CLASSES).contains(columns);
-                check(is_right, format!("{columns} columns; there are 1 to {MOST_CLASSES}"));
+                check(is_right, format!("columns: {columns}; there are 1 to {MOST_CLASSES}"));
                 let is_right = matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
-                check(is_right, format!("rows of {dtype}; they are f32, f16 or bf16"));
+                check(is_right, format!("dtype: {dtype}; rows are f32, f16 or bf16"));
             }
             Self::Normalise { normaliser: NormaliserConfig::Inline(normaliser), .. } => {
                 faults.extend(under("normaliser", normaliser.faults()));

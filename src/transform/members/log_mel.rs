@@ -148,20 +148,20 @@ impl LogMel {
         let window = self.window.unwrap_or(self.n_fft);
         let (low, high) = (self.low, self.high());
         let checks = [
-            (self.rate > 0, format!("a rate of {} samples a second", self.rate)),
+            (self.rate > 0, format!("rate: {} samples a second; there is at least one", self.rate)),
             (
                 (2..=MOST).contains(&self.n_fft) && self.n_fft.is_multiple_of(2),
-                format!("n_fft of {}; it is an even number, 2 to {MOST}", self.n_fft),
+                format!("n_fft: {}; it is an even number, 2 to {MOST}", self.n_fft),
             ),
-            (self.hop > 0, "a hop of 0 samples".to_owned()),
-            ((1..=self.n_fft).contains(&window), format!("a window of {window}; it is 1 to n_fft = {}", self.n_fft)),
-            ((1..=MOST).contains(&self.mels), format!("{} mels; there are 1 to {MOST}", self.mels)),
+            (self.hop > 0, "hop: 0 samples; it is at least one".to_owned()),
+            ((1..=self.n_fft).contains(&window), format!("window: {window}; it is 1 to n_fft = {}", self.n_fft)),
+            ((1..=MOST).contains(&self.mels), format!("mels: {}; there are 1 to {MOST}", self.mels)),
             (
                 low >= 0.0 && low < high && high <= f64::from(self.rate),
-                format!("frequencies from {low} to {high}; low is 0 or more, and below high"),
+                format!("low: frequencies from {low} to {high}; low is 0 or more, and below high"),
             ),
-            (matches!(self.power, 1 | 2), format!("a power of {}; it is 1 or 2", self.power)),
-            (self.floor > 0.0 && self.floor.is_finite(), format!("a floor of {}; it is above 0", self.floor)),
+            (matches!(self.power, 1 | 2), format!("power: {}; it is 1 or 2", self.power)),
+            (self.floor > 0.0 && self.floor.is_finite(), format!("floor: {}; it is above 0", self.floor)),
         ];
         checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, fault)| fault).collect()
     }

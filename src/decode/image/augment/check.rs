@@ -63,9 +63,9 @@ impl ImageAugment {
         }
     }
 
-    /// Adds everything that is wrong with it.
-    pub(in crate::decode::image) fn faults(&self, faults: &mut Vec<String>) {
-        let mut fault = |fault: &str| faults.push(format!("{}: {fault}", self.name()));
+    /// Tells everything that is wrong with it.
+    pub(in crate::decode::image) fn faults(&self, tell: &mut impl FnMut(String)) {
+        let mut fault = |fault: &str| tell(format!("{}: {fault}", self.name()));
         if let Some(probability) = self.probability().filter(|probability| !(0.0..=1.0).contains(probability)) {
             fault(&format!("a probability of {probability}; it is between 0 and 1"));
         }

@@ -1,0 +1,225 @@
+//! What is wrong with settings that were understood: with each by itself, and with several together or with where they are used.
+
+use crate::dataset::{BadLimits, BadRecords};
+use crate::error::{Error, missing_path};
+use crate::files;
+use crate::filter::Filter;
+use crate::normalise::NormaliserConfig;
+use crate::prefetch::Amount;
+use crate::prepare::PreparedConfig;
+use crate::read::{SourceConfig, field_faults, is_pattern};
+use crate::storage::{Files, NO_PROMISE};
+use crate::transform::NumberAugment;
+use crate::tree::under;
+
+use super::config::{LoaderConfig, MemoryKind, OnlySource};
+use super::own::Own;
+
+/// Most threads, and most batches that may wait.
+const MOST: usize = 4096;
+
+impl LoaderConfig {
+    /// Everything that is wrong with the settings, found without opening a file's contents.
+    pub fn faults(&self) -> Vec<String> {
+        self.faults_among(&Files::local(), None)
+    }
+
+    /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
+    pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
+        let mut faults = self.value_faults();
+        let mut named = self.clone().with_only();
+        let is_said_twice = !self.fields.is_empty() && named.sources.iter().any(|source| !source.fields.is_empty());
+        if !self.fields.is_empty() && (named.sources.len() == 1 || !self.mix.is_empty()) {
+            named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
+        }
+        named.joint_faults(files, own, &mut faults);
+        named.faults_here(&mut faults);
+        if is_said_twice {
+            faults.push("fields: a source has some of its own; say them in one place".to_owned());
+        }
+        faults
+    }
+
+    /// What is wrong with each setting by itself, whatever the others are and wherever they are used: what a file of settings answers
+    /// for.
+    pub(super) fn value_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let only = match &self.source {
+            Some(OnlySource::Named(source)) => Some(("source".to_owned(), source)),
+            _ => None,
+        };
+        let several = self.sources.iter().enumerate().map(|(at, source)| (format!("sources[{at}]"), source));
+        for (key, source) in several.chain(only) {
+            faults.extend(under(format_args!("{key}.options"), source.option_faults()));
+            faults.extend(under(format_args!("{key}.fields"), field_faults(&source.fields)));
+        }
+        faults.extend(under("fields", field_faults(&self.fields)));
+        faults.extend(self.mix_value_fault());
+        if self.batch_size == 0 {
+            faults.push("batch_size: 0; a batch has at least one sample".to_owned());
+        }
+        faults.extend(under("shard", self.shard.faults()));
+        faults.extend(self.split.iter().flat_map(|split| under("split", split.faults())));
+        faults.extend(self.folds.iter().flat_map(|folds| under("folds", folds.faults())));
+        faults.extend(self.bucket.iter().flat_map(|bucket| under("bucket", bucket.faults())));
+        faults.extend(self.windows.iter().flat_map(|windows| under("windows", windows.faults())));
+        if let Some(Err(error)) = self.filter.as_deref().map(Filter::parse) {
+            faults.push(format!("filter: {}", error.message()));
+        }
+        if self.shuffle_blocks == Some(0) {
+            faults.push("shuffle_blocks: 0; one chunk at least is shuffled".to_owned());
+        }
+        if let Some(workers) = self.workers.and_then(Amount::number).filter(|workers| !(1..=MOST).contains(workers)) {
+            faults.push(format!("workers: {workers}; there are 1 to {MOST} (shield makes batches without any)"));
+        }
+        if let Some(prefetch) = self.prefetch.and_then(Amount::number).filter(|prefetch| *prefetch > MOST) {
+            faults.push(format!("prefetch: {prefetch}; at most {MOST} batches may wait"));
+        }
+        faults.extend(self.manners().faults());
+        faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
+        if let Some(BadLimits { share: Some(share), .. }) = self.bad_records.limits()
+            && !(0.0..=1.0).contains(&share)
+        {
+            let policy = if matches!(self.bad_records, BadRecords::Replace(_)) { "replace" } else { "skip" };
+            faults.push(format!("bad_records.{policy}.share: a share of {share}; it is between 0 and 1"));
+        }
+        if self.memory.budget_bytes == Some(0) {
+            faults.push("memory.budget_bytes: nothing fits into 0 bytes".to_owned());
+        }
+        for (tensor, normaliser) in &self.normalise {
+            if let NormaliserConfig::Inline(normaliser) = normaliser {
+                faults.extend(under(format_args!("normalise.{tensor}"), normaliser.faults()));
+            }
+        }
+        faults.extend(self.prepare.iter().flat_map(|recipe| under("prepare", recipe.value_faults())));
+        for (tensor, operations) in &self.augment {
+            for (at, faults_of_one) in operations.iter().map(NumberAugment::faults).enumerate() {
+                faults.extend(under(format_args!("augment.{tensor}[{at}]"), faults_of_one));
+            }
+        }
+        for (at, operation) in self.transforms.iter().enumerate() {
+            faults.extend(under(format_args!("transforms[{at}]"), operation.faults()));
+        }
+        faults
+    }
+
+    /// What does not go together.
+    fn joint_faults(&self, files: &Files, own: Option<&Own>, faults: &mut Vec<String>) {
+        match (&self.source, self.sources.as_slice()) {
+            (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
+            _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
+            (None, []) => faults.push("sources: the list is empty; name at least one".to_owned()),
+            (Some(_), []) => {}
+            (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
+            (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {
+                faults.push("fields: they are those of one source; there are several".to_owned());
+            }
+            _ => {}
+        }
+        faults.extend(self.mix_fault());
+        for source in &self.sources {
+            source_faults(source, files, faults);
+        }
+        if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
+            faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        }
+        if self.windows.is_some() {
+            if self.split.is_some() || self.folds.is_some() {
+                let advice = "windows: neighbours have records in common, so that a split by chance would not part them; say by \
+                              windows.part which records of each series are meant";
+                faults.push(advice.to_owned());
+            }
+            if self.filter.is_some() {
+                faults.push("windows: they are of neighbouring records; with a filter there would be gaps".to_owned());
+            }
+            if self.bucket.is_some() || self.class_balanced {
+                faults
+                    .push("windows: they have one length and no class; leave out bucket and class_balanced".to_owned());
+            }
+        }
+        for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
+            if field.is_some() && self.split.is_none() && self.folds.is_none() {
+                faults.push(format!("{name}: parts and folds go by it; there is neither split nor folds"));
+            }
+        }
+        match self.shuffle_blocks.filter(|blocks| *blocks > 0) {
+            Some(_) if self.shuffle.is_none() => {
+                faults.push("shuffle_blocks: blocks are shuffled; give shuffle a seed".to_owned());
+            }
+            Some(_) if self.class_balanced || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
+                let message = "shuffle_blocks: does not go together with class_balanced, samples_per_epoch or bucket";
+                faults.push(message.to_owned());
+            }
+            _ => {}
+        }
+        if self.class_balanced && self.shuffle.is_none() {
+            faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
+        }
+        if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::needs_shuffle) {
+            faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
+        }
+        if self.prepare.is_some() && self.prepared.is_none() {
+            faults.push("prepare: say by `prepared` which file it is saved in once it is fitted".to_owned());
+        }
+    }
+
+    /// What is not on this machine.
+    fn faults_here(&self, faults: &mut Vec<String>) {
+        faults.extend(self.manners().faults_here());
+        if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind
+            && !folder.is_dir()
+        {
+            faults.push(format!("memory.kind.temp_file.folder: {} is no folder", folder.display()));
+        }
+        for (tensor, normaliser) in &self.normalise {
+            if let NormaliserConfig::File(_) = normaliser {
+                faults.extend(under(format_args!("normalise.{tensor}"), normaliser.faults()));
+            }
+        }
+        if let Some(PreparedConfig::File(path)) = &self.prepared
+            && !path.exists()
+        {
+            let advice = if self.prepare.is_some() { "; `ringfeed fit` writes it" } else { "" };
+            faults.push(format!("prepared: {}{advice}", missing_path(path)));
+        }
+        faults.extend(self.prepare.iter().flat_map(|recipe| under("prepare", recipe.missing_tables())));
+        for (at, operation) in self.transforms.iter().enumerate() {
+            let missing = operation.path().filter(|path| !path.exists()).map(|path| missing_path(path).to_string());
+            faults.extend(under(format_args!("transforms[{at}]"), missing));
+        }
+    }
+
+    /// What can't be asked of data of the user's own.
+    fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
+        match own {
+            Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {
+                Some("fields: say what tensors are made of; a container gives values alone")
+            }
+            Own::Samples(_) if !self.fields.is_empty() || self.prepared.is_some() => {
+                Some("fields: the samples of an iterator are tensors already")
+            }
+            Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
+                "shuffle, split, folds, class_balanced, bucket, filter, windows, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
+                 \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>) {
+    if files.are_local() && source.access().lacks_promise() {
+        faults.push(format!("{}: {NO_PROMISE}", source.path().display()));
+    }
+    if files.are_local() {
+        let mut source = source.clone();
+        faults.extend(source.paths_mut().into_iter().filter_map(|path| match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => None,
+            Ok(metadata) => files::check_ordinary(path, &metadata).err().map(|error| error.to_string()),
+            Err(_) if is_pattern(files, path) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(missing_path(path).to_string()),
+            Err(error) => Some(Error::io(&*path, error).to_string()),
+        }));
+    }
+    faults.extend(source.field_fault());
+}

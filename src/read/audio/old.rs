@@ -1,0 +1,39 @@
+//! Settings of earlier versions, which said in options what becomes of each sound: said as the fields that it is.
+
+use serde::Deserialize;
+
+use crate::decode::{AudioCrop, AudioOptions};
+use crate::dtype::DType;
+use crate::read::fields::{Audio, Class, Field, instead_of};
+use crate::tree::{Fault, Node};
+
+const OLD: [&str; 6] = ["rate", "length", "crop", "channels", "dtype", "classes"];
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Old {
+    rate: Option<u32>,
+    length: Option<usize>,
+    crop: Option<AudioCrop>,
+    channels: Option<usize>,
+    dtype: Option<DType>,
+    classes: Option<Vec<String>>,
+}
+
+/// What to write in place of options that say what becomes of sounds.
+///
+/// # Errors
+///
+/// What was wrong with them in the first place.
+pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
+    let Node::Table(entries) = options else { return Ok(None) };
+    let is_old = |key: &str| OLD.contains(&key);
+    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
+    let kept = entries.iter().filter(|(key, _)| is_old(key)).cloned().collect();
+    let Old { rate, length, crop, channels, dtype, classes } = Old::deserialize(&Node::Table(kept))?;
+    let audio =
+        AudioOptions { rate, length, crop, channels, dtype: dtype.unwrap_or(DType::F32), ..AudioOptions::default() };
+    let label: Field = classes.map_or_else(Default::default, Class::of).into();
+    let fields = [("audio".to_owned(), Audio::with(audio).into()), ("label".to_owned(), label)];
+    Ok(Some(instead_of(key, &fields)))
+}

@@ -1,0 +1,44 @@
+use crate::decode::ImageColour;
+use crate::tree::under;
+
+use super::{Codec, Field};
+
+/// What is wrong with fields by themselves, whatever they come from: each with its key in settings.
+pub(crate) fn field_faults(fields: &[(String, Field)]) -> Vec<String> {
+    let of_one = |(name, field): &(String, Field)| under(name.clone(), field.faults()).collect::<Vec<_>>();
+    fields.iter().flat_map(of_one).collect()
+}
+
+impl Field {
+    fn faults(&self) -> Vec<String> {
+        let faults = match &self.codec {
+            Codec::Image(image) => {
+                let options = image.options();
+                let key = if options.colour == ImageColour::Index { "index_map" } else { "image" };
+                said_as(key, "size", options.value_faults())
+            }
+            Codec::Audio(audio) => said_as("audio", "rate", audio.options().faults()),
+            Codec::Class { names: Some(names), .. } => twice("class", names).into_iter().collect(),
+            Codec::Category { names: Some(lists), .. } => {
+                lists.iter().filter_map(|names| twice("category", names)).collect()
+            }
+            Codec::Text { max_len: 0, .. } => vec!["text: 0; a text has room for one byte at least".to_owned()],
+            _ => Vec::new(),
+        };
+        if self.is_file { under("file", faults).collect() } else { faults }
+    }
+}
+
+/// Faults of options, of which fields call one by another key.
+fn said_as(key: &str, option: &str, faults: Vec<String>) -> Vec<String> {
+    let said = |fault: String| match fault.strip_prefix(option) {
+        Some(rest) if rest.starts_with(": ") => format!("{key}{rest}"),
+        _ => fault,
+    };
+    faults.into_iter().map(said).collect()
+}
+
+fn twice(key: &str, names: &[String]) -> Option<String> {
+    let mut seen = std::collections::HashSet::new();
+    names.iter().find(|name| !seen.insert(*name)).map(|name| format!("{key}: {name:?} is listed twice"))
+}
