@@ -91,10 +91,10 @@ fn what_makes_no_sense_is_refused() {
         (LogMel { n_fft: 5, hop: 1, window: None, mels: 1, ..plain() }, "n_fft: 5; it is an even number"),
         (LogMel { hop: 0, ..plain() }, "hop: 0"),
         (LogMel { window: Some(401), ..plain() }, "window: 401"),
-        (LogMel { mels: 0, ..plain() }, "0 mels"),
+        (LogMel { mels: 0, ..plain() }, "mels: 0"),
         (LogMel { low: 9000.0, ..plain() }, "frequencies from 9000 to 8000"),
-        (LogMel { power: 3, ..plain() }, "a power of 3"),
-        (LogMel { floor: 0.0, ..plain() }, "a floor of 0"),
+        (LogMel { power: 3, ..plain() }, "power: 3"),
+        (LogMel { floor: 0.0, ..plain() }, "floor: 0"),
         (LogMel { n_fft: 4000, ..plain() }, "2000 samples, too few for a transform of 4000"),
         (LogMel { tensor: "sound".to_owned(), ..plain() }, "no tensor \"sound\""),
     ] {

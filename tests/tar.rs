@@ -624,7 +624,7 @@ fn a_loader_reads_archives_as_its_settings_say() {
         (Numbers::f32().from("JSON"), "compared in lower case"),
         (Numbers::f32().from("json:x"), "\"json:/x\""),
         (Numbers::f32().from("a/json"), "is no extension"),
-        (Text::new(0).from("txt"), "at most 0 bytes"),
+        (Text::new(0).from("txt"), "text: 0; a text has room"),
         (Image::rgb(0, 2).into(), "give a size"),
     ] {
         config.sources[0].fields[2] = ("wrong".to_owned(), field);

@@ -387,7 +387,7 @@ fn settings_list_transforms_in_their_order() {
 
     let nonsense = LoaderConfig { transforms: vec![mixup(-1.0), clip("features", 2.0, 1.0)], ..config };
     let faults = nonsense.faults();
-    assert!(faults.len() == 2 && faults[1].starts_with("transforms[1].low: 2, above high = 1"), "{faults:?}");
+    assert!(faults.len() == 2 && faults[1].starts_with("transforms[1].low: 2, where high is 1"), "{faults:?}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.toml");
     std::fs::write(&path, "[source]\npath = \"x\"\n\n[[transforms]]\nkind = \"log1\"\ntensor = \"x\"\n").unwrap();

@@ -427,7 +427,7 @@ pub(crate) struct BenchArgs {
     /// Resize images to N x N pixels [default: 224]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 16384))]
     pub(crate) size: Option<u32>,
-    /// Element type of images, and of IDX, NPY and raw features [default: as stored]
+    /// Element type of images, and of IDX, NPY and raw features that have no fields in the settings [default: as stored]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DTypeArg>,
     /// Order of the dimensions of images [default: nchw]

@@ -955,3 +955,28 @@ fn the_page_of_help_names_every_format() {
         assert!(help.contains(title), "{title}: {help}");
     }
 }
+
+#[test]
+fn a_number_that_is_not_allowed_is_told_which_are() {
+    for (flag, value, says) in [
+        ("--batch-size", "-1", "give a whole number, 1 or more"),
+        ("--batch-size", "0", "give a whole number, 1 or more"),
+        ("--batch-size", "many", "give a whole number, 1 or more"),
+        ("--workers", "-1", "give a whole number from 1 to 4096, or auto"),
+        ("--prefetch", "5000", "give a whole number from 0 to 4096, or auto"),
+        ("--size", "1e3", "give a whole number from 1 to 16384"),
+        ("--shuffle", "-7", "give a whole number, 0 or more"),
+    ] {
+        let output = run(&["bench", &fixture("iris.csv"), flag, value]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("'{value}' for '{flag} <")) && told.contains(says), "{told}");
+    }
+    let scratch = Scratch::new();
+    let settings = scratch.write("loader.toml", "shuffle = 1\nbatch_size = 0\nsource = { path = \"iris.csv\" }\n");
+    for command in ["bench", "verify"] {
+        let told = error(&[command, "--config", &settings]);
+        assert_eq!((&told["path"], &told["line"], &told["kind"]), (&json!(settings), &json!(2), &json!("config")));
+        assert_eq!(told["message"], json!("batch_size: 0; a batch has at least one sample"));
+    }
+}

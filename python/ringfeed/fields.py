@@ -268,8 +268,8 @@ class Tokens(Field):
 
 
 class Array(Field):
-    """An array from the bytes of an NPY file, of the ``shape`` of the first record's (``[]`` too means that) unless
-    it is said."""
+    """An array: of a file of arrays each record as it is; elsewhere from the bytes of an NPY file, of the ``shape`` of
+    the first record's (``[]`` too means that) unless it is said."""
 
     def __init__(
         self,

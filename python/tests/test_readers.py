@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import threading
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Class, Image, Numbers, Text, Tokens
+from ringfeed import Audio, Class, Image, Numbers, Text, Tokens
 
 PHOTOS = sorted((FIXTURES / "photos").glob("*.*"))
 
@@ -273,3 +274,31 @@ def test_an_exception_ends_the_epoch_and_an_odd_sample_is_bad() -> None:
         list(ringfeed.from_iterable(odd, names=["a", "b"]))
     skipping = ringfeed.from_iterable(odd, names=["a", "b"], bad_records="skip")
     assert [value for batch in skipping for value in batch["b"].tolist()] == [2, 4, 8]
+
+
+def test_fields_say_what_becomes_of_sounds_tokens_and_arrays(tmp_path) -> None:
+    tokens = np.arange(1000, dtype="<u2")
+    tokens.tofile(tmp_path / "tokens.bin")
+    fields = {"x": Numbers("i32", from_="inputs"), "y": Numbers("i64", from_="targets")}
+    options = {"window": 8, "cut": "contiguous"}
+    path = tmp_path / "tokens.bin"
+    batch = next(iter(ringfeed.open(path, format="tokens", options=options, fields=fields, batch_size=2)))
+    assert batch["x"].dtype == "i32" and batch["x"].tolist() == [list(range(8)), list(range(8, 16))]
+    assert batch["y"].dtype == "i64" and batch["y"].tolist() == [list(range(1, 9)), list(range(9, 17))]
+    with pytest.raises(ringfeed.ConfigError, match="write beside the path: fields = "):
+        ringfeed.open(tmp_path / "tokens.bin", format="tokens", options={"dtype": "i32"}, shuffle=1)
+
+    for kind in ("high", "low"):
+        (tmp_path / "words" / kind).mkdir(parents=True)
+        with wave.open(str(tmp_path / "words" / kind / "1.wav"), "wb") as out:
+            out.setnchannels(1)
+            out.setsampwidth(2)
+            out.setframerate(8000)
+            out.writeframes(np.arange(100, dtype="<i2").tobytes())
+    sounds: dict[str, Any] = {"sound": Audio(8000, length=50, crop="start", dtype="i16"), "kind": Class(["low", "high"])}
+    batch = next(iter(ringfeed.open(tmp_path / "words", fields=sounds, batch_size=2)))
+    assert batch["sound"].tolist() == [list(range(50))] * 2 and batch["kind"].tolist() == [1, 0]
+
+    np.save(tmp_path / "kind.npy", np.array([0, 2, 1], dtype=np.uint8))
+    batch = next(iter(ringfeed.open(tmp_path / "kind.npy", fields={"kind": Class(["a", "b", "c"], one_hot=True)})))
+    assert batch["kind"].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]

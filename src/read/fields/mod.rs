@@ -153,7 +153,8 @@ pub struct Numbers {
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens;
 
-/// An array from the bytes of an NPY file: of the shape and element type of the first record's, which all must have.
+/// An array: of a file of arrays each record as it is; elsewhere from the bytes of an NPY file, of the shape and element type of the
+/// first record's, which all must have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Array {
     dtype: Option<DType>,

@@ -31,11 +31,11 @@ impl Operation {
             Self::Masking { value, .. } => check(value.is_finite(), format!("value: {value} is no number")),
             Self::Scale { low, high, .. } => check(
                 low.is_finite() && high.is_finite() && low <= high,
-                format!("low: {low}, above high = {high}; factors go from low to high"),
+                format!("low: {low}, where high is {high}; low is not above high"),
             ),
             Self::Clip { low, high, .. } => {
                 let (least, most) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
-                check(least <= most, format!("low: {least}, above high = {most}; numbers are kept between them"));
+                check(least <= most, format!("low: {least}, where high is {most}; low is not above high"));
                 check(low.is_some() || high.is_some(), "low, high: clip does nothing without either".to_owned());
             }
             Self::OneHot { classes, .. } => {
