@@ -295,7 +295,10 @@ def test_fields_say_what_becomes_of_sounds_tokens_and_arrays(tmp_path) -> None:
             out.setsampwidth(2)
             out.setframerate(8000)
             out.writeframes(np.arange(100, dtype="<i2").tobytes())
-    sounds: dict[str, Any] = {"sound": Audio(8000, length=50, crop="start", dtype="i16"), "kind": Class(["low", "high"])}
+    sounds: dict[str, Any] = {
+        "sound": Audio(8000, length=50, crop="start", dtype="i16"),
+        "kind": Class(["low", "high"]),
+    }
     batch = next(iter(ringfeed.open(tmp_path / "words", fields=sounds, batch_size=2)))
     assert batch["sound"].tolist() == [list(range(50))] * 2 and batch["kind"].tolist() == [1, 0]
 
