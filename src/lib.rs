@@ -125,7 +125,9 @@ pub mod formats {
     pub use crate::read::TextLines;
     pub use crate::read::audio::AudioFolder;
     pub use crate::read::csv::Csv;
-    pub use crate::read::format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
+    pub use crate::read::format::{
+        Check, Checks, Fields, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed,
+    };
     pub use crate::read::idx::Idx;
     pub use crate::read::images::{FolderOptions, Images};
     pub use crate::read::jsonl::Jsonl;

@@ -24,8 +24,8 @@ SCALE = {"kind": "standardise", "axis": None, "mean": [33.318], "deviation": [78
 
 def digits(folder: str, part: str, **settings: Any) -> ringfeed.Loader:
     """Pictures, f32 [n, 28, 28], and labels, i64 [n]."""
-    pictures = {"format": "idx", "path": f"{folder}/{part}-images-idx3-ubyte.gz", "options": {"dtype": "f32"}}
-    labels = {"format": "idx", "path": f"{folder}/{part}-labels-idx1-ubyte.gz", "options": {"name": "labels"}}
+    pictures = {"format": "idx", "path": f"{folder}/{part}-images-idx3-ubyte.gz", "fields": {"features": "f32"}}
+    labels = {"format": "idx", "path": f"{folder}/{part}-labels-idx1-ubyte.gz", "fields": {"labels": "array"}}
     return ringfeed.Loader(sources=[pictures, labels], normalise={"features": SCALE}, **settings)
 
 

@@ -13,7 +13,9 @@ use super::fixed::{
     ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, open_only, plain, read_fixed_records,
     wanted,
 };
-use super::format::{ArrayFile, Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, format_has};
+use super::format::{
+    ArrayFile, Check, Checks, Details, Entry, Fields, Foretold, Format, Inspection, Open, Opened, format_has,
+};
 use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
 use super::summary::FieldSummary;
@@ -103,7 +105,7 @@ impl Format for Idx {
     }
 
     /// Of a folder, the file with most records that is no label file, and the one of labels that has as many records.
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>> {
         if !files.is_folder(path) {
             return Ok(vec![(path.to_owned(), Vec::new())]);
         }

@@ -14,7 +14,7 @@ use crate::read::saved::SavedIndex;
 use crate::storage::{Access, Files};
 use crate::tree::{Fault, Node};
 
-use super::{Checks, Foretold, Format, FormatOptions, Inspection, Open, Opened, Streamed};
+use super::{Checks, Fields, Foretold, Format, FormatOptions, Inspection, Open, Opened, Streamed};
 
 /// A format of any type. Those of one type are the same.
 #[derive(Clone)]
@@ -97,7 +97,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault>;
     fn has_option(&self, name: &str) -> bool;
     fn needs_options(&self) -> bool;
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>>;
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
     fn open_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Opened>;
     fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
@@ -177,7 +177,7 @@ impl<F: Format> Erased for F {
         Format::needs_options(self)
     }
 
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>> {
         Format::sources(self, files, path)
     }
 

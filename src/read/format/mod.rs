@@ -269,7 +269,7 @@ pub trait Format: Send + Sync + 'static {
     /// # Errors
     ///
     /// Those of looking at what lies there.
-    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Vec<(String, Field)>)>> {
+    fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>> {
         let _ = files;
         Ok(vec![(path.to_owned(), Vec::new())])
     }
@@ -314,6 +314,9 @@ macro_rules! format_has {
     };
 }
 pub(in crate::read) use format_has;
+
+/// Tensors by their names, and what each is made of.
+pub type Fields = Vec<(String, Field)>;
 
 /// What options of a format are: plain data with defaults.
 pub trait FormatOptions:
