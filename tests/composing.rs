@@ -4,9 +4,12 @@ use ringfeed::read::{Fingerprint, Record, RecordDecoder, RecordReader, RecordStr
 use ringfeed::source::StreamSource;
 use ringfeed::tensor::{Dim, Extents};
 use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, LastBatch, Location, ReaderSource, Result, Role, TensorSpec,
-    Workspace,
+    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, Location,
+    ReaderSource, Result, Role, TensorSpec, Workspace,
 };
+
+#[path = "common/watchdog.rs"]
+mod watchdog;
 
 /// Record `i` is `factor * i + 1` numbers, all of them `i`; or with a factor of 0 a single number without a dimension.
 struct Varying {
@@ -16,6 +19,7 @@ struct Varying {
 
 impl Varying {
     fn new(name: &str, factor: u32) -> Self {
+        watchdog::watch();
         let dims = if factor == 0 { vec![] } else { vec![Dim::Extent(0)] };
         Self { factor, tensors: [TensorSpec::with_dims(name, Role::Feature, DType::I64, dims)] }
     }
@@ -114,6 +118,7 @@ impl RecordDecoder for Number {
 
 #[test]
 fn a_stream_that_knows_its_length_tells_its_batches() -> Result<()> {
+    watchdog::watch();
     for (last_batch, batches, samples) in [(LastBatch::Keep, 3, 10), (LastBatch::Drop, 2, 8)] {
         let number = Number([TensorSpec::new("number", Role::Feature, DType::I64, &[])]);
         let source = StreamSource::new(Ten(0), number).batch_size(4).last_batch(last_batch);
@@ -127,6 +132,63 @@ fn a_stream_that_knows_its_length_tells_its_batches() -> Result<()> {
             }
             assert_eq!(seen, (0..samples).collect::<Vec<_>>());
         }
+    }
+    Ok(())
+}
+
+/// The same without saying how many they are.
+struct Uncounted(Ten);
+
+impl RecordStream for Uncounted {
+    fn read(&mut self, record: &mut Record) -> Result<bool> {
+        self.0.read(record)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.0.rewind()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { count: None, names: 0, sizes: 0 }
+    }
+}
+
+/// As [`Number`], but the last three are bad.
+struct Seven(Number);
+
+impl RecordDecoder for Seven {
+    fn tensors(&self) -> &[TensorSpec] {
+        self.0.tensors()
+    }
+
+    fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        if record.index >= 7 {
+            return Err(Error::new(ErrorKind::Data, "no number"));
+        }
+        self.0.decode(sample, record, scratch, row)
+    }
+
+    fn place(&self, record: &Record) -> Location {
+        self.0.place(record)
+    }
+}
+
+#[test]
+fn a_share_of_bad_records_is_checked_at_the_end_of_a_short_stream() -> Result<()> {
+    watchdog::watch();
+    for (share, expected) in [(0.35, vec![]), (0.25, vec![ErrorKind::TooManyBad])] {
+        let seven = Seven(Number([TensorSpec::new("number", Role::Feature, DType::I64, &[])]));
+        let policy = BadRecords::Skip(BadLimits::share(share));
+        let source = StreamSource::new(Uncounted(Ten(0)), seven).batch_size(4).bad_records(policy);
+        let workspace = Workspace::builder().workers(1).build()?;
+        let (mut samples, mut errors) = (0, Vec::new());
+        for batch in AsyncDataSetIterator::new(source, &workspace)? {
+            match batch {
+                Ok(batch) => samples += batch.len(),
+                Err(error) => errors.push(error.kind()),
+            }
+        }
+        assert_eq!((samples, errors), (7, expected));
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails, and so do its helpers")]
 
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -259,6 +262,7 @@ fn delimiters_are_detected() {
 
 #[test]
 fn every_odd_but_lawful_file_is_read() {
+    watchdog::watch();
     let expected = [1.0, 2.0, 3.0, 4.0];
     let comment = CsvOptions { comment: Some('#'), ..CsvOptions::default() };
     let utf16: Vec<u8> =
@@ -1083,6 +1087,13 @@ fn a_misspelt_column_is_found_out_beside_names_of_any_length() {
     assert!(error.to_string().ends_with("no column \"lable\"; did you mean \"label\"?"), "{error}");
     let error = open_fields(&text, &labelled("zzzzzz")).err().unwrap();
     assert!(error.to_string().len() < 1000 && error.message().contains("\"label\""), "{}", error.message().len());
+}
+
+#[test]
+fn a_column_may_be_named_by_its_position_up_to_the_last() {
+    let at = |position: usize| open_fields("a,b\n1,2\n", &one("x", Numbers::f32().from(position)));
+    assert_eq!(at(1).unwrap().len(), 1);
+    assert_eq!(at(2).err().unwrap().kind(), ErrorKind::NotFound);
 }
 
 #[test]

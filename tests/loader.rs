@@ -10,7 +10,7 @@ use ringfeed::csv::CsvOptions;
 use ringfeed::device::DeviceName;
 use ringfeed::field::{Class, Image, Numbers};
 use ringfeed::formats::Csv;
-use ringfeed::normalise::NormaliserFit;
+use ringfeed::normalise::{NormaliserFit, QuantileFit};
 use ringfeed::sequences::SequenceOptions;
 use ringfeed::settings::{MemoryKind, NormaliserConfig, SourceConfig};
 use ringfeed::workspace::{Amount, Overflow};
@@ -285,6 +285,11 @@ fn padding_does_not_count_in_a_fit() {
     fit.observe_all(loader.build().unwrap(), "features").unwrap();
     let Normaliser::Standardise { mean, .. } = fit.finish().unwrap() else { panic!("standardise gives standardise") };
     assert_eq!(mean, [11.0 / 5.0]);
+    let mut fit = QuantileFit::new(None);
+    fit.observe_all(loader.build().unwrap(), "features").unwrap();
+    let quantiles = fit.finish().unwrap();
+    let five = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantiles.at(0, share).unwrap());
+    assert_eq!(five, [1.0, 1.0, 2.0, 3.0, 4.0]);
 }
 
 #[test]

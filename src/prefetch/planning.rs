@@ -234,6 +234,8 @@ mod tests {
         assert_eq!(rows_a_job(256, 2, 500), 256);
         assert_eq!(rows_a_job(256, 2, 1_500), 128);
         assert_eq!(rows_a_job(1, 8, 1), 1);
+        // Half of a job's time is not yet worth sharing.
+        assert_eq!((rows_a_job(250, 2, 1_000), rows_a_job(251, 2, 1_000)), (250, 126));
     }
 
     #[test]

@@ -12,6 +12,9 @@ mod growth;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod slot;
+#[cfg(all(test, not(ringfeed_loom)))]
+#[path = "../../tests/common/watchdog.rs"]
+mod watchdog;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -228,6 +231,7 @@ mod tests {
     use crate::memory::{AnonymousPages, MemoryBudget};
 
     fn ring(slots: usize, slot_bytes: usize, limit: u64, overflow: Overflow) -> Result<Ring<Vec<u8>>> {
+        watchdog::watch();
         let pages = std::sync::Arc::new(AnonymousPages);
         Ring::new(RingConfig {
             slots,

@@ -6,7 +6,9 @@ use crate::dataset::{DataSet, DataSetIterator, ReaderSource};
 use crate::order::Shard;
 use crate::prefetch::{Amount, AsyncDataSetIterator, Workspace, shield, wrap};
 use crate::read::MemoryReader;
+use crate::ring::RingStats;
 use crate::schema::Role;
+use crate::stats::{QueueStats, TrainerStats, WorkerStats};
 
 const BEGIN: Amounts = Amounts { workers: 2, prefetch: 2 };
 const BOUNDS: Bounds = Bounds { workers: Some(32), prefetch: Some(64), bytes: 1 << 30, is_restless: false };
@@ -118,6 +120,20 @@ fn what_is_given_stays() {
     let bounds = Bounds { workers: None, ..BOUNDS };
     let (_, found) = of.run(BEGIN, Some(&mut Tuner::new(bounds, BEGIN)), 60.0);
     assert_eq!(found.workers, 2);
+}
+
+#[test]
+fn batches_that_the_trainer_holds_get_slots_beside_those_ahead() {
+    let (_, _, mut stats) = PLAIN.run_for_figures(BEGIN, None, 10.0);
+    stats.stages.iter_mut().for_each(|stage| (stage.busy_seconds, stage.cpu_seconds) = (0.1, None));
+    (stats.batches, stats.samples, stats.cores) = (100, 1000, 4);
+    stats.trainer = TrainerStats { batches: 100, wait_seconds: 4.0, busy_seconds: 6.0, ..TrainerStats::default() };
+    stats.workers = WorkerStats { threads: 2, busy_seconds: 6.0, idle_seconds: 14.0, ..WorkerStats::default() };
+    stats.queue = QueueStats { prefetch: 2, seconds: 10.0, planning_slot_seconds: 8.0, ..QueueStats::default() };
+    stats.ring = RingStats { slots: 4, slot_bytes: 4096, held_seconds: 28.0, ..RingStats::default() };
+    assert_eq!(stats.finding().change.map(|change| (change.setting, change.value)), Some(("hold", 3)));
+    let (wanted, _) = Tuner::new(BOUNDS, BEGIN).decide(&stats).expect("another setting");
+    assert_eq!(wanted, Amounts { prefetch: 2 + 3, ..BEGIN });
 }
 
 #[test]

@@ -414,6 +414,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_record_that_is_cut_off_counts_only_if_it_is_the_only_one() {
+        let looks = |head: &str| looks_like_table(Path::new("x"), head.as_bytes(), false);
+        assert!(looks("a,b\n1,2\n3,4\n5"), "what is cut off has not yet all its fields");
+        assert!(looks(&format!("a,b\n1,{}", "x".repeat(1000))), "nothing else tells");
+        assert!(!looks("a,b\nc"));
+    }
+
+    #[test]
     fn many_columns_are_found_as_one_is() {
         let header = (0..40).map(|nth| format!("{}n{}{}", " ".repeat(nth % 3), nth / 3, " ".repeat(nth % 2)));
         let text = header.collect::<Vec<_>>().join(",") + "\n";
