@@ -1008,6 +1008,9 @@ fn texts_are_padded_and_their_lengths_told() {
     assert_eq!(decoder.tensors()[0].shape, [Dim::Fixed(2), Dim::Fixed(6)]);
     assert_eq!(batch.values::<u8>("t")[..24], *b"x, y\0\0abc\0\0\0two\nl\0say \"\0");
     assert_eq!(batch.values::<i64>("t_len"), [4, 3, 5, 5, 2, 0, 2, 5]);
+    let neighbours = open_fields(text, &one("t", Text::new(6).from(["b", "c"]))).unwrap();
+    let batch = decode_all(&neighbours).unwrap();
+    assert_eq!(batch.values::<u8>("t")[..24], *b"1\0\0\0\0\0x, y\0\x002\0\0\0\0\0two\nl\0");
     // A longer one is an error, or cut between two characters.
     let short = one("t", Text::new(3).from("a"));
     let error = decode_all(&open_fields(text, &short).unwrap()).err().unwrap();
@@ -1087,6 +1090,23 @@ fn a_misspelt_column_is_found_out_beside_names_of_any_length() {
     assert!(error.to_string().ends_with("no column \"lable\"; did you mean \"label\"?"), "{error}");
     let error = open_fields(&text, &labelled("zzzzzz")).err().unwrap();
     assert!(error.to_string().len() < 1000 && error.message().contains("\"label\""), "{}", error.message().len());
+}
+
+#[test]
+fn nan_is_advised_where_there_is_one() {
+    let advice = |numbers: Numbers| {
+        let error = decode_all(&open_fields("x\n1\nNA\n", &one("x", numbers)).unwrap()).err().unwrap();
+        error.message().split_once("; ").unwrap().1.to_owned()
+    };
+    assert_eq!(advice(Numbers::f32()), "set `missing` to \"nan\" or to a value");
+    assert_eq!(advice(Numbers::i64()), "set `missing` to a value");
+}
+
+#[test]
+fn a_record_of_another_length_is_told_before_what_is_in_it() {
+    let reader = open_fields("a,b\n1,2\nx\n", &one("a", Numbers::f32().from("a")));
+    let error = reader.and_then(|reader| decode_all(&reader).map(drop)).unwrap_err();
+    assert!(error.message().contains("expected 2 fields, found 1"), "{error}");
 }
 
 #[test]

@@ -343,6 +343,9 @@ fn a_report_is_one_page_and_text_from_data_is_text_on_it() {
     assert!(report.timeline.len() >= 2, "30 batches in at least 0.1 s: {:?}", report.timeline);
     let samples: f64 = report.timeline.iter().map(|moment| moment.samples_per_second).sum();
     assert!(samples > 0.0 && report.timeline.iter().all(|moment| moment.waited <= 1.0 && moment.ready <= 3.0));
+    let pairs = report.timeline.windows(2);
+    let given: f64 = pairs.map(|two| (two[1].seconds - two[0].seconds) * two[1].samples_per_second).sum();
+    assert!(given < 120.5, "more than there were: {given}");
     let page = report.to_html();
     let (head, rest) = report.verdict.to_string().split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     assert!(page.contains(&format!("<b>{head}</b>")) && page.contains(&rest[..20]), "{page}");

@@ -22,6 +22,16 @@ fn numbers(len: u64) -> ReaderSource {
 }
 
 #[test]
+fn a_workspace_gives_the_memory_of_large_batches_back() {
+    let workspace = workspace(1, 1);
+    let source = ReaderSource::new(Waves::new(200, 40)).batch_size(100);
+    AsyncDataSetIterator::new(source, &workspace).unwrap().for_each(|batch| drop(batch.unwrap()));
+    let before = workspace.ring();
+    workspace.shrink_to(4096);
+    assert!(workspace.ring().bytes < before.bytes && before.slot_bytes > 4096, "{before:?}");
+}
+
+#[test]
 fn training_and_evaluation_take_turns_in_the_same_memory() {
     let workspace = workspace(2, 3);
     let mut train = AsyncDataSetIterator::new(numbers(200).shuffle(1), &workspace).unwrap();

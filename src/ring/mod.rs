@@ -292,6 +292,13 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_grows_by_a_quarter_at_least() {
+        let ring = ring(1, 4096, 1 << 20, Overflow::Fail).unwrap();
+        drop(take(&ring, 40_960).unwrap());
+        assert_eq!(take(&ring, 40_961).unwrap().bytes_mut().len(), 13 * 4096);
+    }
+
+    #[test]
     fn growth_beyond_the_budget_fails_or_spills_by_choice_and_keeps_the_slot() {
         let failing = ring(2, 4096, 10_000, Overflow::Fail).unwrap();
         assert_eq!(take(&failing, 10_000).err().unwrap().kind(), ErrorKind::Budget);

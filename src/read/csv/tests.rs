@@ -1,5 +1,8 @@
 //! The `csv` crate is the judge of where records and fields end.
 
+#[path = "../../../tests/common/watchdog.rs"]
+mod watchdog;
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -32,6 +35,7 @@ impl std::io::Read for Drip<'_> {
 }
 
 fn scanned(bytes: &[u8], dialect: Dialect, keep: bool) -> Result<Vec<Vec<Vec<u8>>>> {
+    watchdog::watch();
     let mut scan = Scan::new(Drip(bytes, 3), Path::new("memory"), dialect, 1 << 20);
     let (mut records, mut buffer) = (Vec::new(), Vec::new());
     while let Some(span) = scan.next()? {
@@ -178,6 +182,7 @@ proptest! {
         access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
     ) {
+        watchdog::watch();
         let bytes = long(&format!("{text}{ends}"), salt);
         let dialect = Dialect { comment, blanks, ..DIALECT };
         let file = tempfile::NamedTempFile::new().unwrap();
