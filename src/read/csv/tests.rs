@@ -1,8 +1,5 @@
 //! The `csv` crate is the judge of where records and fields end.
 
-#[path = "../../../tests/common/watchdog.rs"]
-mod watchdog;
-
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -35,7 +32,6 @@ impl std::io::Read for Drip<'_> {
 }
 
 fn scanned(bytes: &[u8], dialect: Dialect, keep: bool) -> Result<Vec<Vec<Vec<u8>>>> {
-    watchdog::watch();
     let mut scan = Scan::new(Drip(bytes, 3), Path::new("memory"), dialect, 1 << 20);
     let (mut records, mut buffer) = (Vec::new(), Vec::new());
     while let Some(span) = scan.next()? {
@@ -182,7 +178,6 @@ proptest! {
         access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
     ) {
-        watchdog::watch();
         let bytes = long(&format!("{text}{ends}"), salt);
         let dialect = Dialect { comment, blanks, ..DIALECT };
         let file = tempfile::NamedTempFile::new().unwrap();
