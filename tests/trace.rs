@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ringfeed::device::{HostDevice, Upload};
 use ringfeed::read::MemoryReader;
 use ringfeed::stats::Trace;
 use ringfeed::transform::Transforms;
@@ -24,6 +25,8 @@ struct Read {
     slices: Vec<Slice>,
     /// By their number: phase, track and time of each step of a flow, in the order of the file.
     flows: BTreeMap<u64, Vec<(String, String, u64)>>,
+    /// Copies, which may overlap, by their number: when each began and ended.
+    copies: BTreeMap<u64, Vec<u64>>,
     /// Most batches that were ready, and that were being filled.
     levels: (u64, u64),
     dropped: u64,
@@ -47,6 +50,7 @@ fn read(json: &str) -> Read {
     let mut trace = Read {
         slices: Vec::new(),
         flows: BTreeMap::new(),
+        copies: BTreeMap::new(),
         levels: (0, 0),
         dropped: root["otherData"]["events_dropped"].as_str().unwrap().parse().unwrap(),
     };
@@ -66,6 +70,11 @@ fn read(json: &str) -> Read {
             "C" => {
                 let level = |name: &str| event["args"][name].as_u64().unwrap();
                 trace.levels = (trace.levels.0.max(level("ready")), trace.levels.1.max(level("filling")));
+            }
+            "b" | "e" => {
+                assert_eq!((text(&event["cat"]), text(&event["name"])), ("copy".to_owned(), "copy".to_owned()));
+                assert!(track(event).starts_with("upload"), "{event}");
+                trace.copies.entry(event["id"].as_u64().unwrap()).or_default().push(nanoseconds(&event["ts"]));
             }
             phase @ ("s" | "t" | "f") => {
                 let step = (phase.to_owned(), track(event), nanoseconds(&event["ts"]));
@@ -103,10 +112,13 @@ impl Read {
             assert!(steps.windows(2).all(|pair| pair[0].2 <= pair[1].2), "{steps:?}");
             let (begin, end) = (&steps[0], &steps[steps.len() - 1]);
             assert!(begin.1.starts_with(first) && end.1 == "trainer", "{steps:?}");
+            // Behind the loader's own `next`, an upload, and the `next` of who takes it from there.
+            let behind = if self.copies.is_empty() { 0 } else { 2 };
             for (step, (_, track, at)) in steps.iter().enumerate() {
-                let name = match step {
-                    step if step + 1 == steps.len() => "next",
-                    step if step + 2 == steps.len() => "settle",
+                let name = match steps.len() - step {
+                    2 if behind > 0 => "upload",
+                    left if left == 1 || left == 1 + behind => "next",
+                    left if left == 2 + behind => "settle",
                     _ => "fill",
                 };
                 let around = |slice: &&Slice| (slice.begin..slice.end.max(slice.begin + 1)).contains(at);
@@ -152,6 +164,35 @@ fn every_batch_goes_from_a_worker_to_the_trainer() {
     assert!(read.named("fill").count() >= 20 && read.named("transform").count() == read.named("fill").count());
     assert!(read.levels.0 <= 3 && (1..=3).contains(&read.levels.1), "{:?}", read.levels);
     assert_eq!((read.dropped, trace.counts().1), (0, 0));
+}
+
+#[test]
+fn an_upload_has_a_track_and_stands_in_the_way_of_each_batch() {
+    let trace = Trace::new();
+    let workspace =
+        Workspace::builder().workers(2).prefetch(3).trace(trace.clone()).across_epochs(false).build().unwrap();
+    let devices = [HostDevice::new(), HostDevice::new()];
+    let mut batches = Upload::to_each(devices).start(wrap(numbers(), &workspace).unwrap()).unwrap();
+    for _ in 0..2 {
+        for batch in batches.epoch().unwrap() {
+            batch.unwrap().wait().unwrap();
+        }
+    }
+    drop(batches);
+    let read = read(&trace.to_json());
+    read.check_nesting();
+    read.check_flows(20, "worker ");
+    let tracks: BTreeSet<&str> = read.slices.iter().map(|slice| slice.track.as_str()).collect();
+    for track in ["trainer", "upload", "upload to device 1", "feeding the upload", "planning"] {
+        assert!(tracks.contains(track), "{track}: {tracks:?}");
+    }
+    let of = |name: &str, track: &str| read.named(name).filter(|slice| slice.track == track).count();
+    assert_eq!((of("upload", "upload"), of("upload", "upload to device 1")), (10, 10));
+    assert_eq!((of("next", "trainer"), of("next", "feeding the upload")), (20, 22));
+    assert_eq!((of("wait", "trainer"), of("step", "trainer"), of("step", "feeding the upload")), (20, 20, 0));
+    assert_eq!((read.named("wait for a copy").count(), read.copies.len()), (20, 20));
+    assert!(read.named("wait for a batch").count() > 0);
+    assert!(read.copies.values().all(|times| times.len() == 2 && times[0] <= times[1]), "{:?}", read.copies);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The truth put into real runs: whoever is slow is named. Sleeps are long against everything else, and a run that a busy
-//! machine spoilt is tried again.
+//! machine spoilt is tried again. Nothing here compares speeds: that what a verdict foretells comes true is shown in simulated time
+//! (`prefetch/tune/causes.rs`), and by `benches/autotune.rs` on a quiet machine.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
@@ -111,21 +112,21 @@ fn slow_reading_wants_more_workers() {
     assert_eq!((verdict.limit, verdict.stage), (Limit::Workers, Some("read")), "{verdict}");
     let change = verdict.change.unwrap();
     assert!(change.setting == "workers" && change.value > 1 && verdict.gain.unwrap() > 1.5, "{verdict}");
-    // Made, such a change gives what was foretold; a busy machine may take some of it.
-    let rate = |stats: &Stats| stats.samples as f64 / stats.trainer.seconds();
-    let gains = (0..5).map(|_| rate(&ahead(source(48, |_| pause(10), NOTHING), change.value, 2)) / rate(&run()));
-    let nearest = gains.map(|gain| (gain / verdict.gain.unwrap() - 1.0).abs()).fold(f64::INFINITY, f64::min);
-    assert!(nearest <= 0.15, "{nearest} from what was foretold: {verdict}");
 }
 
 #[test]
 fn decoding_that_needs_the_processor_is_bounded_by_cores() {
     let cores = std::thread::available_parallelism().unwrap().get();
-    let verdict = judged(|| ahead(source(32, NOTHING, |_| spin(10)), 1, 2), of(Limit::Workers));
-    assert_eq!(verdict.stage, Some("decode"), "{verdict}");
-    assert!(verdict.change.is_none_or(|change| change.value <= cores), "{verdict}");
-    let verdict = judged(|| ahead(source(32, NOTHING, |_| spin(10)), 4 * cores, 2), of(Limit::Workers));
-    assert_eq!((verdict.stage, verdict.change), (Some("decode"), None), "{verdict}");
+    for workers in [1, 4 * cores] {
+        let stats = ahead(source(32, NOTHING, |_| spin(10)), workers, 2);
+        let verdict = stats.verdict();
+        // Where other programs take the cores meanwhile, that is the truth, and the figures show it.
+        let workers = &stats.workers;
+        let is_crowded = workers.queued_seconds.is_some_and(|queued| queued >= 0.05 * workers.thread_seconds);
+        let is_right = verdict.limit == Limit::Workers || is_crowded && verdict.limit == Limit::MachineBusy;
+        assert!(is_right && matches!(verdict.stage, Some("decode") | None), "{verdict}\n{stats}");
+        assert!(verdict.change.is_none_or(|change| change.value <= cores), "{verdict}\n{stats}");
+    }
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn a_slow_iterator_is_the_users_own_too() {
 #[test]
 fn a_slow_trainer_is_the_limit_itself() {
     let run = || {
-        let iterator = AsyncDataSetIterator::new(source(32, |_| pause(1), NOTHING), &workspace(2, 2)).unwrap();
+        let iterator = AsyncDataSetIterator::new(source(80, |_| pause(1), NOTHING), &workspace(2, 2)).unwrap();
         epoch(iterator, |_, batch| {
             pause(40);
             drop(batch);
@@ -176,14 +177,15 @@ fn a_slow_trainer_is_the_limit_itself() {
 #[test]
 fn who_keeps_step_with_the_trainer_is_well_balanced() {
     let run = || {
-        let workspace = workspace(1, 4);
-        let mut iterator = AsyncDataSetIterator::new(source(80, |_| pause(10), NOTHING), &workspace).unwrap();
+        // One sleep of each for a batch: whatever a busy machine adds to sleeps, it adds to both.
+        let source = source(30, |_| pause(40), NOTHING).batch_size(1);
+        let mut iterator = AsyncDataSetIterator::new(source, &workspace(1, 6)).unwrap();
         // The ring is full when the trainer begins.
-        pause(300);
+        pause(400);
         let before = iterator.stats();
         for batch in iterator.by_ref() {
             drop(batch.unwrap());
-            pause(44);
+            pause(46);
         }
         iterator.stats().since(&before)
     };

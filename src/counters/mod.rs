@@ -19,9 +19,9 @@ pub(crate) use bytes_read::BytesRead;
 pub(crate) use clock::{Lap, Spent, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
-pub(crate) use recorder::{Event, Kind, Recorder, Spans, Tracer, Track};
+pub(crate) use recorder::{Event, Kind, Recorder, Spans, Traced, Tracer, Track};
 pub(crate) use slowest::{Slow, Slowest};
-pub(crate) use timeline::{Moment, Timeline};
+pub(crate) use timeline::{Moment, Stretches, Timeline};
 pub(crate) use trainer::{TrainerClock, TrainerCounter};
 
 /// One stage's figures, summed over its threads.

@@ -20,12 +20,20 @@ pub(crate) enum Kind {
     Next,
     Wait,
     Step,
+    /// The upload thread begins to copy a batch; it waits for one from the loader, or for a copy.
+    Upload,
+    LoadWait,
+    CopyWait,
+    /// A copy, from its beginning until it was seen to have landed. Several may be under way.
+    Copy,
+    /// The trainer's `next`, where batches come from a device.
+    Take,
     /// No time: how many batches are ready and being filled from then on.
     Levels,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 18] = [
         Self::Plan,
         Self::Bind,
         Self::SlotWait,
@@ -38,6 +46,11 @@ impl Kind {
         Self::Next,
         Self::Wait,
         Self::Step,
+        Self::Upload,
+        Self::LoadWait,
+        Self::CopyWait,
+        Self::Copy,
+        Self::Take,
         Self::Levels,
     ];
 }
@@ -45,6 +58,10 @@ impl Kind {
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
+    /// Whoever takes this iterator's batches from a device.
+    Taker(u32),
+    /// The thread that copies this iterator's batches to the device of a number.
+    Upload(u16, u16),
     /// Whoever asks this iterator for batches.
     Trainer(u32),
     /// The thread that plans for this iterator.
@@ -147,7 +164,9 @@ impl Event {
         let track = match about >> 40 {
             0 => Track::Trainer(number),
             1 => Track::Planning(number),
-            _ => Track::Worker(number),
+            2 => Track::Worker(number),
+            3 => Track::Upload((number >> 16) as u16, number as u16),
+            _ => Track::Taker(number),
         };
         let kind = *Kind::ALL.get((about >> 32) as usize & 0xff)?;
         let batch = (batch != NO_BATCH).then_some(batch);
@@ -159,6 +178,8 @@ impl Event {
             Track::Trainer(number) => (0, number),
             Track::Planning(number) => (1, number),
             Track::Worker(number) => (2, number),
+            Track::Upload(iterator, device) => (3, u32::from(iterator) << 16 | u32::from(device)),
+            Track::Taker(number) => (4, number),
         };
         let about = who << 40 | (self.kind as u64) << 32 | u64::from(self.count);
         let batch = self.batch.unwrap_or(NO_BATCH);
@@ -171,6 +192,19 @@ impl Event {
 pub(crate) struct Tracer {
     recorder: Arc<Recorder>,
     iterator: u32,
+}
+
+/// A batch whose way is written down, and its number there.
+#[derive(Clone, Debug)]
+pub(crate) struct Traced {
+    pub(crate) tracer: Tracer,
+    pub(crate) batch: u64,
+}
+
+impl Traced {
+    pub(crate) fn record(&self, kind: Kind, track: Track, span: (Instant, Instant), samples: usize) {
+        self.tracer.record(kind, track, span, Some(self.batch), samples);
+    }
 }
 
 /// When a job did what: the job as a whole, until when it read, and what it read or transformed after that.
@@ -196,6 +230,14 @@ impl Tracer {
 
     pub(crate) fn planning(&self) -> Track {
         Track::Planning(self.iterator)
+    }
+
+    pub(crate) fn upload(&self, device: u16) -> Track {
+        Track::Upload(self.iterator as u16, device)
+    }
+
+    pub(crate) fn taker(&self) -> Track {
+        Track::Taker(self.iterator)
     }
 
     pub(crate) fn record(
@@ -238,6 +280,9 @@ mod tests {
 
     use super::*;
 
+    const TRACKS: [Track; 5] =
+        [Track::Trainer(0), Track::Planning(0), Track::Worker(4096), Track::Upload(7, 65535), Track::Taker(3)];
+
     #[test]
     fn events_come_back_as_they_were_and_the_oldest_go() {
         let tracer = Tracer::new(Arc::new(Recorder::new(10)));
@@ -245,18 +290,17 @@ mod tests {
         let begin = tracer.recorder.begin;
         let at = |ns| begin + Duration::from_nanos(ns);
         for (nth, kind) in Kind::ALL.into_iter().enumerate() {
-            let track = [tracer.trainer(), tracer.planning(), Track::Worker(4096)][nth % 3];
+            let track = TRACKS[nth % 5];
             let batch = (nth % 2 == 0).then_some(nth as u64);
             tracer.record(kind, track, (at(nth as u64), at(u64::from(u32::MAX) * 9)), batch, nth * 1000);
         }
         let (events, lost) = tracer.recorder.read();
-        assert_eq!((events.len(), lost), (10, 3));
-        for (event, nth) in events.iter().zip(3..) {
+        assert_eq!((events.len(), lost), (10, 8));
+        for (event, nth) in events.iter().zip(8..) {
             assert_eq!((event.kind, event.begin_ns), (Kind::ALL[nth as usize], nth));
             assert_eq!((event.end_ns, u64::from(event.count)), (u64::from(u32::MAX) * 9, nth * 1000));
             assert_eq!(event.batch, nth.is_multiple_of(2).then_some(nth));
-            let tracks = [Track::Trainer(0), Track::Planning(0), Track::Worker(4096)];
-            assert_eq!(event.track, tracks[nth as usize % 3]);
+            assert_eq!(event.track, TRACKS[nth as usize % 5]);
         }
     }
 

@@ -9,13 +9,18 @@ use super::Counters;
 const MOMENTS: usize = 256;
 /// From one moment to the next, at first.
 const FIRST_NS: u64 = 10_000_000;
+/// A stretch of a run has so many batches at least: more than a burst has that a deeper ring would ride over.
+const STRETCH_BATCHES: u64 = 64;
 
 /// What had been counted by a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// Since the first batch.
     pub(crate) ns: u64,
+    pub(crate) batches: u64,
     pub(crate) samples: u64,
+    /// Time that workers worked, over all of them.
+    pub(crate) busy_ns: u64,
     pub(crate) wait_ns: u64,
     pub(crate) queue_ns: u64,
     pub(crate) ready_batch_ns: u64,
@@ -35,11 +40,35 @@ struct Kept {
     /// With room for all that there may be.
     moments: Vec<Moment>,
     every_ns: u64,
+    /// Where the stretch began that is not over.
+    begun: Moment,
+    stretches: Stretches,
+}
+
+/// Time that the trainer waited, by stretches of the run: what tells a run that is slow for half of its time from one that is half
+/// as slow all the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Stretches {
+    pub(crate) wait_seconds: f64,
+    /// Times how many workers worked at the same time in that stretch, in the mean.
+    pub(crate) wait_worker_seconds: f64,
+}
+
+impl Stretches {
+    fn add(&mut self, from: &Moment, to: &Moment) {
+        let [ns, waited, busy] =
+            [to.ns - from.ns, to.wait_ns.saturating_sub(from.wait_ns), to.busy_ns.saturating_sub(from.busy_ns)];
+        let waited = waited as f64 / 1e9;
+        self.wait_seconds += waited;
+        self.wait_worker_seconds += waited * busy as f64 / ns.max(1) as f64;
+    }
 }
 
 impl Timeline {
     pub(super) fn new() -> Self {
-        let kept = Kept { moments: Vec::with_capacity(MOMENTS), every_ns: FIRST_NS };
+        let moments = Vec::with_capacity(MOMENTS);
+        let (begun, stretches) = (Moment::default(), Stretches::default());
+        let kept = Kept { moments, every_ns: FIRST_NS, begun, stretches };
         Self { begin: Instant::now(), due_ns: AtomicU64::new(0), kept: CounterMutex::new(kept) }
     }
 
@@ -51,12 +80,21 @@ impl Timeline {
             kept.every_ns *= 2;
         }
         kept.moments.push(moment);
+        if moment.batches - kept.begun.batches >= STRETCH_BATCHES {
+            let begun = std::mem::replace(&mut kept.begun, moment);
+            kept.stretches.add(&begun, &moment);
+        }
         self.due_ns.store(moment.ns + kept.every_ns, Ordering::Relaxed);
     }
 
     /// The moments so far, the earliest first.
     pub(crate) fn read(&self) -> Vec<Moment> {
         self.kept.lock().moments.clone()
+    }
+
+    /// All stretches that are over.
+    pub(crate) fn stretches(&self) -> Stretches {
+        self.kept.lock().stretches
     }
 }
 
@@ -68,9 +106,12 @@ impl Counters {
             return;
         }
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let worked = [&self.read, &self.decode, &self.transform, &self.settle];
         self.timeline.keep(Moment {
             ns,
+            batches: load(&self.trainer.batches),
             samples: load(&self.samples),
+            busy_ns: worked.iter().map(|stage| load(&stage.busy_ns)).sum(),
             wait_ns: load(&self.trainer.wait_ns),
             queue_ns: load(&self.queue.time_ns),
             ready_batch_ns: load(&self.queue.ready_batch_ns),
@@ -97,5 +138,21 @@ mod tests {
         assert!((MOMENTS / 2..=MOMENTS).contains(&kept.len()) && taken < 2500, "{} of {taken}", kept.len());
         assert!(kept[0].ns == 0 && kept.windows(2).all(|pair| pair[0].ns < pair[1].ns));
         assert!(kept.last().unwrap().samples > 99_000);
+    }
+
+    #[test]
+    fn what_was_waited_is_weighed_by_who_worked_in_its_own_stretch() {
+        let timeline = Timeline::new();
+        let second = |nth: u64, wait: u64, busy: u64| Moment {
+            ns: nth * 1_000_000_000,
+            batches: nth * STRETCH_BATCHES,
+            wait_ns: wait * 500_000_000,
+            busy_ns: busy * 2_000_000_000,
+            ..Moment::default()
+        };
+        // Four seconds without waiting and work, then four in which two worked all the time, and half of it was waited.
+        (1..=4).for_each(|nth| timeline.keep(second(nth, 0, 0)));
+        (5..=8).for_each(|nth| timeline.keep(second(nth, nth - 4, nth - 4)));
+        assert_eq!(timeline.stretches(), Stretches { wait_seconds: 2.0, wait_worker_seconds: 4.0 });
     }
 }

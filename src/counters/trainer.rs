@@ -31,6 +31,12 @@ impl TrainerCounter {
         }
     }
 
+    /// All of its time, in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        let parts = [&self.wait_ns, &self.busy_ns, &self.deliver_ns].map(|part| part.load(Ordering::Relaxed));
+        parts.iter().sum::<u64>() as f64 / 1e9
+    }
+
     fn waited(&self) -> Duration {
         Duration::from_nanos(self.wait_ns.load(Ordering::Relaxed))
     }

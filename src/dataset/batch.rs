@@ -3,7 +3,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::counters::{Counters, DamageTally};
+use crate::counters::{Counters, DamageTally, Traced};
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -154,6 +154,16 @@ impl DataSet {
             Memory::Leased(lease) => lease.bytes(),
             Memory::Detached { block, .. } => block.as_slice(),
             Memory::Replayed(replayed) => replayed.batch().0.bytes(),
+        }
+    }
+
+    /// How its way is written down, if there is a trace and it comes from the ring.
+    pub(crate) fn traced(&self) -> Option<Traced> {
+        match (&self.memory, &self.counters.trace) {
+            (Memory::Leased(lease), Some(tracer)) => {
+                Some(Traced { tracer: tracer.clone(), batch: lease.payload().ticket })
+            }
+            _ => None,
         }
     }
 

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::counters::{Kind, Traced};
 use crate::dataset::State;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
@@ -47,6 +48,11 @@ impl<D: Device> DeviceDataSet<D> {
         self.is_held = true;
     }
 
+    /// How its way is written down, if there is a trace.
+    pub(super) fn traced(&self) -> Option<&Traced> {
+        self.slot().about.traced.as_ref()
+    }
+
     fn slot(&self) -> &Slot<D::Engine> {
         self.slot.as_ref().expect("a batch has its slot until it drops")
     }
@@ -85,6 +91,9 @@ impl<D: Device> DeviceDataSet<D> {
         let since = Instant::now();
         let landed = self.slot().device.block_on(&self.slot().ready);
         self.home.trainer_waited(since);
+        if let Some(traced) = self.traced() {
+            traced.record(Kind::Wait, traced.tracer.taker(), (since, Instant::now()), 0);
+        }
         landed
     }
 

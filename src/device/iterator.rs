@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::counters::TrainerClock;
+use crate::counters::{Kind, Traced, TrainerClock};
 use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -51,6 +51,8 @@ pub struct DeviceDataSetIterator<D: Device> {
     is_silent: bool,
     state: State,
     clock: TrainerClock,
+    /// When the last batch was given, if there is a trace.
+    given: Option<(Instant, Traced)>,
     close_wait: Duration,
 }
 
@@ -72,6 +74,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
             has_ended: false,
             is_silent: false,
             clock: TrainerClock::default(),
+            given: None,
             close_wait,
         };
         iterator.feed()?;
@@ -355,10 +358,18 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             return (!self.is_silent).then(|| Err(Error::epoch_ended()));
         }
         self.figures.sum_waits();
-        self.clock.enter(&self.figures.trainer);
+        let entered = self.clock.enter(&self.figures.trainer);
         let next = self.lanes[self.taken % self.lanes.len()].next();
         self.figures.sum_waits();
-        self.clock.leave(&self.figures.trainer, matches!(next, Ok(Some((Ok(_), _)))));
+        let batch = next.as_ref().ok().and_then(|item| item.as_ref()?.0.as_ref().ok());
+        let now = self.clock.leave(&self.figures.trainer, batch.is_some());
+        if let Some((given, traced)) = self.given.take() {
+            traced.record(Kind::Step, traced.tracer.taker(), (given, entered), 0);
+        }
+        if let Some((batch, traced)) = batch.and_then(|batch| Some((batch, batch.traced()?.clone()))) {
+            traced.record(Kind::Take, traced.tracer.taker(), (entered, now), batch.len());
+            self.given = Some((now, traced));
+        }
         match next {
             // No item of the epoch: it takes nobody's place.
             Err(error) => Some(Err(error)),

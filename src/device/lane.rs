@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 
+use crate::counters::{Kind, Traced, Tracer};
 use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -58,7 +59,8 @@ pub(super) struct Lane<D: Device> {
 }
 
 impl<D: Device> Lane<D> {
-    pub(super) fn start(device: D, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
+    /// `nth`: which device of several it is.
+    pub(super) fn start(device: D, nth: u16, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
         let engine = device.engine(KEY);
         let copies = device.stream()?;
         let converts = if plan.converts() { device.stream()? } else { copies.clone() };
@@ -70,6 +72,8 @@ impl<D: Device> Lane<D> {
         let (alive, ended) = bounded(0);
         let thread = Thread {
             device: device.clone(),
+            nth,
+            tracer: None,
             exchange: exchange.clone(),
             plan: plan.clone(),
             counters: counters.clone(),
@@ -137,14 +141,23 @@ impl<D: Device> Drop for Lane<D> {
     }
 }
 
+/// A copy under way, and when it began, if there is a trace.
+struct Aloft<D: Device> {
+    flight: Flight<D::Engine, HostBatch>,
+    traced: Option<(Instant, Traced)>,
+}
+
 /// The upload thread. It owns the batches whose copies are under way, oldest first, and sleeps until the oldest has landed;
 /// it waits for a new batch only when none is.
 struct Thread<D: Device> {
     device: D,
+    nth: u16,
+    /// That of the last batch.
+    tracer: Option<Tracer>,
     exchange: Arc<Hands<D>>,
     plan: Arc<Plan>,
     counters: Arc<LaneCounters>,
-    flights: VecDeque<Flight<D::Engine, HostBatch>>,
+    flights: VecDeque<Aloft<D>>,
     /// Spare events of flights.
     events: Vec<<D::Engine as Engine>::Event>,
     queued: usize,
@@ -173,12 +186,15 @@ impl<D: Device> Thread<D> {
                 let begin = Instant::now();
                 let item = self.exchange.receive();
                 add(&self.counters.load_wait_ns, begin);
+                self.meet(&item);
+                self.record(Kind::LoadWait, begin);
                 return item;
             }
             if self.flights.len() < self.queued
-                && let Some(item) = self.exchange.try_receive()
+                && let item @ Some(_) = self.exchange.try_receive()
             {
-                return Some(item);
+                self.meet(&item);
+                return item;
             }
             self.land_oldest();
         }
@@ -194,9 +210,23 @@ impl<D: Device> Thread<D> {
                 let begin = Instant::now();
                 let slot = self.exchange.take(run);
                 add(&self.counters.slot_wait_ns, begin);
+                self.record(Kind::SlotWait, begin);
                 return slot;
             }
             self.land_oldest();
+        }
+    }
+
+    /// Learns where to write down what becomes of batches.
+    fn meet(&mut self, item: &Option<(u64, Loaded<HostBatch>)>) {
+        if let Some((_, Some((Ok(batch), _)))) = item {
+            self.tracer = batch.batch.traced().map(|traced| traced.tracer);
+        }
+    }
+
+    fn record(&self, kind: Kind, begin: Instant) {
+        if let Some(tracer) = &self.tracer {
+            tracer.record(kind, tracer.upload(self.nth), (begin, Instant::now()), None, 0);
         }
     }
 
@@ -220,9 +250,15 @@ impl<D: Device> Thread<D> {
             None => slot.device.event()?,
         };
         let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
+        slot.about.traced = batch.batch.traced();
+        let traced = slot.about.traced.clone().map(|traced| (Instant::now(), traced));
         let flight = Flight::start(batch, slot, landed)?;
         let converted = flight.convert(slot);
-        self.flights.push_back(flight);
+        if let Some((begin, traced)) = &traced {
+            let track = traced.tracer.upload(self.nth);
+            traced.record(Kind::Upload, track, (*begin, Instant::now()), samples as usize);
+        }
+        self.flights.push_back(Aloft { flight, traced });
         converted?;
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(samples, Ordering::Relaxed);
@@ -231,13 +267,18 @@ impl<D: Device> Thread<D> {
     }
 
     fn land_oldest(&mut self) {
-        let Some(flight) = self.flights.pop_front() else { return };
+        let Some(Aloft { flight, traced }) = self.flights.pop_front() else { return };
         let begin = Instant::now();
         // A device that breaks here says so when the next batch is started, and to everybody who uses this one.
         if let Ok(event) = flight.land() {
             self.events.push(event);
         }
         add(&self.counters.copy_wait_ns, begin);
+        if let Some((started, traced)) = traced {
+            let (track, now) = (traced.tracer.upload(self.nth), Instant::now());
+            traced.record(Kind::CopyWait, track, (begin, now), 0);
+            traced.record(Kind::Copy, track, (started, now), 0);
+        }
     }
 
     fn land_all(&mut self) {

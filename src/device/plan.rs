@@ -1,6 +1,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::counters::Traced;
 use crate::dataset::{DataSet, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TENSOR_ALIGNMENT;
@@ -40,6 +41,8 @@ pub(super) struct About {
     pub(super) copied: usize,
     /// Bytes that the slot must have.
     pub(super) bytes: usize,
+    /// How the batch's way is written down, if there is a trace.
+    pub(super) traced: Option<Traced>,
 }
 
 impl Plan {

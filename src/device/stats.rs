@@ -60,9 +60,9 @@ impl<D: Device> UploadFigures<D> {
 
 impl<D: Device> Figures for UploadFigures<D> {
     fn stats(&self) -> Stats {
-        let mut stats = self.inside.stats().unwrap_or_else(|| self.last.lock().clone());
+        let stats = self.inside.stats().unwrap_or_else(|| self.last.lock().clone());
+        let mut stats = stats.with_trainer(TrainerStats::read(&self.trainer));
         stats.upload = Some(self.upload());
-        stats.trainer = TrainerStats::read(&self.trainer);
         stats
     }
 }

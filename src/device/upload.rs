@@ -233,7 +233,10 @@ impl<D: Device> Upload<D> {
     fn lanes(&self, schema: &Schema) -> Result<Vec<Lane<D>>> {
         no_faults(self.faults())?;
         let plan = Arc::new(Plan::new(schema, &self.operations)?);
-        self.devices.iter().map(|device| Lane::start(device.clone(), plan.clone(), self.lane)).collect()
+        (0..)
+            .zip(&self.devices)
+            .map(|(nth, device)| Lane::start(device.clone(), nth, plan.clone(), self.lane))
+            .collect()
     }
 
     fn faults(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::dataset::{Batch, BatchPlan, Filler, Opened, caught};
 use crate::error::Location;
 use crate::ring::Ring;
-use crate::stats::{self, Planning, Setting, Stats};
+use crate::stats::{self, Lived, Planning, Setting, Stats};
 
 use super::scheduling::cores;
 use super::tune::{Amounts, Found};
@@ -45,10 +45,13 @@ impl Figures {
 
 impl stats::Figures for Figures {
     fn stats(&self) -> Stats {
-        let amounts = self.ahead.as_ref().map_or(Amounts { workers: 0, prefetch: 0 }, |found| found.amounts());
+        let none = (Amounts { workers: 0, prefetch: 0 }, Lived::default());
+        let (amounts, lived) = self.ahead.as_ref().map_or(none, |found| found.now());
         let pool = self.ahead.as_ref().and_then(|_| self.workspace.pool().ok());
         let setting = Setting {
             workers: amounts.workers,
+            lived,
+            unshielded: self.workspace.amounts().0.workers,
             prefetch: amounts.prefetch,
             planning: self.planning,
             cores: self.cores,

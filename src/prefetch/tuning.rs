@@ -74,6 +74,6 @@ impl Tuning {
         session.set_prefetch(wanted.prefetch);
         tracing::info!(workers = wanted.workers, prefetch = wanted.prefetch, why, "tuned");
         self.now = wanted;
-        self.found.set(wanted, why);
+        self.found.set(wanted, why, session.counters.trainer.seconds());
     }
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::counters::{Counters, Damage, Slow, process_cpu};
+use crate::counters::{Counters, Damage, Slow, Stretches, process_cpu};
 pub use crate::ring::RingStats;
 
 pub use handle::{Figures, StatsHandle};
@@ -106,6 +106,11 @@ pub struct Stats {
     pub process_cpu_seconds: Option<f64>,
     #[serde(skip)]
     read_levels: Vec<[u64; 3]>,
+    #[serde(skip)]
+    stretches: Stretches,
+    /// How many workers there would be without the shield.
+    #[serde(skip)]
+    unshielded: usize,
 }
 
 /// How many images had one kind of damage.
@@ -118,11 +123,35 @@ pub struct DamageStats {
     pub images: u64,
 }
 
+/// How many workers there were for how long, by the trainer's time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lived {
+    /// Threads times seconds, up to the last change of their number.
+    thread_seconds: f64,
+    /// The trainer's time at that change.
+    changed: f64,
+}
+
+impl Lived {
+    /// There were `threads` of them until `seconds`.
+    pub(crate) fn change(&mut self, threads: usize, seconds: f64) {
+        *self = Self { thread_seconds: self.until(threads, seconds), changed: seconds.max(self.changed) };
+    }
+
+    fn until(self, threads: usize, seconds: f64) -> f64 {
+        self.thread_seconds + threads as f64 * less(seconds, self.changed)
+    }
+}
+
 /// What an iterator tells beside its counters.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// None for the shield.
     pub(crate) workers: usize,
+    /// How long there were so many, and others before them.
+    pub(crate) lived: Lived,
+    /// How many there would be without the shield.
+    pub(crate) unshielded: usize,
     pub(crate) prefetch: usize,
     pub(crate) planning: Planning,
     pub(crate) cores: usize,
@@ -149,6 +178,12 @@ impl Stats {
             stages.push(StageStats::read("transform", threads, &counters.transform));
         }
         stages.push(StageStats::read("settle", threads, &counters.settle));
+        let trainer = TrainerStats::read(&counters.trainer);
+        let thread_seconds = setting.lived.until(setting.workers, trainer.seconds());
+        for stage in &mut stages {
+            let is_shared = stage.name != "plan" && setting.workers > 0;
+            stage.thread_seconds = if is_shared { thread_seconds } else { trainer.seconds() };
+        }
         let read_levels = ReadStats::read(&counters.reads);
         let slow = |slow: Slow| SlowSample {
             sample: slow.sample,
@@ -170,9 +205,10 @@ impl Stats {
             detached: load(&counters.detached),
             damaged: load(&counters.damaged),
             damage: DamageStats::of(counters.damage.each_ref().map(load)),
-            trainer: TrainerStats::read(&counters.trainer),
+            trainer,
             workers: WorkerStats {
                 threads: setting.workers,
+                thread_seconds,
                 busy_seconds: stages[1..].iter().map(|stage| stage.busy_seconds).sum(),
                 idle_seconds: seconds(&counters.idle_ns),
                 rested_seconds: seconds(&counters.rest_ns),
@@ -192,6 +228,8 @@ impl Stats {
             cores: setting.cores,
             process_cpu_seconds: process_cpu().map(|time| time.as_secs_f64()),
             read_levels,
+            stretches: counters.timeline.stretches(),
+            unshielded: setting.unshielded,
         }
     }
 
@@ -242,7 +280,20 @@ impl Stats {
                 .zip(earlier.process_cpu_seconds)
                 .map(|(now, then)| less(now, then)),
             read_levels,
+            stretches: Stretches {
+                wait_seconds: less(self.stretches.wait_seconds, earlier.stretches.wait_seconds),
+                wait_worker_seconds: less(self.stretches.wait_worker_seconds, earlier.stretches.wait_worker_seconds),
+            },
+            unshielded: self.unshielded,
         }
+    }
+
+    /// With the figures of a trainer that takes batches by way of a stage behind this one.
+    pub(crate) fn with_trainer(mut self, trainer: TrainerStats) -> Self {
+        let times = share(trainer.seconds(), self.trainer.seconds());
+        self.workers.thread_seconds *= times;
+        self.stages.iter_mut().for_each(|stage| stage.thread_seconds *= times);
+        Self { trainer, ..self }
     }
 
     /// The stage of this name, such as `decode`, if there is one.

@@ -27,8 +27,10 @@ pub struct StageStats {
     /// `plan` (which samples come next; for a stream, reading them too), `read`, `decode`, `transform` (where the source has
     /// transforms, the user's own among them) or `settle` (what becomes of bad records, batch by batch).
     pub name: &'static str,
-    /// Threads that work on it; all stages but `plan` share theirs, the workers.
+    /// Threads that work on it now; all stages but `plan` share theirs, the workers.
     pub threads: usize,
+    /// Time that these threads had, in seconds: with one number of threads all the time, that number times the trainer's time.
+    pub thread_seconds: f64,
     /// Time worked by the clock, in seconds.
     pub busy_seconds: f64,
     /// Of that, time on a processor core, in seconds: the rest was waited for input, locks or a free core. Looked at now and then;
@@ -58,6 +60,7 @@ impl StageStats {
         Self {
             name,
             threads,
+            thread_seconds: 0.0,
             busy_seconds,
             cpu_seconds: (timed > 0).then(|| busy_seconds * (cpu as f64 / timed as f64).min(1.0)),
             samples,
@@ -75,6 +78,7 @@ impl StageStats {
         Self {
             name: self.name,
             threads: self.threads,
+            thread_seconds: less(self.thread_seconds, earlier.thread_seconds),
             busy_seconds,
             cpu_seconds: self.cpu_seconds.map(cpu),
             samples,
@@ -84,6 +88,16 @@ impl StageStats {
             times: self.times.since(&earlier.times),
         }
     }
+
+    /// Share of their time that its threads worked on it, from 0 to 1.
+    pub fn utilisation(&self) -> f64 {
+        share_of_threads(self.busy_seconds, self.thread_seconds)
+    }
+}
+
+/// What was begun before the trainer first asked counts as work, and that time not as its own: hence at most 1.
+fn share_of_threads(seconds: f64, thread_seconds: f64) -> f64 {
+    super::share(seconds, thread_seconds).min(1.0)
 }
 
 fn rate(samples: u64, busy_seconds: f64, threads: usize) -> f64 {
@@ -154,8 +168,11 @@ impl TrainerStats {
 /// The worker threads, over all that they did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStats {
-    /// How many there are; none without prefetch.
+    /// How many there are now; none without prefetch.
     pub threads: usize,
+    /// Time that they had, in seconds: with one number of threads all the time, that number times the trainer's time. Where it is
+    /// found while the trainer works, each number counts for as long as it was in effect.
+    pub thread_seconds: f64,
     /// Time that they worked for this iterator, by the clock, in seconds.
     pub busy_seconds: f64,
     /// Time that they waited for work before it came, in seconds.
@@ -175,6 +192,7 @@ impl WorkerStats {
         let since = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| less(now, then));
         Self {
             threads: self.threads,
+            thread_seconds: less(self.thread_seconds, earlier.thread_seconds),
             busy_seconds: less(self.busy_seconds, earlier.busy_seconds),
             idle_seconds: less(self.idle_seconds, earlier.idle_seconds),
             rested_seconds: less(self.rested_seconds, earlier.rested_seconds),
@@ -182,6 +200,16 @@ impl WorkerStats {
             cpu_seconds: since(self.cpu_seconds, earlier.cpu_seconds),
             queued_seconds: since(self.queued_seconds, earlier.queued_seconds),
         }
+    }
+
+    /// Share of their time that they worked, from 0 to 1.
+    pub fn utilisation(&self) -> f64 {
+        self.share(self.busy_seconds)
+    }
+
+    /// What share of their time so many seconds of all of them together are, at most 1.
+    pub(super) fn share(&self, seconds: f64) -> f64 {
+        share_of_threads(seconds, self.thread_seconds)
     }
 }
 

@@ -24,20 +24,19 @@ impl fmt::Display for Stats {
             )?;
         }
         if workers.threads > 0 {
-            let time = workers.threads as f64 * trainer.seconds();
             write!(
                 f,
                 "workers    {} on {} cores, {} busy",
                 workers.threads,
                 self.cores,
-                Percent(share(workers.busy_seconds, time))
+                Percent(workers.utilisation())
             )?;
             if let (Some(cpu), Some(queued)) = (workers.cpu_seconds, workers.queued_seconds) {
-                let (cpu, queued) = (Percent(share(cpu, time)), Percent(share(queued, time)));
+                let (cpu, queued) = (Percent(workers.share(cpu)), Percent(workers.share(queued)));
                 write!(f, ", {cpu} on a core, {queued} waiting for a free core")?;
             }
             if workers.rested_seconds > 0.0 {
-                write!(f, ", {} resting", Percent(share(workers.rested_seconds, time)))?;
+                write!(f, ", {} resting", Percent(workers.share(workers.rested_seconds)))?;
             }
             writeln!(f)?;
         }
@@ -53,7 +52,6 @@ impl fmt::Display for Stats {
             "stage", "threads", "busy", "on core", "samples", "p50", "p99", "could do/s"
         )?;
         for stage in &self.stages {
-            let busy = share(stage.busy_seconds, stage.threads as f64 * trainer.seconds());
             let core =
                 stage.cpu_seconds.map_or("-".to_owned(), |cpu| Percent(share(cpu, stage.busy_seconds)).to_string());
             writeln!(
@@ -61,7 +59,7 @@ impl fmt::Display for Stats {
                 "{:<10} {:>7} {:>6} {core:>7} {:>10} {:>9} {:>9} {:>13.0}",
                 stage.name,
                 stage.threads,
-                Percent(busy).to_string(),
+                Percent(stage.utilisation()).to_string(),
                 stage.samples,
                 Seconds(stage.times.p50_seconds).to_string(),
                 Seconds(stage.times.p99_seconds).to_string(),

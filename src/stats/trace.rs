@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::sync::CounterMutex;
 
-/// What every thread did when: workers, planning and the trainer as tracks, each batch as a flow from the worker that read it to the
-/// `next` that gave it, and the ring's filling over time. Open it at <https://ui.perfetto.dev>, or in `chrome://tracing`.
+/// What every thread did when: workers, planning, uploads and the trainer as tracks, each batch as a flow from the worker that read it,
+/// over its copy to a device if there is one, to the `next` that gave it, and the ring's filling over time. Open it at <https://ui.perfetto.dev>, or in `chrome://tracing`.
 ///
 /// It keeps the last 131,072 things that happened (a job is about three), which takes 6 MB, and says how many it has dropped. Writing one
 /// down costs some 20 ns, and no memory. Clones are the same trace.
@@ -143,8 +143,12 @@ fn write(json: &mut String, events: &[Event], dropped: u64) -> fmt::Result {
         env!("CARGO_PKG_VERSION")
     )?;
     let tracks: BTreeSet<Track> = events.iter().map(|event| event.track).collect();
+    // Whose batches are taken from a device: who asks the loader for them feeds the upload.
+    let uploaded: BTreeSet<u32> =
+        events.iter().filter(|event| event.kind == Kind::Take).map(|event| event.iterator).collect();
+    let feeds = |track: Track| matches!(track, Track::Trainer(iterator) if uploaded.contains(&iterator));
     for (place, track) in tracks.into_iter().enumerate() {
-        let (tid, name) = (thread(track), Name(track));
+        let (tid, name) = (thread(track), Name { track, feeds: feeds(track) });
         write!(
             json,
             ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},\n\
@@ -163,29 +167,50 @@ fn write(json: &mut String, events: &[Event], dropped: u64) -> fmt::Result {
             )?;
             continue;
         }
+        if event.kind == Kind::Copy {
+            copy(json, event)?;
+            continue;
+        }
+        let name = if event.kind == Kind::Step && feeds(event.track) { "hand over" } else { name(event.kind) };
         write!(
             json,
             ",\n{{\"ph\":\"X\",\"cat\":\"ringfeed\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{}\",\"args\":{{",
             thread(event.track),
             Micros(event.begin_ns),
             Micros(event.end_ns - event.begin_ns),
-            name(event.kind)
+            name
         )?;
         if let Some(batch) = event.batch {
             write!(json, "\"batch\":{batch},")?;
         }
         write!(json, "\"samples\":{}}}}}", event.count)?;
     }
-    flows(json, events)?;
+    flows(json, events, &uploaded)?;
     json.push_str("\n]}\n");
     Ok(())
 }
 
-/// The way of each batch from the job that was the first to read, over the others and settling, to the `next` that gave it: of
-/// batches of which both ends are kept.
-fn flows(json: &mut String, events: &[Event]) -> fmt::Result {
+/// A copy, which may overlap with another one of its thread.
+fn copy(json: &mut String, event: &Event) -> fmt::Result {
+    let (tid, batch) = (thread(event.track), event.batch.unwrap_or(0));
+    let id = u64::from(event.iterator) << 40 | batch;
+    for (phase, at) in [("b", event.begin_ns), ("e", event.end_ns)] {
+        write!(
+            json,
+            ",\n{{\"ph\":\"{phase}\",\"cat\":\"copy\",\"name\":\"copy\",\"id\":{id},\"pid\":1,\"tid\":{tid},\"ts\":{},\
+             \"args\":{{\"batch\":{batch}}}}}",
+            Micros(at)
+        )?;
+    }
+    Ok(())
+}
+
+/// The way of each batch from the job that was the first to read, over the others and settling, to the `next` that gave it,
+/// or over that and its upload to the `next` of who takes it from the device: of batches of which both ends are kept.
+fn flows(json: &mut String, events: &[Event], uploaded: &BTreeSet<u32>) -> fmt::Result {
     let mut ways: BTreeMap<(u32, u64), Vec<&Event>> = BTreeMap::new();
-    for event in events.iter().filter(|event| matches!(event.kind, Kind::Fill | Kind::Settle | Kind::Next)) {
+    let passes = |kind| matches!(kind, Kind::Fill | Kind::Settle | Kind::Next | Kind::Upload | Kind::Take);
+    for event in events.iter().filter(|event| passes(event.kind)) {
         if let Some(batch) = event.batch {
             ways.entry((event.iterator, batch)).or_default().push(event);
         }
@@ -193,7 +218,9 @@ fn flows(json: &mut String, events: &[Event]) -> fmt::Result {
     for ((iterator, batch), mut way) in ways {
         // In the order in which they ended, as that is where a flow passes.
         way.sort_by_key(|event| event.end_ns);
-        let is_whole = way.last().is_some_and(|last| last.kind == Kind::Next) && way.len() >= 2;
+        let ends = if uploaded.contains(&iterator) { Kind::Take } else { Kind::Next };
+        way.retain(|event| ends == Kind::Take || event.kind != Kind::Upload);
+        let is_whole = way.last().is_some_and(|last| last.kind == ends) && way.len() >= 2;
         if !is_whole {
             continue;
         }
@@ -232,21 +259,34 @@ fn thread(track: Track) -> u64 {
         Track::Worker(number) => 1 + u64::from(number),
         Track::Planning(iterator) => 10_000 + 2 * u64::from(iterator),
         Track::Trainer(iterator) => 10_001 + 2 * u64::from(iterator),
+        // Numbers of threads have 31 bits.
+        Track::Upload(iterator, device) => 1 << 29 | u64::from(iterator) << 8 | u64::from(device & 0xff),
+        Track::Taker(iterator) => 1 << 30 | u64::from(iterator & 0xffff),
     }
 }
 
 /// What a track is called; iterators beyond the first have a number.
-struct Name(Track);
+struct Name {
+    track: Track,
+    /// Whether it feeds an upload.
+    feeds: bool,
+}
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Track::Worker(number) => write!(f, "worker {number}"),
-            Track::Planning(0) => f.write_str("planning"),
-            Track::Planning(iterator) => write!(f, "planning {iterator}"),
-            Track::Trainer(0) => f.write_str("trainer"),
-            Track::Trainer(iterator) => write!(f, "trainer {iterator}"),
-        }
+        let (name, iterator) = match self.track {
+            Track::Worker(number) => return write!(f, "worker {number}"),
+            Track::Planning(iterator) => ("planning", iterator),
+            Track::Trainer(iterator) if self.feeds => ("feeding the upload", iterator),
+            Track::Trainer(iterator) | Track::Taker(iterator) => ("trainer", iterator),
+            Track::Upload(iterator, 0) => ("upload", iterator.into()),
+            Track::Upload(iterator, device) => {
+                write!(f, "upload to device {device}")?;
+                ("", iterator.into())
+            }
+        };
+        f.write_str(name)?;
+        if iterator > 0 { write!(f, " {iterator}") } else { Ok(()) }
     }
 }
 
@@ -264,6 +304,11 @@ fn name(kind: Kind) -> &'static str {
         Kind::Next => "next",
         Kind::Wait => "wait",
         Kind::Step => "step",
+        Kind::Upload => "upload",
+        Kind::LoadWait => "wait for a batch",
+        Kind::CopyWait => "wait for a copy",
+        Kind::Copy => "copy",
+        Kind::Take => "next",
         Kind::Levels => "batches",
     }
 }

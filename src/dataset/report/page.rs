@@ -159,8 +159,7 @@ fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
          <th>p50</th><th>p99</th><th>samples</th></tr>\n",
     )?;
     for stage in &stats.stages {
-        let time = stats.trainer.seconds() * stage.threads as f64;
-        let busy = if time > 0.0 { (stage.busy_seconds / time).min(1.0) } else { 0.0 };
+        let busy = stage.utilisation();
         let core = stage.cpu_seconds.filter(|_| stage.busy_seconds > 0.0);
         let core = core.map_or_else(|| "-".to_owned(), |cpu| percent(cpu / stage.busy_seconds));
         let (p50, p99) = (milliseconds(stage.times.p50_seconds), milliseconds(stage.times.p99_seconds));

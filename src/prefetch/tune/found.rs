@@ -1,6 +1,6 @@
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stats::Tuning;
+use crate::stats::{Lived, Tuning};
 use crate::sync::CounterMutex;
 
 use super::amounts::Amounts;
@@ -8,8 +8,7 @@ use super::amounts::Amounts;
 /// The numbers in effect, and why: written by who tunes, read by who asks for figures.
 #[derive(Debug)]
 pub(crate) struct Found {
-    workers: AtomicUsize,
-    prefetch: AtomicUsize,
+    now: CounterMutex<(Amounts, Lived)>,
     changes: AtomicU64,
     /// Whether each is found at all.
     is_tuned: [bool; 2],
@@ -19,8 +18,7 @@ pub(crate) struct Found {
 impl Found {
     pub(crate) fn new(begin: Amounts, is_tuned: [bool; 2]) -> Self {
         Self {
-            workers: AtomicUsize::new(begin.workers),
-            prefetch: AtomicUsize::new(begin.prefetch),
+            now: CounterMutex::new((begin, Lived::default())),
             changes: AtomicU64::new(0),
             is_tuned,
             why: CounterMutex::new("nothing else was tried yet".to_owned()),
@@ -28,12 +26,21 @@ impl Found {
     }
 
     pub(crate) fn amounts(&self) -> Amounts {
-        Amounts { workers: self.workers.load(Ordering::Relaxed), prefetch: self.prefetch.load(Ordering::Relaxed) }
+        self.now().0
     }
 
-    pub(crate) fn set(&self, amounts: Amounts, why: String) {
-        self.workers.store(amounts.workers, Ordering::Relaxed);
-        self.prefetch.store(amounts.prefetch, Ordering::Relaxed);
+    /// The numbers, and how long there were how many workers before.
+    pub(crate) fn now(&self) -> (Amounts, Lived) {
+        *self.now.lock()
+    }
+
+    /// Other numbers, from `seconds` of the trainer's time on.
+    pub(crate) fn set(&self, amounts: Amounts, why: String, seconds: f64) {
+        let mut now = self.now.lock();
+        let threads = now.0.workers;
+        now.1.change(threads, seconds);
+        now.0 = amounts;
+        drop(now);
         self.changes.fetch_add(1, Ordering::Relaxed);
         *self.why.lock() = why;
     }

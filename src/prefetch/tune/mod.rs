@@ -5,6 +5,8 @@
 //! has, or in which order batches come.
 
 mod amounts;
+#[cfg(all(test, not(ringfeed_loom)))]
+mod causes;
 mod found;
 #[cfg(all(test, not(ringfeed_loom)))]
 mod simulated;

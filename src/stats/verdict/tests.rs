@@ -1,6 +1,12 @@
 //! The truth put into figures, and what the verdict makes of them.
 
-use super::super::{QueueStats, ReadStats, RingStats, SlowSample, Times, TrainerStats, UploadStats, WorkerStats};
+use std::time::Duration;
+
+use crate::counters::Histogram;
+
+use super::super::{
+    Planning, QueueStats, ReadStats, RingStats, SlowSample, StageStats, Times, TrainerStats, UploadStats, WorkerStats,
+};
 use super::*;
 
 /// Ten seconds of a trainer that was given 100 batches of 10 samples and waited `waited` seconds, by two workers on four
@@ -10,6 +16,7 @@ fn run(waited: f64, busy: f64) -> Stats {
     let stage = |name, threads, busy_seconds, on_core: f64| StageStats {
         name,
         threads,
+        thread_seconds: 10.0 * threads as f64,
         busy_seconds,
         cpu_seconds: Some(busy_seconds * on_core),
         samples: 1000,
@@ -23,7 +30,7 @@ fn run(waited: f64, busy: f64) -> Stats {
             ready: 50,
             wait_seconds: waited,
             busy_seconds: 10.0 - waited,
-            steps: Times { p50_seconds: 0.05, p90_seconds: 0.06, p99_seconds: 0.07, ..Times::default() },
+            steps: times(&[(0.05, 90), (0.07, 10)]),
             ..TrainerStats::default()
         },
         stages: vec![
@@ -34,6 +41,7 @@ fn run(waited: f64, busy: f64) -> Stats {
         ],
         workers: WorkerStats {
             threads: 2,
+            thread_seconds: 20.0,
             busy_seconds,
             idle_seconds: 20.0 - busy_seconds,
             cpu_seconds: Some(0.95 * busy_seconds),
@@ -52,6 +60,13 @@ fn run(waited: f64, busy: f64) -> Stats {
         process_cpu_seconds: Some(busy_seconds),
         ..Stats::default()
     }
+}
+
+/// So many times that long.
+fn times(all: &[(f64, u64)]) -> Times {
+    let histogram = Histogram::new();
+    all.iter().for_each(|(seconds, count)| histogram.record(Duration::from_secs_f64(*seconds), *count));
+    Times::read(&histogram)
 }
 
 /// A run with something else in it.
@@ -102,7 +117,7 @@ fn all_cores_at_work_are_no_reason_for_more_workers() {
     assert_eq!((verdict.limit, verdict.stage, verdict.change), (Limit::Workers, Some("decode"), None));
     assert!(verdict.advice.contains("more cores"), "{verdict}");
     let more_than_cores = with(run(5.0, 0.99), |stats| {
-        stats.workers.threads = 8;
+        (stats.workers.threads, stats.workers.thread_seconds) = (8, 80.0);
         stats.workers.busy_seconds = 79.0;
         stats.stages[2].busy_seconds = 79.0;
         stats.stages[2].cpu_seconds = Some(39.0);
@@ -194,7 +209,7 @@ fn a_trainer_that_does_not_wait_is_the_limit_or_well_balanced() {
 fn bursts_and_too_few_batches_want_a_deeper_ring() {
     let bursts = with(run(2.0, 0.4), |stats| {
         stats.queue.planning_full_seconds = 5.0;
-        stats.trainer.steps = Times { p50_seconds: 1e-5, p90_seconds: 1e-5, p99_seconds: 0.5, ..Times::default() };
+        stats.trainer.steps = times(&[(1e-5, 90), (0.5, 10)]);
     });
     assert_eq!((bursts.limit, bursts.change), (Limit::ShallowRing, Some(Change { setting: "prefetch", value: 8 })));
     assert!(bursts.evidence.contains("in bursts"), "{bursts}");
