@@ -16,7 +16,9 @@ use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Res
 use serde::Serialize;
 
 use crate::args::BenchArgs;
+use crate::ending::Ending;
 use crate::loader::loader;
+use crate::names::Names;
 use crate::output::{Report, complain, lossy, plain, while_working};
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
@@ -32,6 +34,8 @@ pub(crate) struct Measurement {
     prefetch: usize,
     shield: bool,
     epochs: u64,
+    /// Before all epochs were read, because somebody ended it.
+    is_cut_short: bool,
     samples: u64,
     batches: u64,
     bytes: u64,
@@ -71,7 +75,7 @@ pub(crate) struct Measurement {
 const IMAGE_SIZE: u32 = 224;
 
 /// Reads the data set epoch by epoch.
-pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> {
+pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names: &Names) -> Result<Measurement> {
     let mut config = settings(args, formats)?;
     let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
     for (file, endings) in endings {
@@ -95,9 +99,12 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> 
     let epochs = args.warmup_epochs.saturating_add(args.epochs);
     let about = About {
         path: lossy(path_of(args, &config)),
+        names: names.clone(),
         batches: batches.batches_per_epoch().map(|count| count.saturating_mul(epochs)),
     };
-    let mut watch = watch(args.live, about, batches.stats_handle());
+    // From here on there are figures to show.
+    ending.be_patient();
+    let mut watch = watch(args.live, about, batches.stats_handle(), ending);
     let (mut first_batch, mut is_stopped) = (None, false);
     // Whether somebody has ended the run.
     let mut epoch = |batches: &mut dyn Batches| -> Result<bool> {
@@ -111,7 +118,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> 
             let Some(stepped) = batches.step(step) else { break };
             stepped?;
             watch.stepped();
-            is_stopped = watch.is_stopped();
+            is_stopped = ending.is_told() || watch.is_stopped();
         }
         Ok(is_stopped)
     };
@@ -135,7 +142,10 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> 
     drop(watch);
     let stats = batches.stats().since(&before);
     let Some(first_batch) = first_batch else {
-        let message = "there was no batch, so there is nothing to measure";
+        let message = match ending.is_told() {
+            true => "the run was ended before its first batch, so there is nothing to show",
+            false => "there was no batch, so there is nothing to measure",
+        };
         return Err(Error::new(ErrorKind::Data, message).at_path(path_of(args, &config)));
     };
     let seconds = elapsed.as_secs_f64();
@@ -151,9 +161,10 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> 
     }
     let headspace = match args.headspace {
         false => None,
+        true if is_over => None,
         true => {
             let mut replay = batches.replay(stats.batches)?;
-            while let Some(stepped) = replay.step(&mut || wait(step)) {
+            while let (false, Some(stepped)) = (ending.is_told(), replay.step(&mut || wait(step))) {
                 stepped?;
             }
             Some(Headspace::of(&stats, &replay.stats()))
@@ -166,6 +177,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats) -> Result<Measurement> 
         prefetch: if config.shield { config.prefetch_batches() } else { stats.queue.prefetch },
         shield: config.shield,
         epochs: epochs.len() as u64,
+        is_cut_short: is_over,
         samples: stats.samples,
         batches: stats.batches,
         bytes: stats.bytes,
@@ -351,6 +363,9 @@ impl Report for Measurement {
         let mut line = |name: &str, value: String| text += &format!("{name:<16}{value}\n");
         let epochs = things(self.epochs, "epoch");
         line("samples", format!("{} in {}, {epochs}", count(self.samples), things(self.batches, "batch")));
+        if self.is_cut_short {
+            line("ended", "before all epochs were read; these are the figures so far".to_owned());
+        }
         let (time, unit) = if self.seconds < 0.1 { (1e3 * self.seconds, "ms") } else { (self.seconds, "s") };
         line("time", format!("{} {unit}", figure(time)));
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));

@@ -40,17 +40,25 @@ struct Run {
 impl Run {
     fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-        let json: Value = serde_json::from_slice(&text).map_err(|error| {
-            let message = format!("this is no JSON of `bench --json` or `bench --report`: {error}");
-            Error::new(ErrorKind::Format, message).at_path(path)
-        })?;
-        if json["verdict"]["limit"].as_str().is_none() {
-            let message = "this has no verdict: give what `bench --json` printed, or `bench --report FILE.json` wrote";
-            return Err(Error::new(ErrorKind::Format, message).at_path(path));
-        }
+        let json: Value =
+            serde_json::from_slice(&text).map_err(|error| is_no_report(path, &format!("it is no JSON ({error})")))?;
         let epochs = json["epoch_samples_per_second"].as_array();
         let epochs = epochs.map(|epochs| epochs.iter().filter_map(Value::as_f64).collect()).unwrap_or_default();
-        Ok(Self { json, epochs })
+        let run = Self { json, epochs };
+        match run.json.get("error") {
+            Some(_) => Err(is_no_report(path, "it tells of an error, and has no figures")),
+            None => run.missing().map_or(Ok(run), |missing| Err(is_no_report(path, &missing))),
+        }
+    }
+
+    /// What every report has, and this one does not.
+    fn missing(&self) -> Option<String> {
+        let parts = ["limit", "evidence", "advice"].map(|part| format!("/verdict/{part}"));
+        let text = parts.iter().find(|part| self.json.pointer(part).and_then(Value::as_str).is_none());
+        let figures = ["/samples", "/trainer/batches", "/trainer/wait_seconds", "/trainer/busy_seconds"];
+        let figure = figures.iter().find(|figure| self.at(figure).is_none());
+        let missing = text.map(String::as_str).or(figure.copied())?;
+        Some(format!("it has no {}", missing[1..].replace('/', ".")))
     }
 
     /// A value of `bench --json`, or of the figures of a report.
@@ -85,6 +93,14 @@ impl Run {
         let fold = |with: fn(f64, f64) -> f64, from| self.epochs.iter().copied().fold(from, with);
         (self.epochs.len() >= 2).then(|| [fold(f64::min, f64::INFINITY), fold(f64::max, 0.0)])
     }
+}
+
+fn is_no_report(path: &Path, why: &str) -> Error {
+    let message = format!(
+        "this is no report of a run: {why}; give what `ringfeed bench --json` printed, what `ringfeed bench --report FILE.json` wrote, \
+         or a trainer's own `report().save(\"FILE.json\")`"
+    );
+    Error::new(ErrorKind::Format, message).at_path(path)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {

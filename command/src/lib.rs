@@ -7,10 +7,12 @@
 mod args;
 mod bench;
 mod compare;
+mod ending;
 mod entry;
 mod fit;
 mod inspect;
 mod loader;
+mod names;
 mod output;
 mod pack;
 mod plan;
@@ -34,9 +36,14 @@ use ringfeed::formats::Formats;
 use ringfeed::{Error, ErrorKind, Result};
 
 use args::{Args, Command};
+use ending::Ending;
+use names::Names;
+use output::Report;
+use standard_input::{Kept, keep};
 
 /// Does what was typed, the program's name first, and prints to the process's standard output and standard error. The exit status:
-/// 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for wrong usage.
+/// 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for wrong usage, 130 or 143 where
+/// Ctrl-C or `kill` ended it.
 pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
     run_with(typed, &Formats::new())
 }
@@ -85,32 +92,42 @@ pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) ->
     if verbose {
         verbose::begin();
     }
-    match command {
+    let ending = Ending::default();
+    let status = match command {
         Command::Inspect(mut args) => {
             let (csv, raw) = (args.options(), args.raw.options());
-            let inspect = || {
-                let _kept = standard_input::keep(&mut args.path)?;
-                inspect::inspect(&args.path, &csv, raw.as_ref(), formats)
+            let kept = output::while_working("reading", || caught(|| keep(&mut args.path, &ending)));
+            let inspect = |_: &Names| {
+                output::while_working("reading", || inspect::inspect(&args.path, &csv, raw.as_ref(), formats))
             };
-            output::finish(caught(|| output::while_working("reading", inspect)), args.json)
+            finish(kept, inspect, args.json)
         }
         Command::Verify(mut args) => {
-            let kept = caught(|| standard_input::keep(args.path.as_mut()));
-            output::finish(kept.and_then(|_kept| caught(|| verify::run(&args, formats))), args.json)
+            let kept = caught(|| keep(args.path.as_mut(), &ending));
+            finish(kept, |_| verify::run(&args, formats, &ending), args.json)
         }
         Command::Plan(mut args) => {
-            let kept = caught(|| standard_input::keep(&mut args.config));
-            output::finish(kept.and_then(|_kept| caught(|| plan::plan(&args, formats))), args.json)
+            let kept = caught(|| keep(&mut args.config, &ending));
+            finish(kept, |_| plan::plan(&args, formats), args.json)
         }
-        Command::Fit(args) => output::finish(caught(|| fit::fit(&args, formats)), args.json),
-        Command::Compare(args) => output::finish(caught(|| compare::compare(&args)), args.json),
+        Command::Fit(args) => finish(Ok(None), |_| fit::fit(&args, formats), args.json),
+        Command::Compare(args) => finish(Ok(None), |_| compare::compare(&args), args.json),
         Command::Bench(mut args) => {
-            let kept = caught(|| standard_input::keep(args.path.as_mut()));
-            output::finish(kept.and_then(|_kept| caught(|| bench::bench(&args, formats))), args.json)
+            let kept = caught(|| keep(args.path.as_mut(), &ending));
+            finish(kept, |names| bench::bench(&args, formats, &ending, names), args.json)
         }
-        Command::Pack(args) => output::finish(caught(|| pack::pack(&args, formats)), args.json),
+        Command::Pack(args) => finish(Ok(None), |_| pack::pack(&args, formats, &ending), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
-    }
+    };
+    ending.status().unwrap_or(status)
+}
+
+/// Does a command's work, unless its input could not be kept, and prints what came of it.
+fn finish<R: Report>(kept: Result<Option<Kept>>, work: impl FnOnce(&Names) -> Result<R>, as_json: bool) -> u8 {
+    let names = kept.as_ref().ok().and_then(Option::as_ref).map_or_else(Names::default, Kept::names);
+    // It is there until the work is done.
+    let result = kept.and_then(|_kept| caught(|| work(&names)));
+    output::finish(result, as_json, &names)
 }
 
 /// A panic becomes an error, so that a script gets its JSON and its exit status even then.

@@ -8,6 +8,8 @@ use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::names::Names;
+
 /// The exit status where all went well.
 pub(crate) const SUCCESS: u8 = 0;
 
@@ -26,7 +28,7 @@ pub(crate) trait Report: Serialize {
 }
 
 /// Prints a report or an error; the exit status that goes with it.
-pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> u8 {
+pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool, names: &Names) -> u8 {
     let (text, status) = match result {
         Ok(report) => {
             let status = report.status();
@@ -34,11 +36,11 @@ pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool) -> u8 {
         }
         Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), FAILURE),
         Err(error) => {
-            complain(&person(&error));
+            complain(&names.put_into(person(&error)));
             return FAILURE;
         }
     };
-    print(text.as_bytes(), status)
+    print(names.put_into(text).as_bytes(), status)
 }
 
 /// Writes to standard output; gives `status` if that can be done.

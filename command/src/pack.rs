@@ -1,7 +1,6 @@
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -10,9 +9,9 @@ use ringfeed::pack::{Manifest, Pack, PackInto, PackProgress};
 use ringfeed::settings::SourceConfig;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
-use signal_hook::consts::SIGINT;
 
 use crate::args::PackArgs;
+use crate::ending::Ending;
 use crate::output::{Report, lossy};
 use crate::progress::style;
 use crate::table::{count, figure, one_line, things};
@@ -29,7 +28,7 @@ pub(crate) struct Packed {
     seconds: f64,
 }
 
-pub(crate) fn pack(args: &PackArgs, formats: &Formats) -> Result<Packed> {
+pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Result<Packed> {
     let begin = Instant::now();
     let source = match &args.config {
         None => formats.whole(&args.path)?,
@@ -62,19 +61,17 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats) -> Result<Packed> {
         pack = pack.restart();
     }
     let bar = bar();
-    let stopped = Arc::new(AtomicBool::new(false));
     let watch = Once::new();
     let packed = pack.run_with(&args.out, |progress: PackProgress| {
         // A second signal ends the process as ever.
         watch.call_once(|| {
-            let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), stopped.clone());
-            let _ = signal_hook::flag::register(SIGINT, stopped.clone());
+            ending.be_patient();
             bar.set_length(progress.total);
             bar.set_style(style("{bar:40} {pos}/{len} records, {rate}, {eta} left{msg}"));
         });
         bar.set_position(progress.records);
         bar.set_message(format!(", {}", things(progress.shards, "shard")));
-        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if ending.is_told() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish_and_clear();
     let manifest = match packed {

@@ -7,25 +7,39 @@ use std::path::{Path, PathBuf};
 use ringfeed::{Error, Result};
 use tempfile::TempDir;
 
+use super::ending::Ending;
+use super::names::{Names, STANDARD_INPUT};
 use super::output::complain;
 
-/// What standard input is called in messages, behind its folder.
-const NAME: &str = "standard input";
+/// The file in which standard input is kept, until this drops.
+pub(crate) struct Kept {
+    _folder: TempDir,
+    path: PathBuf,
+}
 
-/// Keeps standard input in a file, if `path` is `-`, and has `path` name that file, which is there until what this gives drops.
+impl Kept {
+    /// What it is called in messages.
+    pub(crate) fn names(&self) -> Names {
+        Names::of(&self.path)
+    }
+}
+
+/// Keeps standard input in a file, if `path` is `-`, and has `path` name that file, which is there until what this gives drops, or
+/// the process is told to end.
 ///
 /// # Errors
 ///
 /// Those of reading and of writing.
-pub(crate) fn keep<'p>(path: impl Into<Option<&'p mut PathBuf>>) -> Result<Option<TempDir>> {
+pub(crate) fn keep<'p>(path: impl Into<Option<&'p mut PathBuf>>, ending: &Ending) -> Result<Option<Kept>> {
     let Some(path) = path.into().filter(|path| path.as_path() == Path::new("-")) else { return Ok(None) };
     let mut input = io::stdin().lock();
     if input.is_terminal() {
         complain("reading data from standard input, until its end");
     }
     let folder = tempfile::tempdir().map_err(|error| Error::io(std::env::temp_dir(), error))?;
-    *path = folder.path().join(NAME);
+    ending.remove(folder.path());
+    *path = folder.path().join(STANDARD_INPUT);
     let copied = File::create(&*path).and_then(|mut file| io::copy(&mut input, &mut file));
-    copied.map_err(|error| Error::io(&*path, error))?;
-    Ok(Some(folder))
+    copied.map_err(|error| Error::io(STANDARD_INPUT, error))?;
+    Ok(Some(Kept { _folder: folder, path: path.clone() }))
 }

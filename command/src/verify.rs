@@ -1,8 +1,7 @@
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -12,10 +11,10 @@ use ringfeed::settings::SourceConfig;
 use ringfeed::stats::DamageStats;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::{Serialize, Serializer};
-use signal_hook::consts::SIGINT;
 
 use crate::args::VerifyArgs;
 use crate::bench::{cores, find_in};
+use crate::ending::Ending;
 use crate::loader::loader;
 use crate::output::{ErrorParts, Report, lossy};
 use crate::progress::style;
@@ -52,7 +51,7 @@ fn parts<S: Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S
 }
 
 /// Reads everything.
-pub(crate) fn run(args: &VerifyArgs, formats: &Formats) -> Result<Verification> {
+pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Result<Verification> {
     let begin = Instant::now();
     let config = match args.raw.options() {
         Some(options) => {
@@ -65,14 +64,10 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats) -> Result<Verification> 
         None => args.config.as_deref().map(|file| settings(file, args, formats)).transpose()?,
     };
     let bar = bar();
-    let stopped = Arc::new(AtomicBool::new(false));
     let watch = Once::new();
     let show = |progress: VerifyProgress| {
         // Before anything is found, the signal ends the process as ever; and a second one always does.
-        watch.call_once(|| {
-            let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), stopped.clone());
-            let _ = signal_hook::flag::register(SIGINT, stopped.clone());
-        });
+        watch.call_once(|| ending.be_patient());
         if let (Some(total), None) = (progress.total, bar.length()) {
             bar.set_length(total);
             bar.set_style(style("{bar:40} {pos}/{len} samples, {rate}, {eta} left{msg}"));
@@ -81,7 +76,7 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats) -> Result<Verification> 
         if progress.bad > 0 {
             bar.set_message(format!(", {} bad", count(progress.bad)));
         }
-        if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if ending.is_told() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let mut checked = "values";
     let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {

@@ -546,10 +546,11 @@ fn bench_reports_everything_that_it_promises() {
 #[test]
 fn a_slow_trainer_is_named_as_the_bottleneck() {
     let iris = fixture("iris.csv");
-    let args = [iris.as_str(), "--step-ms", "300", "--batch-size", "50", "--warmup-epochs", "0"];
+    // Behind an epoch of warming up, no batch is the first.
+    let args = [iris.as_str(), "--step-ms", "150", "--batch-size", "50"];
     let found = bench(&args);
     assert_eq!(found["verdict"]["limit"], json!("trainer"), "{found}");
-    assert!(found["seconds"].as_f64().unwrap() >= 3.0 * 0.3, "each of three batches is held that long: {found}");
+    assert!(found["seconds"].as_f64().unwrap() >= 3.0 * 0.15, "each of three batches is held that long: {found}");
     let text = String::from_utf8(run(&[&["bench"], &args[..]].concat()).stdout).unwrap();
     assert!(text.lines().last().unwrap().starts_with("trainer-bound: the trainer waited "), "{text}");
 }
@@ -588,9 +589,30 @@ fn runs_are_reported_on_a_page_and_compared() {
     assert!(text.contains("second by first") && text.contains("second  trainer: "), "{text}");
     let same: Value = serde_json::from_slice(&run(&["compare", &first, &first, "--json"]).stdout).unwrap();
     assert!(same["lines"].as_array().unwrap().iter().all(|line| line["beyond_spread"] != json!(true)), "{same}");
-    let other = scratch.write("other.json", "{}");
-    let refused = run(&["compare", &first, &other]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("has no verdict"), "{refused:?}");
+    let verdict = json!({"limit": "trainer", "evidence": "", "advice": ""});
+    for (text, why) in [
+        ("{}".to_owned(), "it has no verdict.limit"),
+        ("[1, 2]".to_owned(), "it has no verdict.limit"),
+        (html, "it is no JSON"),
+        (json!({"verdict": {"limit": 3}}).to_string(), "it has no verdict.limit"),
+        (json!({"verdict": verdict}).to_string(), "it has no samples"),
+        (
+            json!({"verdict": verdict, "samples": 3, "trainer": {"batches": "3"}}).to_string(),
+            "it has no trainer.batches",
+        ),
+        (json!({"error": {"kind": "io", "message": "gone"}}).to_string(), "it tells of an error"),
+    ] {
+        let other = scratch.write("other.json", text);
+        for pair in [[&first, &other], [&other, &first]] {
+            let refused = run(&["compare", pair[0], pair[1]]);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+            assert!(
+                said.contains(why) && said.contains("other.json") && said.contains("bench --report FILE.json"),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -837,7 +859,7 @@ fn standard_input_is_read_as_a_file_is() {
     let (status, found) = piped(&["inspect", "-", "--json"], "iris-species.csv");
     let whole = object(&["inspect", &fixture("iris-species.csv"), "--json"], 0);
     assert_eq!((status, &found["fields"], &found["records"]), (Some(0), &whole["fields"], &whole["records"]));
-    assert!(found["path"].as_str().unwrap().ends_with("standard input"), "{found}");
+    assert_eq!(found["path"], json!("standard input"), "{found}");
     for (task, name) in [("verify", "zstd/table.csv.zst"), ("verify", "iris.csv"), ("plan", "iris.csv")] {
         let (status, found) = piped(&[task, "-", "--json"], name);
         assert!(status == Some(0) && found["samples"].as_u64() > Some(0), "{task}: {found}");
@@ -845,7 +867,20 @@ fn standard_input_is_read_as_a_file_is() {
     let (status, found) = piped(&["bench", "-", "--json", "--batch-size", "7"], "iris.csv");
     assert_eq!((status, &found["samples"]), (Some(0), &json!(150)), "{found}");
     let nothing = error(&["inspect", "-"]);
-    assert!(nothing["path"].as_str().unwrap().ends_with("standard input"), "{nothing}");
+    assert_eq!(nothing["path"], json!("standard input"), "{nothing}");
+    let scratch = Scratch::new();
+    let bad = scratch.write("bad.csv", "x,y\n1,2\n3,4,5\n");
+    for (task, is_bad) in [("inspect", true), ("verify", true), ("bench", true), ("inspect", false), ("bench", false)] {
+        let input = std::fs::File::open(if is_bad { bad.clone() } else { fixture("iris.csv") }).unwrap();
+        let output = command(&[task, "-"]).env("TMPDIR", temporary.path()).stdin(input).output().unwrap();
+        assert_eq!(output.status.success(), !is_bad, "{output:?}");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(
+            said.contains("standard input") && !said.contains(temporary.path().to_str().unwrap()),
+            "{task}: {said}"
+        );
+    }
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
 }
 
@@ -864,6 +899,54 @@ fn on_a_terminal_inspect_says_that_it_goes_on() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["records"], json!(1));
     terminal.wait_until("an empty line in its place", |text| text.rfind("\u{1b}[2K") > text.rfind("reading"));
+}
+
+/// Sends a signal to a process that has not been waited for.
+#[cfg(unix)]
+fn send(signal: &str, child: &std::process::Child) {
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_benchmark_shows_the_figures_so_far_and_leaves_nothing_behind() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let temporary = tempfile::tempdir().unwrap();
+    let endless = ["--epochs", "100000000", "--batch-size", "10", "--step-ms", "1", "--live"];
+    for (signal, status, path) in [("-INT", 130, "-"), ("-TERM", 143, "-"), ("-INT", 130, &*fixture("iris.csv"))] {
+        let mut bench = command(&[&["bench", path, "--json"], &endless[..]].concat());
+        let bench = bench.env("TMPDIR", temporary.path()).stdin(std::fs::File::open(fixture("iris.csv")).unwrap());
+        let mut bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The first line of figures: the run has begun.
+        let mut lines = BufReader::new(bench.stderr.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.contains(" samples/s, "), "{line}");
+        send(signal, &bench);
+        let output = bench.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report["samples"].as_u64().unwrap() > 0 && report["is_cut_short"] == json!(true), "{report}");
+        assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
+    }
+    // While it still reads what comes in.
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let mut bench = command(&["bench", "-"]);
+        let bench = bench.env("TMPDIR", temporary.path()).stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut bench = bench.stdout(Stdio::null()).spawn().unwrap();
+        // Waiting for the process would close it.
+        let _input = bench.stdin.take();
+        let is_kept =
+            || temporary.path().read_dir().unwrap().any(|entry| entry.unwrap().path().join("standard input").exists());
+        while !is_kept() && bench.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        send(signal, &bench);
+        assert_eq!(bench.wait().unwrap().code(), Some(status));
+        assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "nothing stays behind");
+    }
 }
 
 #[test]

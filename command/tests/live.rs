@@ -72,27 +72,33 @@ fn screen(written: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
-/// The report of a command that has ended well.
-fn report(child: Child) -> serde_json::Value {
+/// The report of a command that has ended with this status.
+fn report(child: Child, status: i32) -> serde_json::Value {
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// A run that nobody would see the end of.
 const ENDLESS: [&str; 7] = ["--step-ms", "2", "--epochs", "10000000", "--warmup-epochs", "0", "--json"];
 
+/// Ends a dashboard, by a key or a signal to the process.
+type End = fn(&mut File, u32);
+
 #[test]
 fn a_dashboard_is_drawn_in_place_and_ends_with_q_ctrl_c_or_a_signal() {
-    let ends: [fn(&mut File, u32); 3] = [
-        |keys, _| keys.write_all(b"q").unwrap(),
-        |keys, _| keys.write_all(b"\x03").unwrap(),
-        |_, child| {
-            // SAFETY: the child was not waited for, so that the number is still its own.
-            assert_eq!(unsafe { libc::kill(child as libc::pid_t, libc::SIGINT) }, 0);
-        },
+    let ends: [(End, i32); 3] = [
+        (|keys, _| keys.write_all(b"q").unwrap(), 0),
+        (|keys, _| keys.write_all(b"\x03").unwrap(), 130),
+        (
+            |_, child| {
+                // SAFETY: the child was not waited for, so that the number is still its own.
+                assert_eq!(unsafe { libc::kill(child as libc::pid_t, libc::SIGINT) }, 0);
+            },
+            130,
+        ),
     ];
-    for end in ends {
+    for (end, status) in ends {
         let (terminal, mut keys) = Pseudo::open();
         assert!(is_cooked(&terminal));
         let child = bench(&terminal, &[&ENDLESS[..], &["--live"]].concat());
@@ -112,7 +118,8 @@ fn a_dashboard_is_drawn_in_place_and_ends_with_q_ctrl_c_or_a_signal() {
         println!("{}", screen(&terminal.text()));
         assert!(!is_cooked(&terminal));
         end(&mut keys, child.id());
-        let report = report(child);
+        let report = report(child, status);
+        assert_eq!(report["is_cut_short"], true, "{report}");
         assert!(report["samples"].as_u64().unwrap() > 0 && report["verdict"]["limit"].is_string(), "{report}");
         terminal.wait_for("\u{1b}[?1049l");
         assert!(is_cooked(&terminal));

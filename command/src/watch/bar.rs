@@ -4,6 +4,7 @@ use indicatif::ProgressBar;
 use ringfeed::Stats;
 use ringfeed::stats::StatsHandle;
 
+use crate::names::Names;
 use crate::output::plain;
 use crate::progress::style;
 use crate::table::count;
@@ -18,6 +19,7 @@ pub(super) struct Bar {
     bar: ProgressBar,
     figures: StatsHandle,
     last: (Instant, Stats),
+    names: Names,
 }
 
 impl Bar {
@@ -28,7 +30,7 @@ impl Bar {
             }
             None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches\n{wide_msg}")),
         };
-        Self { bar, last: (Instant::now(), figures.stats().unwrap_or_default()), figures }
+        Self { bar, last: (Instant::now(), figures.stats().unwrap_or_default()), figures, names: about.names.clone() }
     }
 }
 
@@ -47,7 +49,7 @@ impl Watch for Bar {
         if self.last.0.elapsed() >= READ
             && let Some(stats) = self.figures.stats()
         {
-            self.bar.set_message(summary(&(&stats - &self.last.1)));
+            self.bar.set_message(self.names.put_into(summary(&(&stats - &self.last.1))));
             self.last = (Instant::now(), stats);
         }
     }

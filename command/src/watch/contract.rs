@@ -1,7 +1,10 @@
+use crate::names::Names;
+
 /// What is known of a run before it begins.
 pub(crate) struct About {
     #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only a dashboard says it"))]
     pub(crate) path: String,
+    pub(crate) names: Names,
     /// Of the whole run, where it is known.
     pub(crate) batches: Option<u64>,
 }

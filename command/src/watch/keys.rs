@@ -3,22 +3,31 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 
-/// Waits at most `time` for a key, and says whether it was one that ends a dashboard: q, Escape, or Ctrl-C, which is a key as any other
-/// while the terminal is raw.
-pub(super) fn ends_within(time: Duration) -> io::Result<bool> {
+/// A key that ends a dashboard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// q, Escape.
+    Quit,
+    /// Ctrl-C, which is a key as any other while the terminal is raw.
+    Interrupt,
+}
+
+/// Waits at most `time` for such a key.
+pub(super) fn ends_within(time: Duration) -> io::Result<Option<End>> {
     if !io::stdin().is_terminal() {
         // What comes in there is data, and no keys.
         std::thread::sleep(time);
-        return Ok(false);
+        return Ok(None);
     }
     if !poll(time)? {
-        return Ok(false);
+        return Ok(None);
     }
     Ok(match read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => {
-            matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
-                || (key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL))
-        }
-        _ => false,
+        Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => Some(End::Quit),
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(End::Interrupt),
+            _ => None,
+        },
+        _ => None,
     })
 }

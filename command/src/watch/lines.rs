@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfeed::stats::StatsHandle;
 
 use super::bar::summary;
-use super::contract::Watch;
+use super::contract::{About, Watch};
 
 /// How often a line is written.
 const EVERY: Duration = Duration::from_secs(1);
@@ -19,7 +19,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn begin(figures: StatsHandle) -> Self {
+    pub(super) fn begin(about: &About, figures: StatsHandle) -> Self {
+        let names = about.names.clone();
         let (working, ended) = mpsc::channel::<()>();
         let write = move || {
             let (begin, mut before) = (Instant::now(), figures.stats().unwrap_or_default());
@@ -29,7 +30,7 @@ impl Lines {
                 let since = &stats - &before;
                 if since.trainer.batches > 0 {
                     let seconds = begin.elapsed().as_secs_f64();
-                    let _ = writeln!(std::io::stderr(), "{seconds:.0} s: {}", summary(&since));
+                    let _ = writeln!(std::io::stderr(), "{seconds:.0} s: {}", names.put_into(summary(&since)));
                     before = stats;
                 }
                 if is_over {

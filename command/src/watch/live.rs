@@ -8,12 +8,16 @@ use std::time::{Duration, Instant};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, is_raw_mode_enabled,
+};
 use ringfeed::Stats;
 use ringfeed::stats::StatsHandle;
 
+use crate::ending::Ending;
+
 use super::contract::{About, Watch};
-use super::keys::ends_within;
+use super::keys::{End, ends_within};
 use super::view::{Shown, draw};
 
 /// How often the dashboard is drawn.
@@ -25,7 +29,7 @@ const RATES: usize = 240;
 
 /// A dashboard on a terminal, in a thread of its own.
 pub(super) struct Live {
-    /// Somebody pressed a key, or sent a signal, to end the run.
+    /// Somebody pressed a key to end the run, or closed the terminal.
     stop: Arc<AtomicBool>,
     /// The run is over.
     over: Arc<AtomicBool>,
@@ -33,28 +37,34 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn begin(about: &About, figures: StatsHandle) -> io::Result<Self> {
+    pub(super) fn begin(about: &About, figures: StatsHandle, ending: &Ending) -> io::Result<Self> {
         let (stop, over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        // Else a signal would leave the terminal as it is now.
+        // Else that signal would leave the terminal as it is now.
         #[cfg(unix)]
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            signal_hook::flag::register(signal, stop.clone())?;
+        {
+            signal_hook::flag::register(libc::SIGHUP, stop.clone())?;
+            ending.at_last(give_back);
         }
         let screen = Screen::enter()?;
-        let (path, batches) = (about.path.clone(), about.batches);
-        let (wish, end) = (stop.clone(), over.clone());
+        let (path, batches, names) = (about.path.clone(), about.batches, about.names.clone());
+        let (wish, end, ending) = (stop.clone(), over.clone(), ending.clone());
         let show = move || {
             // Whatever happens, the terminal is given back.
             let mut screen = screen;
-            let mut shown = Shown { path, batches, ..Shown::default() };
+            let mut shown = Shown { path, names, batches, ..Shown::default() };
             let begin = Instant::now();
             let mut looks = VecDeque::from([(begin, figures.stats().unwrap_or_default())]);
             while !end.load(Ordering::Acquire) {
-                let (Ok(is_wished), Some(stats)) = (ends_within(EVERY), figures.stats()) else { return };
-                if is_wished {
-                    wish.store(true, Ordering::Release);
+                let (Ok(key), Some(stats)) = (ends_within(EVERY), figures.stats()) else { return };
+                match key {
+                    Some(End::Quit) => wish.store(true, Ordering::Release),
+                    #[cfg(unix)]
+                    Some(End::Interrupt) => ending.interrupt(),
+                    #[cfg(not(unix))]
+                    Some(End::Interrupt) => wish.store(true, Ordering::Release),
+                    None => {}
                 }
-                shown.is_ending = wish.load(Ordering::Acquire);
+                shown.is_ending = wish.load(Ordering::Acquire) || ending.is_told();
                 look(&mut looks, &mut shown, stats);
                 shown.seconds = begin.elapsed().as_secs_f64();
                 if screen.terminal.draw(|frame| draw(frame, &shown)).is_err() {
@@ -117,6 +127,14 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         let _ = self.terminal.show_cursor();
+        leave();
+    }
+}
+
+/// Gives the terminal back, if it is drawn on.
+#[cfg(unix)]
+fn give_back() {
+    if is_raw_mode_enabled().unwrap_or(false) {
         leave();
     }
 }

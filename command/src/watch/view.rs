@@ -8,6 +8,7 @@ use ratatui::widgets::{Block, Cell, Gauge, Paragraph, Row, Sparkline, Table, Wra
 use ringfeed::Stats;
 use ringfeed::stats::StageStats;
 
+use crate::names::Names;
 use crate::output::plain;
 use crate::table::count;
 
@@ -15,6 +16,7 @@ use crate::table::count;
 #[derive(Default)]
 pub(super) struct Shown {
     pub(super) path: String,
+    pub(super) names: Names,
     /// Of the whole run, where it is known, and how many were taken.
     pub(super) batches: Option<u64>,
     pub(super) taken: u64,
@@ -38,7 +40,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     ];
     let [title, verdict, table, ring, rates, keys] = Layout::vertical(heights).areas(frame.area());
     head(frame, title, shown);
-    let sentence = plain(&shown.stats.verdict().to_string());
+    let sentence = plain(&shown.names.put_into(shown.stats.verdict().to_string()));
     let block = Block::bordered().title("verdict, of the last seconds");
     frame.render_widget(Paragraph::new(sentence).wrap(Wrap { trim: true }).block(block), verdict);
     frame.render_widget(stage_table(&shown.stats), table);
@@ -69,21 +71,21 @@ fn bar(share: f64, label: String) -> Gauge<'static> {
     Gauge::default()
         .ratio(share.clamp(0.0, 1.0))
         .label(label)
-        .gauge_style(Style::new().fg(Color::Cyan).bg(Color::DarkGray))
+        .gauge_style(Style::new().fg(Color::Cyan).bg(Color::Black))
 }
 
 fn stage_table(stats: &Stats) -> Table<'static> {
     let heads = ["stage", "busy", "", "on core", "p50", "p99", "could do/s"];
-    let rows: Vec<Row<'static>> = stats.stages.iter().map(|stage| row(stage, stats.trainer.seconds())).collect();
+    let rows: Vec<Row<'static>> = stats.stages.iter().map(row).collect();
     let widths = [10, 6, 20, 8, 10, 10, 12].map(Constraint::Length);
     let table = Table::new(rows, widths).header(Row::new(heads).bold());
     let workers = &stats.workers;
     table.block(Block::bordered().title(format!("stages, {} workers on {} cores", workers.threads, stats.cores)))
 }
 
-fn row(stage: &StageStats, seconds: f64) -> Row<'static> {
+fn row(stage: &StageStats) -> Row<'static> {
     let share = |part: f64, whole: f64| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
-    let busy = share(stage.busy_seconds, seconds * stage.threads as f64);
+    let busy = stage.utilisation();
     let core = stage.cpu_seconds.map_or("-".to_owned(), |cpu| percent(share(cpu, stage.busy_seconds)));
     let blocks = "█".repeat((20.0 * busy).round() as usize);
     let [p50, p99] = [stage.times.p50_seconds, stage.times.p99_seconds].map(time);
@@ -154,7 +156,16 @@ mod tests {
         batches.epoch().expect("an epoch").for_each(drop);
         let rates = (0..500).collect();
         let (stats, path) = (batches.stats(), "some\u{1b}[31m.csv".to_owned());
-        Shown { path, batches: Some(60), taken: 15, seconds: 12.3, stats, rates, is_ending: false }
+        Shown {
+            path,
+            names: Names::default(),
+            batches: Some(60),
+            taken: 15,
+            seconds: 12.3,
+            stats,
+            rates,
+            is_ending: false,
+        }
     }
 
     #[test]
