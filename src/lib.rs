@@ -196,6 +196,7 @@ pub mod source {
         read_labels,
     };
     pub use crate::loader::Chosen;
+    pub use crate::storage::ReadLimit;
 }
 
 /// Reports of a run, as one page of HTML or as data.

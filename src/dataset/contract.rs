@@ -11,7 +11,7 @@ use crate::read::{Fingerprint, Job, Record, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::stats::Planning;
-use crate::storage::{Needs, Requested};
+use crate::storage::{Needs, ReadLimit, Requested};
 use crate::transform::BatchMut;
 
 use super::policy::BadRecords;
@@ -102,6 +102,11 @@ pub trait Planner: Send {
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't.
     fn seek(&mut self, state: &State) -> Result<()>;
+
+    /// Has it read within a time limit from here on, where it reads. Called before anything is planned. By default it reads nothing.
+    fn limit_reads(&mut self, limit: &ReadLimit) {
+        let _ = limit;
+    }
 
     /// What takes time in it: what statistics call the stage. By default, choosing samples.
     fn planning(&self) -> Planning {

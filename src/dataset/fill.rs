@@ -17,9 +17,6 @@ use super::contract::{BatchPlan, Filler, Planner};
 /// Rows that take this long are timed one by one: two looks at the clock are less than half a percent of that.
 const TIMED_ROW_NS: u64 = 20_000;
 
-/// How a filler's `fetch_all` is called: directly, or by way of a thread that may be left behind.
-pub(crate) type Fetch<'a> = dyn FnMut(&dyn Filler, &BatchPlan, Range<usize>, &mut Job<'_>, &mut Scratch) + 'a;
-
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
 /// `stop` is looked at between rows; a stopped share is left as it is, which is not whole. A row takes `row_ns` nanoseconds, as far as is
@@ -31,7 +28,6 @@ pub(crate) fn fill_rows(
     counters: &Counters,
     stop: &AtomicBool,
     row_ns: u64,
-    fetch: &mut Fetch<'_>,
 ) -> Filled {
     // What was read before was for others.
     BytesRead::take();
@@ -45,7 +41,7 @@ pub(crate) fn fill_rows(
         job.set_bad(row - rows.start);
     }
     let reading = counters.reads.enter();
-    fetch(filler, plan, rows.clone(), &mut job, scratch);
+    fetch_rows(filler, plan, rows.clone(), &mut job, scratch);
     let fetched = Lap::now(with_cpu);
     counters.reads.leave(reading, begin.to(fetched).wall, rows.len());
     if !job.is_stopped() {
@@ -69,8 +65,8 @@ pub(crate) struct Filled {
     pub(crate) spans: Spans,
 }
 
-/// Fetches on the calling thread.
-pub(crate) fn fetch_directly(
+/// Fetches rows; a caught panic is the error of the record that it was at.
+pub(super) fn fetch_rows(
     filler: &dyn Filler,
     plan: &BatchPlan,
     rows: Range<usize>,
@@ -87,10 +83,9 @@ pub(super) fn fill_row(
     plan: &BatchPlan,
     to: usize,
     scratch: &mut Scratch,
-    fetch: &mut Fetch<'_>,
 ) -> Result<()> {
     let mut job = Job::new(&plan.samples[..1], plan.key());
-    fetch(filler, plan, 0..1, &mut job, scratch);
+    fetch_rows(filler, plan, 0..1, &mut job, scratch);
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
     decode_rows(filler, plan, 0..1, &mut job, scratch, &mut out);
     note_damage(batch, scratch);

@@ -9,7 +9,7 @@ use crate::transform::BatchMut;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler};
-use super::fill::{Fetch, caught, fill_row, located};
+use super::fill::{caught, fill_row, located};
 use super::policy::BadRecords;
 use super::settle::compact;
 
@@ -30,13 +30,12 @@ pub(crate) fn settle_batch(
     filler: &dyn Filler,
     scratch: &mut Scratch,
     counters: &Counters,
-    fetch: &mut Fetch<'_>,
 ) {
     let rows = draft.payload().layout.rows();
     counters.settle.busy(Spent::default(), rows);
     if is_faulty(draft.payload_mut()) {
         let begin = Lap::now(scratch.is_cpu_due());
-        settle_rows(draft, policy, filler, scratch, counters, fetch);
+        settle_rows(draft, policy, filler, scratch, counters);
         let settled = begin.elapsed();
         counters.settle.busy(settled, 0);
         counters.settle.times.record(settled.wall, 1);
@@ -81,7 +80,6 @@ fn settle_rows(
     filler: &dyn Filler,
     scratch: &mut Scratch,
     counters: &Counters,
-    fetch: &mut Fetch<'_>,
 ) {
     let mut faults = draft.payload_mut().faults.lock();
     faults.sort_by_key(|(row, _)| *row);
@@ -91,7 +89,7 @@ fn settle_rows(
         BadRecords::Fail => {}
         BadRecords::Skip(_) => compact(draft, counters),
         BadRecords::Replace(_) => {
-            if let Err(error) = replace(draft, filler, scratch, counters, fetch) {
+            if let Err(error) = replace(draft, filler, scratch, counters) {
                 draft.payload_mut().faults.lock().push((0, error));
             }
         }
@@ -100,13 +98,7 @@ fn settle_rows(
 
 /// Fills every bad row with another sample. If one is longer than the batch was laid out for, or of another length in a ragged
 /// tensor, the whole batch is laid out and filled again (counted).
-fn replace(
-    draft: &mut Draft<Batch>,
-    filler: &dyn Filler,
-    scratch: &mut Scratch,
-    counters: &Counters,
-    fetch: &mut Fetch<'_>,
-) -> Result<()> {
+fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch, counters: &Counters) -> Result<()> {
     let batch = draft.payload_mut();
     let mut kept = Kept {
         positions: batch.plan.positions.clone(),
@@ -135,12 +127,12 @@ fn replace(
             *draft.payload_mut().damage.lock() = DamageTally::default();
             // Nothing is where it was: good rows are filled again, and those that were replaced in earlier rounds.
             for row in (0..kept.samples.len()).filter(|row| waiting.iter().all(|(waits, _)| waits != row)) {
-                fill_as_kept(draft, row, &kept, filler, scratch, fetch)?;
+                fill_as_kept(draft, row, &kept, filler, scratch)?;
             }
         }
         waiting.retain_mut(|(row, attempt)| {
             *attempt += 1;
-            fill_as_kept(draft, *row, &kept, filler, scratch, fetch).is_err()
+            fill_as_kept(draft, *row, &kept, filler, scratch).is_err()
         });
     }
     draft.payload_mut().kept = Some(kept);
@@ -182,10 +174,9 @@ fn fill_as_kept(
     kept: &Kept,
     filler: &dyn Filler,
     scratch: &mut Scratch,
-    fetch: &mut Fetch<'_>,
 ) -> Result<()> {
     let plan = BatchPlan { samples: vec![kept.samples[row]], ..draft.payload().plan.one_row(row) };
     let mut written = Ok(());
-    draft.with_share(|share| written = fill_row(filler, share, &plan, row, scratch, fetch));
+    draft.with_share(|share| written = fill_row(filler, share, &plan, row, scratch));
     written.map_err(|error| located(filler, &plan, 0, error))
 }

@@ -7,6 +7,7 @@ use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::stats::Planning;
+use crate::storage::{Limited, OwnedRead, ReadLimit};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
 use super::fill::caught;
@@ -116,7 +117,8 @@ impl Source for StreamSource {
             fingerprint: self.stream.fingerprint(),
             runs_on: false,
             planner: Box::new(StreamPlanner {
-                stream: self.stream,
+                stream: Some(self.stream),
+                limited: None,
                 planning: self.planning,
                 epoch: 0,
                 position: 0,
@@ -132,7 +134,9 @@ impl Source for StreamSource {
 
 /// Reads the records of each batch into its plan.
 struct StreamPlanner {
-    stream: Box<dyn RecordStream>,
+    /// Away while it is read within a time limit, and for ever once it has passed that.
+    stream: Option<Box<dyn RecordStream>>,
+    limited: Option<Limited<OneRecord>>,
     planning: Planning,
     epoch: u64,
     position: u64,
@@ -143,7 +147,60 @@ struct StreamPlanner {
     failed: Option<Error>,
 }
 
+/// What is done with a stream on a thread that may be left behind.
+struct OneRecord {
+    stream: Box<dyn RecordStream>,
+    /// None where it is begun again.
+    record: Option<Record>,
+    found: bool,
+}
+
+impl OwnedRead for OneRecord {
+    fn read(&mut self) -> Result<()> {
+        let Self { stream, record, found } = self;
+        caught(|| {
+            *found = match record {
+                Some(record) => stream.read(record)?,
+                None => stream.rewind().map(|()| true)?,
+            };
+            Ok(())
+        })
+    }
+}
+
+/// Reads the next record of a stream, within the limit if there is one; without a record, begins the stream again.
+fn read(
+    stream: &mut Option<Box<dyn RecordStream>>,
+    limited: Option<&Limited<OneRecord>>,
+    record: Option<&mut Record>,
+) -> Result<bool> {
+    let Some(mut own) = stream.take() else {
+        let message = "the stream was left behind in a read that passed its time limit; open it again";
+        return Err(Error::new(ErrorKind::TimedOut, message));
+    };
+    let Some(limited) = limited else {
+        let found = caught(|| match record {
+            Some(record) => own.read(record),
+            None => own.rewind().map(|()| true),
+        });
+        *stream = Some(own);
+        return found;
+    };
+    let mut record = record;
+    let taken = record.as_deref_mut().map(std::mem::take);
+    let (one, found) = limited.read(|| OneRecord { stream: own, record: taken, found: false })?;
+    if let (Some(record), Some(read)) = (record, one.record) {
+        *record = read;
+    }
+    *stream = Some(one.stream);
+    found.map(|()| one.found)
+}
+
 impl Planner for StreamPlanner {
+    fn limit_reads(&mut self, limit: &ReadLimit) {
+        self.limited = Some(Limited::new(limit.clone()));
+    }
+
     fn plan(&mut self, into: &mut BatchPlan) -> Result<bool> {
         into.clear();
         into.epoch = self.epoch;
@@ -158,7 +215,7 @@ impl Planner for StreamPlanner {
                 into.records.push(Record::default());
             }
             let record = &mut into.records[row];
-            match caught(|| self.stream.read(record)) {
+            match read(&mut self.stream, self.limited.as_ref(), Some(record)) {
                 Ok(false) => {
                     self.ended = true;
                     break;
@@ -193,7 +250,7 @@ impl Planner for StreamPlanner {
     }
 
     fn begin_epoch(&mut self, epoch: u64) -> Result<()> {
-        self.stream.rewind()?;
+        read(&mut self.stream, self.limited.as_ref(), None)?;
         self.epoch = epoch;
         self.position = 0;
         self.batch = 0;
@@ -210,7 +267,7 @@ impl Planner for StreamPlanner {
         self.begin_epoch(state.epoch)?;
         let mut passed = Record::default();
         while self.position < state.position {
-            match self.stream.read(&mut passed) {
+            match read(&mut self.stream, self.limited.as_ref(), Some(&mut passed)) {
                 Ok(true) => {}
                 Err(error) if error.kind() == ErrorKind::Data => {}
                 Ok(false) => return Err(state.is_beyond(self.position)),

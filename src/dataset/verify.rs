@@ -13,7 +13,7 @@ use crate::stats::DamageStats;
 use crate::sync::Mutex;
 
 use super::contract::{BatchPlan, Filler, Planner, Source};
-use super::fill::{PlanTerms, caught, fetch_directly, located, plan_batch};
+use super::fill::{PlanTerms, caught, fetch_rows, located, plan_batch};
 
 /// How many bad samples a [`VerifyReport`] lists: those that come first. The rest is counted.
 const LISTED: usize = 100_000;
@@ -265,7 +265,7 @@ impl Worker {
                 job.set_bad(nth);
             }
         }
-        fetch_directly(filler, plan, rows.clone(), &mut job, &mut self.scratch);
+        fetch_rows(filler, plan, rows.clone(), &mut job, &mut self.scratch);
         for (nth, error) in job.take_faults() {
             let row = rows.start + nth;
             self.bad.push((plan.positions[row], located(filler, plan, row, error)));

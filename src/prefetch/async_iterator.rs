@@ -8,8 +8,10 @@ use crate::dataset::{BadRecord, DataSet, DataSetIterator, Moment, Source, State}
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::{Figures as _, Stats, StatsHandle};
+use crate::storage::ReadLimit;
 
 use super::delivery::Delivery;
+use super::fetchers::WithinLimit;
 use super::figures::Figures;
 use super::planning::Planning;
 use super::session::{Session, SessionParts};
@@ -52,10 +54,18 @@ impl AsyncDataSetIterator {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let mut opened = Box::new(source).open()?;
-        let (ring, first) = workspace.prepare(&mut opened)?;
-        let pool = workspace.pool()?;
         let config = workspace.config();
         let counters = Arc::new(Counters::new(config.tracer()));
+        let within_limit = config.fetch_limit_of_a_sample().map(|limit| {
+            let limit = ReadLimit::new(limit, counters.clone());
+            opened.planner.limit_reads(&limit);
+            Arc::new(WithinLimit::new(opened.filler.clone(), limit))
+        });
+        if let Some(within_limit) = &within_limit {
+            opened.filler = within_limit.clone();
+        }
+        let (ring, first) = workspace.prepare(&mut opened)?;
+        let pool = workspace.pool()?;
         let (begin, bounds) = workspace.amounts();
         let is_tuned = [bounds.workers, bounds.prefetch].map(|most| most.is_some());
         let found = Arc::new(Found::new(begin, is_tuned));
@@ -72,7 +82,7 @@ impl AsyncDataSetIterator {
             workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
             prefetch: begin.prefetch,
             most_prefetch: bounds.prefetch.unwrap_or(begin.prefetch),
-            fetch_limit: config.fetch_limit_of_a_sample(),
+            within_limit,
             lease_wait: config.lease_wait_time(),
             close_wait: config.close_wait_time(),
         }));

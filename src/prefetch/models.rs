@@ -80,7 +80,7 @@ fn session_with(slots: usize, prefetch: usize, lease_wait: Duration, overflow: O
         workers: 2,
         prefetch,
         most_prefetch: prefetch,
-        fetch_limit: None,
+        within_limit: None,
         lease_wait,
         close_wait: endless,
     }))

@@ -134,6 +134,11 @@ impl Planning {
             return Ok(Some(plan));
         }
         let extents = measured?;
+        if session.filler.is_measured()
+            && let Some(error) = session.failure()
+        {
+            return Err(error);
+        }
         plan.lay_out(&mut self.layout, session.filler.schema(), extents)?;
         let spent = begin.elapsed();
         session.counters.plan.busy(spent, 0);
@@ -152,7 +157,7 @@ impl Planning {
         }
         std::mem::swap(&mut batch.layout, &mut self.layout);
         let workers = self.tuning.workers(&session);
-        let rows = match session.fetchers {
+        let rows = match session.within_limit {
             // A read that is given up takes its worker's buffers along: those of one sample, not of a whole job.
             Some(_) => 1,
             None => {

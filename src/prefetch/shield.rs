@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::counters::{BytesRead, Counters, Kind, Lap};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
-    caught, fetch_directly, fill_rows, measure_plan, plan_batch, settle_batch,
+    caught, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -171,7 +171,7 @@ impl AsyncShieldDataSetIterator {
         draft.split(rows, |mut share| {
             let (filler, scratch) = (&*self.filler, &mut self.scratch);
             let (counters, begin) = (&self.counters, Instant::now());
-            let filled = fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns, &mut fetch_directly);
+            let filled = fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns);
             if let Some(trace) = &counters.trace {
                 trace.record_job(trace.trainer(), filled.spans, share.payload().ticket, rows);
             }
@@ -180,7 +180,7 @@ impl AsyncShieldDataSetIterator {
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
-        settle_batch(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters, &mut fetch_directly);
+        settle_batch(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
         Ok(Taken::Batch(draft))
     }
 

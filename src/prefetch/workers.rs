@@ -103,16 +103,12 @@ impl Filling {
         // A reader's methods are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
         let filled = caught(|| {
             let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
-            let mut whole = false;
-            session.with_fetch(worker, |fetch| {
-                let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
-                let filled = fill_rows(filler, &mut share, &mut scratch, counters, stop, before, fetch);
-                whole = filled.is_whole;
-                if let Some(trace) = &counters.trace {
-                    trace.record_job(Track::Worker(worker as u32), filled.spans, share.payload().ticket, rows as usize);
-                }
-            });
-            Ok(whole)
+            let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
+            let filled = fill_rows(filler, &mut share, &mut scratch, counters, stop, before);
+            if let Some(trace) = &counters.trace {
+                trace.record_job(Track::Worker(worker as u32), filled.spans, share.payload().ticket, rows as usize);
+            }
+            Ok(filled.is_whole)
         });
         let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
         let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };

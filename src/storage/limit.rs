@@ -1,5 +1,7 @@
 //! Reads with a time limit: on a thread of their own, which is left behind when one hangs.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -13,10 +15,11 @@ use crate::sync::Mutex;
 
 /// A time limit for reading one sample's bytes, for storage that may hang.
 ///
-/// Each worker then reads on a helper thread of its own, one sample at a time. A read that passes the limit makes its
-/// sample a bad record of kind [`ErrorKind::TimedOut`], and leaves its thread and buffers behind, never a slot. The same
-/// bytes for the same seed are promised for runs in which no limit was passed. It covers replacements too, but not
-/// measuring (reading the headers of images of native size) nor what a stream reads.
+/// Whoever reads then has a helper thread do it, one sample at a time: fetching, measuring (reading the headers of images of
+/// native size) and replacements. A read that passes the limit makes its sample a bad record of kind
+/// [`ErrorKind::TimedOut`], and leaves its thread and buffers behind, never a slot. A stream is left behind as a whole, since nobody
+/// else can go on where it is: the error comes in the place of the batch, and ends the run. The same bytes for the same seed are
+/// promised for runs in which no limit was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchLimit {
@@ -34,17 +37,41 @@ impl FetchLimit {
     }
 }
 
+/// A time limit as it is given to what reads; see [`Planner::limit_reads`](crate::source::Planner::limit_reads).
+#[derive(Clone)]
+pub struct ReadLimit {
+    limit: FetchLimit,
+    counters: Arc<Counters>,
+}
+
+impl fmt::Debug for ReadLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadLimit").field(&self.limit).finish()
+    }
+}
+
+impl ReadLimit {
+    pub(crate) fn new(limit: FetchLimit, counters: Arc<Counters>) -> Self {
+        Self { limit, counters }
+    }
+
+    /// What it is.
+    pub fn limit(&self) -> FetchLimit {
+        self.limit
+    }
+}
+
 /// A read that owns all that it touches: it may outlive whoever waits for it.
 pub(crate) trait OwnedRead: Send + 'static {
     /// Reads. Does not panic.
     fn read(&mut self) -> Result<()>;
 }
 
-/// Threads that read within a limit, one for each worker.
+/// Threads that read within a limit, as many as read at the same time.
 pub(crate) struct Limited<R> {
-    limit: FetchLimit,
+    limit: ReadLimit,
     left_behind: AtomicUsize,
-    threads: Box<[Mutex<Option<Helper<R>>>]>,
+    idle: Mutex<Vec<Helper<R>>>,
 }
 
 struct Helper<R> {
@@ -53,36 +80,36 @@ struct Helper<R> {
 }
 
 impl<R: OwnedRead> Limited<R> {
-    pub(crate) fn new(limit: FetchLimit, workers: usize) -> Self {
-        let threads = (0..workers).map(|_| Mutex::new(None)).collect();
-        Self { limit, left_behind: AtomicUsize::new(0), threads }
+    pub(crate) fn new(limit: ReadLimit) -> Self {
+        Self { limit, left_behind: AtomicUsize::new(0), idle: Mutex::new(Vec::new()) }
     }
 
-    /// Has worker `worker`'s thread do what `read` makes, and gives it back with how it went.
+    /// Has another thread do what `read` makes, and gives it back with how it went.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::TimedOut`] if it takes too long, which leaves it behind, or if too many did before.
-    pub(crate) fn read(&self, worker: usize, read: impl FnOnce() -> R, counters: &Counters) -> Result<(R, Result<()>)> {
+    pub(crate) fn read(&self, read: impl FnOnce() -> R) -> Result<(R, Result<()>)> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
         // Taken out: what drops with a thread that is left behind is the user's.
-        let helper = self.threads[worker].lock().take();
-        let helper = helper.map_or_else(|| Helper::start(worker), Ok)?;
+        let helper = self.idle.lock().pop();
+        let helper = helper.map_or_else(Helper::start, Ok)?;
         let gone = || Error::new(ErrorKind::Panicked, "the reading thread has ended");
         helper.reads.send(read()).map_err(|_| gone())?;
-        match helper.done.recv_timeout(Duration::from_millis(self.limit.time_ms)) {
+        let ReadLimit { limit, counters } = &self.limit;
+        match helper.done.recv_timeout(Duration::from_millis(limit.time_ms)) {
             Ok((read, result, bytes)) => {
                 bytes.note_all();
-                *self.threads[worker].lock() = Some(helper);
+                self.idle.lock().push(helper);
                 Ok((read, result))
             }
             Err(RecvTimeoutError::Disconnected) => Err(gone()),
             Err(RecvTimeoutError::Timeout) => {
                 self.left_behind.fetch_add(1, Ordering::Relaxed);
                 counters.left_behind.fetch_add(1, Ordering::Relaxed);
-                let message = format!("reading took longer than the limit of {} ms", self.limit.time_ms);
+                let message = format!("reading took longer than the limit of {} ms", limit.time_ms);
                 Err(Error::new(ErrorKind::TimedOut, message))
             }
         }
@@ -90,12 +117,12 @@ impl<R: OwnedRead> Limited<R> {
 
     /// The error that ends the epoch once too many threads are left behind.
     pub(crate) fn failure(&self) -> Option<Error> {
-        let left_behind = self.left_behind.load(Ordering::Relaxed);
-        (left_behind > self.limit.replacements).then(|| {
+        let (left_behind, limit) = (self.left_behind.load(Ordering::Relaxed), self.limit.limit);
+        (left_behind > limit.replacements).then(|| {
             let message = format!(
                 "{left_behind} reads passed the limit of {} ms and left their threads behind, but only {} may: the \
                  storage hangs, or the limit is too short",
-                self.limit.time_ms, self.limit.replacements
+                limit.time_ms, limit.replacements
             );
             Error::new(ErrorKind::TimedOut, message)
         })
@@ -103,11 +130,11 @@ impl<R: OwnedRead> Limited<R> {
 }
 
 impl<R: OwnedRead> Helper<R> {
-    fn start(worker: usize) -> Result<Self> {
+    fn start() -> Result<Self> {
         let (reads, assigned) = bounded::<R>(1);
         let (finished, done) = bounded(1);
         thread::Builder::new()
-            .name(format!("ringfeed-read-{worker}"))
+            .name("ringfeed-read".to_owned())
             .spawn(move || {
                 for mut read in assigned {
                     let result = read.read();

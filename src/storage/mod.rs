@@ -40,7 +40,7 @@ pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;
 pub use input::{Access, Mapping};
 pub(crate) use input::{Input, Spool, prefetch};
-pub use limit::FetchLimit;
+pub use limit::{FetchLimit, ReadLimit};
 pub(crate) use limit::{Limited, OwnedRead};
 pub(crate) use packing::Packing;
 

@@ -125,7 +125,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn wait(&self) {
+    pub fn wait(&self) {
         self.waiting.store(true, Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {

@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counters::{Counters, Kind, Track};
-use crate::dataset::{BadRecords, Batch, BatchPlan, Fetch, Filler, PlanTerms, caught, fetch_directly, settle_batch};
-use crate::error::Result;
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, PlanTerms, caught, settle_batch};
+use crate::error::{Error, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Ring};
-use crate::storage::{FetchLimit, Limited};
 use crate::sync::{AtomicBool, Condvar, Mutex};
 
-use super::fetchers::{OneSample, fetch_within};
+use super::fetchers::WithinLimit;
 use super::levels::Levels;
 use super::steps::{Begin, check_process};
 
@@ -34,7 +33,7 @@ pub(super) struct Session {
     pub(super) ring: Ring<Batch>,
     pub(super) policy: BadRecords,
     /// Helper threads that read, if reading has a time limit.
-    pub(super) fetchers: Option<Limited<OneSample>>,
+    pub(super) within_limit: Option<Arc<WithinLimit>>,
     /// One for each worker, so that every worker's buffers stay warm.
     scratches: Box<[Mutex<Scratch>]>,
     pub(super) terms: PlanTerms,
@@ -69,7 +68,7 @@ pub(super) struct SessionParts {
     pub(super) prefetch: usize,
     /// As far as it may be raised.
     pub(super) most_prefetch: usize,
-    pub(super) fetch_limit: Option<FetchLimit>,
+    pub(super) within_limit: Option<Arc<WithinLimit>>,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
 }
@@ -100,7 +99,7 @@ impl Session {
             counters: parts.counters,
             ring: parts.ring,
             policy: parts.policy,
-            fetchers: parts.fetch_limit.map(|limit| Limited::new(limit, parts.workers)),
+            within_limit: parts.within_limit,
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             terms: parts.terms,
             row_ns: AtomicU64::new(0),
@@ -121,18 +120,9 @@ impl Session {
         check_process(self.process)
     }
 
-    /// Lends the way in which worker `worker` fetches: directly, or within the time limit.
-    pub(super) fn with_fetch(&self, worker: usize, work: impl FnOnce(&mut Fetch<'_>)) {
-        match &self.fetchers {
-            None => work(&mut fetch_directly),
-            Some(fetchers) => work(&mut |_, plan, rows, job, scratch| {
-                while let Some(nth) = job.advance() {
-                    let row = rows.start + nth;
-                    let filler = &self.filler;
-                    job.report(fetch_within(fetchers, worker, filler, plan, row, scratch, &self.counters));
-                }
-            }),
-        }
+    /// The error that ends the epoch once too many reads have passed their limit.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.within_limit.as_ref().and_then(|limit| limit.failure())
     }
 
     /// Takes worker `worker`'s buffers out: what is done with them is done under no lock.
@@ -150,9 +140,7 @@ impl Session {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
             let begin = self.counters.trace.as_ref().map(|_| Instant::now());
             let settled = caught(|| {
-                self.with_fetch(worker, |fetch| {
-                    settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters, fetch);
-                });
+                settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
                 Ok(())
             });
             draft.payload_mut().plan.requested = None;
@@ -160,7 +148,7 @@ impl Session {
                 let (span, batch) = ((begin, Instant::now()), draft.payload());
                 trace.record(Kind::Settle, Track::Worker(worker as u32), span, Some(batch.ticket), batch.plan.rows());
             }
-            if let Some(error) = settled.err().or_else(|| self.fetchers.as_ref().and_then(Limited::failure)) {
+            if let Some(error) = settled.err().or_else(|| self.failure()) {
                 draft.payload().fail(error);
             }
         }
