@@ -17,7 +17,7 @@ use ringfeed::{
 
 fn within(replacements: usize) -> Workspace {
     watchdog::watch();
-    let limit = FetchLimit { time_ms: 1500, replacements };
+    let limit = FetchLimit { time_ms: 4000, replacements };
     Workspace::builder().workers(2).across_epochs(false).fetch_limit(limit).build().unwrap()
 }
 
